@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Error codes of the cores. Each equals the constant of that name in msg/, srv/ or action/; a test holds them equal."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class Outcome(str, Enum):
+    """How a call ends (law C10)."""
+
+    DONE = "DONE"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+    REFUSED = "REFUSED"
+    DROPPED = "DROPPED"
+
+
+class CallCode(IntEnum):
+    """Why a call did not end as DONE (constants of ExecuteSkill.action)."""
+
+    NONE = 0
+    UNKNOWN_FUNCTION = 100
+    INVALID_ARGUMENT = 101
+    MISSING_ARGUMENT = 102
+    UNKNOWN_ARGUMENT = 103
+    OUT_OF_RANGE = 104
+    CHANNEL_HELD_BY_ANCESTOR = 105
+    PARENT_REFUSED = 106
+    PARENT_NOT_STARTED = 107
+    RESERVED_NAME = 108
+    ROUTINE_UNKNOWN = 109
+    ROUTINE_CYCLE = 110
+    ROUTINE_INVALID = 111
+    QUEUE_FULL = 112
+    TURN_ENDED = 113
+    STALE_EPOCH = 120
+    SUBSYSTEM_HELD = 121
+    HALTED = 122
+    SKILL_FAILED = 130
+    SKILL_RAISED = 131
+    DRIVER_UNAVAILABLE = 132
+    DRIVER_LOST = 133
+    DEADLINE = 134
+    STOP_UNCERTAIN = 135
+    INTERRUPTED_BY = 140
+    KERNEL_UNAVAILABLE = 141
+
+
+class ParseCode(IntEnum):
+    """What is wrong with a stream (constants of FunctionToken.msg)."""
+
+    NONE = 0
+    SYNTAX = 200
+    MISMATCHED_TAG = 201
+    FORBIDDEN_MARKUP = 202
+    LIMIT_EXCEEDED = 203
+    INVALID_CHARACTER = 204
+    DUPLICATE_ATTRIBUTE = 205
+    UNKNOWN_REFERENCE = 206
+    UNCLOSED = 207
+    SEQUENCE_GAP = 208
+    SILENCE = 209
+
+
+class ModelCode(IntEnum):
+    """Why a model gave no (further) answer (constants of LlmChunk.msg)."""
+
+    NONE = 0
+    MODEL_AUTH = 300
+    MODEL_RATE_LIMITED = 301
+    MODEL_CONNECTION = 302
+    MODEL_TIMEOUT = 303
+    MODEL_REFUSED = 304
+    MODEL_SERVER = 305
+    MODEL_NOT_UNDERSTOOD = 306
+    MODEL_CANCELLED = 307

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a skill returns: success, failure and interruption told apart (TypeGo, listing 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SkillReturn:
+    """Result of one run of a skill.
+
+    `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
+    `stop_evt` was set; `message` then says how far it came. `error_code` is one of `skill_kernel.codes`, or 0.
+    """
+
+    ok: bool
+    message: str = ""
+    interrupted: bool = False
+    error_code: int = 0
+
+    @classmethod
+    def success(cls, message: str = "") -> SkillReturn:
+        """The skill did what it says."""
+        return cls(True, message)
+
+    @classmethod
+    def failure(cls, message: str, error_code: int = 0) -> SkillReturn:
+        """The skill could not do it; `message` says why and what would help."""
+        return cls(False, message, error_code=error_code)
+
+    @classmethod
+    def interruption(cls, message: str) -> SkillReturn:
+        """The skill was stopped; `message` says what was done until then."""
+        return cls(False, message, interrupted=True)

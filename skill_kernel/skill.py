@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `@robot_skill` decorator and the description of a skill it attaches to a function (TypeGo 4, GhostShell 3.2)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+Nominal = float | Callable[..., float]
+
+MAIN = "main"
+"""Name of the main channel, C0 of the paper: a call on it blocks every later call."""
+
+INJECTED = ("body", "pause_evt", "stop_evt", "kernel", "until_reset")
+"""Parameters the kernel fills in. They are no part of the signature a model sees.
+
+`body` is the robot's driver interface, `pause_evt` and `stop_evt` are `threading.Event`s, `kernel` lets a composite
+skill call others, and `until_reset` is true when the skill stands as an open element and runs until it is reset.
+"""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class SkillDefinitionError(ValueError):
+    """A skill is declared in a way the kernel cannot run; the message names the skill and the fault."""
+
+
+@dataclass(frozen=True)
+class ContentMarker:
+    """Marks a parameter that takes the element's character data."""
+
+    streams: bool
+
+
+Content = Annotated[str, ContentMarker(streams=False)]
+"""Annotation of a parameter that receives the whole character data of its element; the skill starts at the end tag."""
+
+ContentStream = Annotated[Iterator[str], ContentMarker(streams=True)]
+"""Annotation of a parameter that receives the character data piece by piece while the element is still being written."""
+
+
+@dataclass(frozen=True)
+class Limited:
+    """Marks a numeric parameter that is clamped to the robot's limit of that name, whoever asked (semantics 2.2)."""
+
+    limit: str
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One skill: a typed function and what the runtime must know of it. Built by `robot_skill`."""
+
+    name: str
+    function: Callable[..., Any]
+    description: str
+    subsystems: tuple[str, ...]
+    nominal_s: Nominal
+    stop_s: float | None
+    on_failure: Literal["end_turn", "continue"]
+    speaks_text: bool
+    signature: inspect.Signature
+    content: str | None
+    content_streams: bool
+    injected: frozenset[str]
+    interface_only: bool
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether the skill takes `stop_evt`; one that does not is atomic."""
+        return "stop_evt" in self.injected
+
+    @property
+    def pausable(self) -> bool:
+        """Whether the skill takes `pause_evt`."""
+        return "pause_evt" in self.injected
+
+    def subsystems_for(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """The subsystems a call with these typed arguments claims, braces filled in, in order, without repeats."""
+        names = [_PLACEHOLDER.sub(lambda m: str(_plain(arguments[m.group(1)])), s) for s in self.subsystems]
+        return tuple(dict.fromkeys(names))
+
+    def nominal_for(self, arguments: Mapping[str, Any]) -> float:
+        """Expected duration in seconds of a call with these typed arguments; raises SkillDefinitionError if it is none."""
+        value = self.nominal_s
+        if callable(value):
+            value = _call_nominal(value, self, arguments)
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError) as error:
+            raise SkillDefinitionError(f"nominal_s of skill '{self.name}' gave {value!r}, not a number") from error
+        if not math.isfinite(seconds) or seconds < 0:
+            raise SkillDefinitionError(f"nominal_s of skill '{self.name}' gave {seconds}; it must be finite and not negative")
+        return seconds
+
+    def stop_bound_s(self, arguments: Mapping[str, Any]) -> float:
+        """Longest time a stop may take, in seconds: `stop_s`, or for an atomic skill its whole duration (law C9)."""
+        if self.stop_s is not None:
+            return self.stop_s
+        if self.interruptible or self.interface_only:
+            return 0.0
+        return self.nominal_for(arguments)
+
+
+def robot_skill(
+    name: str | None = None,
+    desc: str | None = None,
+    *,
+    subsystem: str | Sequence[str] = "default",
+    nominal_s: Nominal = 1.0,
+    stop_s: float | None = None,
+    on_failure: Literal["end_turn", "continue"] = "end_turn",
+    speaks_text: bool = False,
+) -> Callable[[F], F]:
+    """Declare a typed function as a skill.
+
+    `name` is the tag the model writes (default: the function's name), `desc` stands in for a missing docstring.
+    `subsystem` names the physical resource or resources the skill needs; a parameter in braces makes it follow from
+    an argument (`"ear_{side}"`). `nominal_s` is the expected duration in seconds, a number or a function of the
+    arguments (by their names). `stop_s` bounds how long a stop takes. `speaks_text` marks the skill that plain text
+    of the stream goes to. Raises SkillDefinitionError when the declaration cannot work.
+    """
+
+    def declare(function: F) -> F:
+        own = name or function.__name__
+        signature = _resolved_signature(function, own)
+        visible = [p for p in signature.parameters.values() if p.name not in INJECTED]
+        for p in visible:
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY):
+                raise SkillDefinitionError(f"skill '{own}': parameter '{p.name}' must be a plain named parameter")
+        marked = [(p.name, m) for p in visible if (m := content_marker(p.annotation)) is not None]
+        if len(marked) > 1:
+            raise SkillDefinitionError(f"skill '{own}': only one parameter can take the content, not {[n for n, _ in marked]}")
+        subsystems = (subsystem,) if isinstance(subsystem, str) else tuple(subsystem)
+        if not subsystems:
+            raise SkillDefinitionError(f"skill '{own}' names no subsystem")
+        names = {p.name for p in visible}
+        for wanted in (w for s in subsystems for w in _PLACEHOLDER.findall(s)):
+            if wanted not in names:
+                raise SkillDefinitionError(f"skill '{own}': subsystem uses '{{{wanted}}}', but there is no such parameter")
+        function.__robot_skill__ = Skill(  # type: ignore[attr-defined]
+            name=own,
+            function=function,
+            description=inspect.cleandoc(function.__doc__ or desc or ""),
+            subsystems=subsystems,
+            nominal_s=nominal_s,
+            stop_s=stop_s,
+            on_failure=on_failure,
+            speaks_text=speaks_text,
+            signature=signature.replace(parameters=visible),
+            content=marked[0][0] if marked else None,
+            content_streams=bool(marked and marked[0][1].streams),
+            injected=frozenset(p for p in signature.parameters if p in INJECTED),
+            interface_only=_only_declares(function),
+        )
+        return function
+
+    return declare
+
+
+def content_marker(annotation: Any) -> ContentMarker | None:
+    """The marker of a parameter annotated with `Content` or `ContentStream`, else None."""
+    for extra in getattr(annotation, "__metadata__", ()):
+        if isinstance(extra, ContentMarker):
+            return extra
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return getattr(value, "value", value)
+
+
+def _resolved_signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    signature = inspect.signature(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise SkillDefinitionError(f"skill '{name}': its annotations do not resolve ({error})") from error
+    parameters = [p.replace(annotation=hints.get(p.name, str)) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=hints.get("return", inspect.Signature.empty))
+
+
+def _call_nominal(nominal: Callable[..., float], skill: Skill, arguments: Mapping[str, Any]) -> float:
+    known = {n: arguments[n] for n in skill.signature.parameters if n in arguments}
+    wanted = list(inspect.signature(nominal).parameters.values())
+    if any(p.kind is p.VAR_KEYWORD for p in wanted):
+        return nominal(**known)
+    if all(p.name in known or p.default is not p.empty for p in wanted):
+        return nominal(**{p.name: known[p.name] for p in wanted if p.name in known})
+    return nominal(*list(known.values())[: len(wanted)])
+
+
+def _only_declares(function: Callable[..., Any]) -> bool:
+    """Whether the body does nothing but return, so that there is nothing to stop (an interface without a binding)."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):
+        return False
+    node = tree.body[0]
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    return all(_is_trivial(statement) for statement in node.body)
+
+
+def _is_trivial(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass):
+        return True
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Return):
+        calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
+        return all("SkillReturn" in ast.unparse(c.func) or ast.unparse(c.func) == "str" for c in calls)
+    return False
