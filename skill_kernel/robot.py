@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's configuration: its skills, body, subsystems, limits and joints, read from `config/robots/<name>.yaml`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+PACKAGE = "ghostshell"
+"""Name of the ROS package, below whose share folder the installed configuration lies."""
+
+_SOURCE = Path(__file__).resolve().parents[1]
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class RobotConfigError(ValueError):
+    """A robot's configuration is missing or wrong; the message names file, key and the nearest valid key."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SubsystemConfig(_Section):
+    """A physical resource (TypeGo 5.1): may several processes use it, and several calls at a time?"""
+
+    exclusive_per_process: bool
+    parallel: bool
+
+
+class JointConfig(_Section):
+    """Range and rest position of a joint in rad, largest speed in rad/s."""
+
+    lower: float
+    upper: float
+    max_velocity: Annotated[float, Field(gt=0)]
+    rest: float = 0.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> JointConfig:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower {self.lower} must be less than upper {self.upper}")
+        if not self.lower <= self.rest <= self.upper:
+            raise ValueError(f"rest {self.rest} must lie between lower {self.lower} and upper {self.upper}")
+        return self
+
+
+def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] > value[1]:
+        raise ValueError(f"the first number {value[0]} must not exceed the second {value[1]}")
+    return value
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"'{value}' is not {what}")
+        return value
+
+    return check
+
+
+_Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
+_ClassPath = Annotated[
+    str,
+    AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'")),
+]
+_Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
+
+
+def _empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+class RobotConfig(_Section):
+    """One robot. `limits` bounds what `Limited` parameters may become; `joints` bounds every joint set-point."""
+
+    name: Annotated[str, AfterValidator(_matching(_NAME, "a name of letters, digits and underscores"))]
+    description: str = ""
+    skills: Annotated[list[_Module], Field(min_length=1)]
+    body: _ClassPath = ""
+    text_skill: str = ""
+    builtin_names: Annotated[dict[str, str], BeforeValidator(_empty)] = Field(default_factory=dict)
+    wrappers: tuple[str, ...] = ("response", "answer", "output", "actions", "sequence")
+    subsystems: Annotated[dict[str, SubsystemConfig], Field(min_length=1)]
+    limits: Annotated[dict[str, _Range], BeforeValidator(_empty)] = Field(default_factory=dict)
+    joints: Annotated[dict[str, JointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
+    model: str = ""
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> RobotConfig:
+        """Read a robot by its name (from the source tree or the installed share) or by the path of a YAML file.
+
+        Raises RobotConfigError, in one sentence that names the file, the key and the nearest valid key.
+        """
+        path = find_robot(name_or_path)
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise RobotConfigError(f"robot file {path} cannot be read ({error})") from error
+        except yaml.YAMLError as error:
+            raise RobotConfigError(f"robot file {path} is not valid YAML ({' '.join(str(error).split())})") from error
+        if not isinstance(data, dict):
+            raise RobotConfigError(f"robot file {path} must hold keys and values, not {type(data).__name__}")
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise RobotConfigError(f"robot file {path}: {_one_sentence(error)}") from error
+
+    def load_body(self) -> Any:
+        """Import the class named by `body`. Raises RobotConfigError when the module or the class is not there."""
+        module, _, name = self.body.partition(":")
+        if not module:
+            raise RobotConfigError(f"robot '{self.name}' names no body; set body: 'module:Class' in its file")
+        try:
+            return getattr(import_module(module), name)
+        except ImportError as error:
+            raise RobotConfigError(f"body '{self.body}' of robot '{self.name}' cannot be imported ({error})") from error
+        except AttributeError as error:
+            raise RobotConfigError(f"module '{module}' has no class '{name}' (body of robot '{self.name}')") from error
+
+    def model_path(self) -> Path:
+        """Where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""
+        if not self.model:
+            raise RobotConfigError(f"robot '{self.name}' names no model; set model: in its file")
+        tried = [Path(self.model)] if Path(self.model).is_absolute() else []
+        if not tried:
+            tried = [_SOURCE / "ghostshell_ros" / self.model, *(share / self.model for share in _shares())]
+        for path in tried:
+            if path.is_file():
+                return path
+        raise RobotConfigError(f"model of robot '{self.name}' not found; looked for {', '.join(map(str, tried))}")
+
+
+def find_robot(name_or_path: str | Path) -> Path:
+    """The YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
+    text = str(name_or_path)
+    if text.endswith((".yaml", ".yml")) or os.sep in text:
+        path = Path(text).expanduser()
+        if path.is_file():
+            return path
+        raise RobotConfigError(f"robot file {path} does not exist")
+    folders = [_SOURCE / "config" / "robots", *(share / "config" / "robots" for share in _shares())]
+    for folder in folders:
+        if (folder / f"{text}.yaml").is_file():
+            return folder / f"{text}.yaml"
+    known = sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob("*.yaml")})
+    raise RobotConfigError(f"there is no robot '{text}'{_nearest(text, known)} (known: {', '.join(known) or 'none'})")
+
+
+def _shares() -> list[Path]:
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    return [Path(prefix) / "share" / PACKAGE for prefix in prefixes if prefix]
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _one_sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = [str(part) for part in first["loc"]]
+    key = ".".join(where)
+    more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        valid = _valid_keys(where[:-1])
+        return f"key '{key}' is unknown{_nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
+    if first["type"] == "missing":
+        given = list(first["input"]) if isinstance(first["input"], Mapping) else []
+        near = difflib.get_close_matches(where[-1], [str(k) for k in given if str(k) not in _valid_keys(where[:-1])], n=1)
+        return f"key '{key}' is missing{f' (is {near[0]!r} meant?)' if near else ''}{more}"
+    reason = first["msg"].removeprefix("Value error, ")
+    shown = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
+    return f"key '{key}': {reason[0].lower() + reason[1:]}{shown}{more}"
+
+
+def _valid_keys(parents: list[str]) -> list[str]:
+    sections: dict[str, type[BaseModel]] = {"subsystems": SubsystemConfig, "joints": JointConfig}
+    return list((sections[parents[0]] if parents else RobotConfig).model_fields)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RobotConfig reads a robot's YAML and says in one sentence what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
+
+GOOD = """\
+name: toy
+description: A toy.
+skills: [toys.skills]
+body: toys.body:Toy
+text_skill: speak
+builtin_names: {SAVE: save}
+subsystems:
+  legs: {exclusive_per_process: true, parallel: false}
+limits:
+  walk_cm: [0, 200]
+joints:
+  hip: {lower: -1.0, upper: 1.0, max_velocity: 3.0, rest: 0.2}
+model: robots/toy/toy.xml
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "toy.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_key_arrives_typed(tmp_path: Path) -> None:
+    robot = RobotConfig.load(write(tmp_path, GOOD))
+    assert robot.limits == {"walk_cm": (0.0, 200.0)}
+    assert robot.subsystems["legs"].exclusive_per_process and not robot.subsystems["legs"].parallel
+    assert robot.joints["hip"].rest == 0.2 and robot.joints["hip"].max_velocity == 3.0
+    assert robot.wrappers == ("response", "answer", "output", "actions", "sequence")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("text_skill", "text_skil", "key 'text_skil' is unknown; did you mean 'text_skill'?"),
+        ("parallel", "paralel", "'subsystems.legs.parallel' is missing (is 'paralel' meant?)"),
+        ("exclusive_per_process: true, ", "exclusive_per_process: true, cost: 3, ", "key 'subsystems.legs.cost' is unknown"),
+        ("max_velocity: 3.0", "max_velocity: 0", "key 'joints.hip.max_velocity'"),
+        ("rest: 0.2", "rest: 7", "rest 7.0 must lie between lower -1.0 and upper 1.0"),
+        ("lower: -1.0", "lower: .nan", "key 'joints.hip.lower'"),
+        ("[0, 200]", "[200, 0]", "must not exceed the second"),
+        ("toys.body:Toy", "toys.body.Toy", "'module:Class'"),
+        ("name: toy\n", "", "key 'name' is missing"),
+        ("skills: [toys.skills]", "skills: []", "key 'skills'"),
+    ],
+)
+def test_an_error_is_one_sentence_that_names_file_and_key(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in GOOD
+    path = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(RobotConfigError) as caught:
+        RobotConfig.load(path)
+    assert str(path) in str(caught.value) and expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_yaml_names_the_file_in_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: [toy\nbody: :")
+    with pytest.raises(RobotConfigError, match="toy.yaml is not valid YAML") as caught:
+        RobotConfig.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_robot_is_found_by_name_in_the_installed_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "share" / "ghostshell" / "config" / "robots"
+    folder.mkdir(parents=True)
+    path = write(folder, GOOD)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", os.pathsep.join([str(tmp_path / "none"), str(tmp_path)]))
+    assert find_robot("toy") == path
+    with pytest.raises(RobotConfigError, match="no robot 'tojy'; did you mean 'toy'"):
+        find_robot("tojy")
+
+
+def test_body_and_model_that_are_not_there_are_named(tmp_path: Path) -> None:
+    robot = RobotConfig.load(write(tmp_path, GOOD))
+    with pytest.raises(RobotConfigError, match="'toys.body:Toy' of robot 'toy' cannot be imported"):
+        robot.load_body()
+    with pytest.raises(RobotConfigError, match="toy.xml"):
+        robot.model_path()
