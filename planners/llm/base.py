@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one protocol every language model is used through: a request goes in, events come out, and it can be cancelled at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, Union
+
+from skill_kernel.codes import ModelCode
+
+Role = Literal["user", "assistant"]
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+JPEG_MAGIC = b"\xff\xd8\xff"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture for the model, encoded as PNG or JPEG. Raises ValueError for anything else."""
+
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if not self.data.startswith((PNG_MAGIC, JPEG_MAGIC)):
+            raise ValueError(f"an image must be PNG or JPEG, but these bytes begin with {self.data[:8]!r}; encode it first")
+
+    @property
+    def media_type(self) -> Literal["image/png", "image/jpeg"]:
+        return "image/png" if self.data.startswith(PNG_MAGIC) else "image/jpeg"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of the conversation; its images stand before its text."""
+
+    role: Role
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What a model is asked.
+
+    `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers cache it.
+    Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
+    `instruction` repeats the user's own words alone for a client that reads no prompt (the offline command parser); it is
+    never sent to a provider. `deadline_s` is how long, in seconds, the client may wait for the model in all, retries
+    included; the time its reader spends between two events does not count.
+    """
+
+    system: str
+    messages: tuple[Message, ...]
+    max_output_tokens: int = 2048
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    deadline_s: float = 60.0
+    instruction: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.messages or self.messages[-1].role != "user":
+            raise ValueError("a request needs at least one message, and its last message must be the user's")
+        if not 0.0 < self.deadline_s < float("inf"):
+            raise ValueError(f"deadline_s must be a finite number of seconds above 0, not {self.deadline_s}")
+        if self.max_output_tokens < 1:
+            raise ValueError(f"max_output_tokens must be at least 1, not {self.max_output_tokens}")
+
+    def sha256(self) -> str:
+        """Hash of everything the model sees, as 64 hexadecimal digits; the same prompt has the same hash in every run."""
+        seen = {
+            "system": self.system,
+            "messages": [[m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages],
+        }
+        return hashlib.sha256(json.dumps(seen, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """The next piece of the answer, never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts so far, as the provider reports them; each Usage replaces the one before it.
+
+    `prompt_tokens` includes `cached_tokens` (read from the provider's cache) and `cache_write_tokens`. `cost_usd` is None
+    where no prices are configured.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cost_usd: float | None = None
+    cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """An attempt failed before its first token; the next begins in `wait_s` seconds. For logs and displays only."""
+
+    attempt: int
+    wait_s: float
+    error: ModelError
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The answer is complete; nothing follows. `reason`: stop, length (cut at max_output_tokens), tool_calls, refused (the
+    model or its provider declined), or the provider's own word."""
+
+    reason: str = "stop"
+
+
+ModelEvent = Union[TextDelta, Usage, Retrying, Finished]
+
+
+class ModelError(Exception):
+    """A model gave no answer, or none to its end.
+
+    `retryable`: another attempt may succeed (the client has used up its own). `partial`: some text was already delivered.
+    The text says what to do and never contains a key.
+    """
+
+    def __init__(
+        self,
+        code: ModelCode,
+        message: str,
+        *,
+        retryable: bool = False,
+        partial: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.partial = partial
+        self.retry_after_s = retry_after_s
+
+    def __repr__(self) -> str:
+        return f"ModelError({self.code.name}, {self.message!r}, retryable={self.retryable}, partial={self.partial})"
+
+
+class CancelToken:
+    """Cancels what it was handed to, from any thread, once and for good."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._event = threading.Event()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._next_id = 0
+
+    @property
+    def cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def cancel(self) -> None:
+        """Cancel now; every callback has run when this returns. Calling it again does nothing."""
+        with self._lock:
+            if self._event.is_set():
+                return
+            self._event.set()
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
+        for callback in callbacks:
+            callback()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until cancelled or until `timeout_s` has passed; tells whether it was cancelled."""
+        return self._event.wait(timeout_s)
+
+    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` (quick, raising nothing) on cancellation, at once if that was before; returns how to unsubscribe."""
+        with self._lock:
+            if not self._event.is_set():
+                key = self._next_id
+                self._next_id += 1
+                self._callbacks[key] = callback
+
+                def unsubscribe() -> None:
+                    with self._lock:
+                        self._callbacks.pop(key, None)
+
+                return unsubscribe
+        callback()
+        return lambda: None
+
+
+class ModelClient(Protocol):
+    """A language model, real or not."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in logs and prompts, such as `openai:gpt-4.1` or `offline`."""
+
+    def prepare(self) -> None:
+        """Do what can be done ahead of the first request (imports, key look-up). Raises ModelError when no request could
+        succeed; a stream may be started without it."""
+
+    def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
+        """Ask the model; the iterator blocks its thread between events and ends after Finished.
+
+        Raises ModelError from the iterator, MODEL_CANCELLED at once when `cancel` is used. Closing the iterator ends the
+        generation as cancelling does. A failed attempt is repeated only while no text has been delivered.
+        """
+
+    def close(self) -> None:
+        """Release threads and connections; running streams end with MODEL_CANCELLED."""
