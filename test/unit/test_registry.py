@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry collects skills in order, refuses doubles, and keeps its set when a new one cannot be loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from skill_kernel.registry import RegistryError, SkillRegistry
+
+SKILLS = '''
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Literal
+from skill_kernel import Content, SkillReturn, robot_skill
+
+@dataclass
+class Helper:
+    x: int = 0
+
+@robot_skill(subsystem="legs")
+def walk(distance: float = 10.0) -> SkillReturn:
+    """Walk."""
+    return SkillReturn.success()
+
+@robot_skill("speak", subsystem="main", speaks_text=True)
+def say(text: Content) -> SkillReturn:
+    """Say."""
+    return SkillReturn.success()
+
+@robot_skill(subsystem="head")
+def nod(side: Literal["up", "down"] = "up") -> SkillReturn:
+    """Nod."""
+    return SkillReturn.success()
+'''
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def test_a_file_gives_its_skills_in_the_order_of_definition(tmp_path: Path) -> None:
+    registry = SkillRegistry.from_file(write(tmp_path / "s.py", SKILLS))
+    assert registry.names == ("walk", "speak", "nod")
+    assert [s.name for s in registry] == ["walk", "speak", "nod"]
+    assert registry.text_skill is registry.get("speak")
+    assert "walk" in registry and "say" not in registry and registry.find("say") is None
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    registry = SkillRegistry.from_file(write(tmp_path / "s.py", SKILLS))
+    assert registry.suggestions("WALKS")[0] == "walk"
+    with pytest.raises(KeyError, match="no skill 'wlak'; nearest: walk"):
+        registry.get("wlak")
+
+
+def test_the_version_follows_names_and_signatures_and_is_the_same_in_another_process(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.py", SKILLS)
+    here = SkillRegistry.from_file(path).version
+    code = f"from skill_kernel.registry import SkillRegistry; print(SkillRegistry.from_file({str(path)!r}).version)"
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert here == there
+    assert SkillRegistry.from_file(write(path, SKILLS.replace("10.0", "11.0"))).version != here
+    assert SkillRegistry.from_file(write(path, SKILLS.replace('"""Walk."""', '"""Go."""'))).version == here
+
+
+@pytest.mark.parametrize(
+    "double",
+    [
+        '@robot_skill("walk")\ndef other() -> SkillReturn:\n    """Other."""\n    return SkillReturn.success()\n',
+        '@robot_skill()\ndef walk() -> SkillReturn:\n    """Again."""\n    return SkillReturn.success()\n',
+    ],
+)
+def test_a_name_defined_twice_is_an_error_that_names_both_places(tmp_path: Path, double: str) -> None:
+    path = write(tmp_path / "s.py", SKILLS + "\n" + double)
+    with pytest.raises(RegistryError, match=r"'walk' is defined twice: .*s\.py:\d+ and .*s\.py:\d+"):
+        SkillRegistry.from_file(path)
+
+
+def test_a_skill_imported_into_a_second_module_is_no_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "reg_first.py", SKILLS)
+    write(tmp_path / "reg_second.py", "from reg_first import walk\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert SkillRegistry.from_modules(["reg_first", "reg_second"]).names == ("walk", "speak", "nod")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import no_such_module_here", "ModuleNotFoundError"),
+        ("def walk(:", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("from skill_kernel import robot_skill\n@robot_skill()\ndef f(*a) -> str:\n    return ''", "plain named parameter"),
+        ("from skill_kernel import robot_skill\n@robot_skill()\ndef f(sync: bool) -> str:\n    return ''", "parameter 'sync'"),
+    ],
+)
+def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path, text: str, reason: str) -> None:
+    path = write(tmp_path / "s.py", SKILLS)
+    registry = SkillRegistry.from_file(path)
+    walk, version = registry.get("walk"), registry.version
+    write(path, text)
+    with pytest.raises(RegistryError, match=reason):
+        registry.replace_from_file(path)
+    assert registry.get("walk") is walk and registry.version == version
+
+
+def test_modules_are_read_anew_and_a_broken_one_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "reg_swapped.py", SKILLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    registry = SkillRegistry.from_modules(["reg_swapped"])
+    before = sys.modules["reg_swapped"]
+    write(path, "import no_such_module_here\n")
+    with pytest.raises(RegistryError, match="module 'reg_swapped' cannot be loaded"):
+        registry.replace_from_modules(["reg_swapped"])
+    assert registry.names == ("walk", "speak", "nod") and sys.modules["reg_swapped"] is before
+    write(path, SKILLS.replace("def walk", "def stroll"))
+    registry.replace_from_modules(["reg_swapped"])
+    assert registry.names == ("stroll", "speak", "nod")
+
+
+def test_the_text_skill_is_the_named_one_or_the_only_one_that_speaks(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.py", SKILLS)
+    assert SkillRegistry.from_file(path, text_skill="nod").text_skill is not None
+    with pytest.raises(RegistryError, match="text_skill 'shout' is not among the skills"):
+        SkillRegistry.from_file(path, text_skill="shout")
+    write(path, SKILLS.replace('@robot_skill(subsystem="legs")', '@robot_skill(subsystem="legs", speaks_text=True)'))
+    with pytest.raises(RegistryError, match="several skills speak text"):
+        SkillRegistry.from_file(path)
