@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from skill_kernel.arguments import check_parameters
 from skill_kernel.skill import Skill, SkillDefinitionError
 
 SYNC = "sync"
@@ -71,16 +72,8 @@ class SkillRegistry:
         """Read the file anew and take its skills; on RegistryError the present set stays."""
         self.replace(SkillRegistry.from_file(path, text_skill=text_skill))
 
-    def get(self, name: str) -> Skill:
-        """The skill of that name. Raises KeyError whose text names the nearest skills."""
-        skill = self._set.by_name.get(name)
-        if skill is None:
-            near = self.suggestions(name)
-            raise KeyError(f"no skill '{name}'" + (f"; nearest: {', '.join(near)}" if near else ""))
-        return skill
-
-    def find(self, name: str) -> Skill | None:
-        """The skill of that name, or None."""
+    def get(self, name: str) -> Skill | None:
+        """The skill of that name, or None; `suggestions` then tells what may have been meant."""
         return self._set.by_name.get(name)
 
     @property
@@ -124,6 +117,10 @@ class _SkillSet:
                 raise RegistryError(f"skill '{skill.name}' is defined twice: {_where(other)} and {_where(skill)}")
             if SYNC in skill.signature.parameters:
                 raise RegistryError(f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it")
+            try:
+                check_parameters(skill)
+            except SkillDefinitionError as error:
+                raise RegistryError(f"{error} ({_where(skill)})") from error
             self.by_name[skill.name] = skill
         self.text_skill = self._pick_text_skill(text_skill)
         lines = sorted(f"{s.name}{_ADDRESS.sub('', str(s.signature))}" for s in self.by_name.values())
