@@ -105,6 +105,17 @@ class RuntimeNode(Node):
         """A timer on steady time: it runs on when simulated time stands still."""
         return self.create_timer(period_s, callback, clock=self._steady)
 
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
+        """Run `callback` once after a delay on steady time, unless the timer is cancelled. On the executor's thread."""
+
+        def fire() -> None:
+            timer.cancel()
+            self.destroy_timer(timer)
+            callback()
+
+        timer = self.steady_timer(max(delay_s, 1e-6), fire)
+        return timer
+
     def declare(
         self,
         name: str,

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node every joint set-point passes: limits, largest speed, hold on silence, latched halt; a process of its own."""
+
+from __future__ import annotations
+
+import sys
+
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode, run
+from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
+from skill_kernel.robot import RobotConfig
+
+
+class SafetyGate(RuntimeNode):
+    """Runs on steady time, whatever /clock says.
+
+    Subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
+    `joint_command` (sensor_msgs/JointState) while a commander is heard, and `halted` (std_msgs/Bool, latched).
+    Services `halt` and `clear_halt` (std_srvs/Trigger). While nobody commands, nothing is published: the servos hold.
+
+    Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("safety_gate")
+        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=20.0, maximum=500.0)
+        command_timeout = self.declare(
+            "command_timeout_s", 0.2, "silence after which a joint holds [s]", minimum=0.02, maximum=2.0
+        )
+        measurement_timeout = self.declare(
+            "measurement_timeout_s", 1.0, "silence of joint_states that halts [s], 0 = never", minimum=0.0, maximum=10.0
+        )
+        limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
+        self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
+        self._period_s = 1.0 / rate
+        self._logged: set[tuple[RefusalKind, str]] = set()
+        self._halted_told: bool | None = None
+
+        self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
+        self._halted = self.create_publisher(Bool, "halted", LATCHED)
+        self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
+        self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        self.create_service(Trigger, "halt", self._on_halt)
+        self.create_service(Trigger, "clear_halt", self._on_clear)
+        self._timer = self.steady_timer(self._period_s, self._tick)
+        self._timer.cancel()
+        # The sensor is watched while the robot stands still, too, when no set-points are due.
+        self._watch = self.steady_timer(0.1, self._watch_idle)
+        self._tell_halted()
+
+    def _on_joint_states(self, message: JointState) -> None:
+        self._gate.measure(self.steady_now(), message.name, message.position)
+
+    def _on_command(self, message: JointState) -> None:
+        now = self.steady_now()
+        idle = self._timer.is_canceled()
+        if idle:
+            # The time until now was spent standing still and must not count as time to move in.
+            self._gate.tick(now)
+        refusal = self._gate.command(now, message.name, message.position)
+        if refusal is not None:
+            self._log_once(refusal)
+        elif idle:
+            self._timer.reset()
+
+    def _tick(self) -> None:
+        now = self.steady_now()
+        self._publish(now)
+        if not self._gate.moving(now):
+            self._timer.cancel()
+
+    def _publish(self, now: float) -> None:
+        set_points = self._gate.tick(now)
+        self._tell_halted()
+        if set_points:
+            message = JointState(name=list(set_points), position=list(set_points.values()))
+            message.header.stamp = self.get_clock().now().to_msg()
+            self._command.publish(message)
+
+    def _watch_idle(self) -> None:
+        if self._timer.is_canceled():
+            self._gate.tick(self.steady_now())
+            self._tell_halted()
+
+    def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._gate.halt("halt was called")
+        self._publish(self.steady_now())
+        response.success, response.message = True, "halted; call clear_halt when it is safe to move again"
+        return response
+
+    def _on_clear(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        cause = self._gate.halt_cause
+        self._gate.clear_halt()
+        self._logged.clear()
+        self._tell_halted()
+        response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
+        return response
+
+    def _tell_halted(self) -> None:
+        halted = self._gate.halted
+        if halted == self._halted_told:
+            return
+        self._halted_told = halted
+        self._halted.publish(Bool(data=halted))
+        if halted:
+            self.get_logger().warning(f"halted: {self._gate.halt_cause}")
+
+    def _log_once(self, refusal: Refusal) -> None:
+        """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""
+        joint = refusal.joint if refusal.kind is not RefusalKind.UNKNOWN_JOINT else ""
+        if (refusal.kind, joint) not in self._logged:
+            self._logged.add((refusal.kind, joint))
+            self.get_logger().error(f"joint command refused: {refusal.message}")
+
+
+def main() -> int:
+    return run(SafetyGate)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

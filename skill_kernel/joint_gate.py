@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safety gate for joints: limits, largest speed, hold on silence and a latched halt, on a clock handed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+LARGEST_STEP_S = 0.05
+"""A late tick counts as this much time at most, so a stalled process catches up at the joint's speed, never in a leap."""
+
+
+@dataclass(frozen=True)
+class JointLimit:
+    """Range of a joint in rad and its largest speed in rad/s."""
+
+    lower: float
+    upper: float
+    max_velocity: float
+
+    def clamp(self, position: float) -> float:
+        return min(max(position, self.lower), self.upper)
+
+
+class RefusalKind(Enum):
+    """Why a command did not count."""
+
+    HALTED = "halted"
+    NOT_MEASURED = "not measured"
+    LENGTHS = "lengths"
+    UNKNOWN_JOINT = "unknown joint"
+    NOT_FINITE = "not finite"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A refused command: its kind, the joint concerned ("" for all) and a sentence for the log."""
+
+    kind: RefusalKind
+    joint: str
+    message: str
+
+
+@dataclass
+class _Joint:
+    output: float
+    target: float
+    commanded_at: float
+
+
+class JointGate:
+    """Turns wished joint positions into set-points that no command can make unsafe.
+
+    A joint starts at its measured position and moves towards its wish at its largest speed at most, never past its
+    limits. `timeout_s` after the last wish for it, it stays where it is. While halted, no set-point changes. A command
+    with anything wrong in it is refused as a whole: half a pose may be a fall.
+
+    Times are seconds of one steady clock.
+    """
+
+    def __init__(
+        self, limits: Mapping[str, JointLimit], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0
+    ) -> None:
+        """`measurement_timeout_s` without a measurement, once there was one, halts; 0 = never."""
+        self._limits = dict(limits)
+        self._timeout_s = timeout_s
+        self._measurement_timeout_s = measurement_timeout_s
+        self._measured: dict[str, float] = {}
+        self._measured_at: float | None = None
+        self._lost = False
+        self._joints: dict[str, _Joint] = {}
+        self._ticked_at: float | None = None
+        self._halt_cause = ""
+
+    @property
+    def halted(self) -> bool:
+        return bool(self._halt_cause)
+
+    @property
+    def halt_cause(self) -> str:
+        """Why it is halted; "" when it is not."""
+        return self._halt_cause
+
+    def halt(self, cause: str) -> None:
+        """Freeze every set-point until `clear_halt`. The first cause stands."""
+        self._halt_cause = self._halt_cause or cause or "halted"
+        for joint in self._joints.values():
+            joint.target = joint.output
+
+    def clear_halt(self) -> None:
+        """Let commands count again; nothing moves before a new one."""
+        self._halt_cause = ""
+
+    def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> None:
+        """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them."""
+        if self._lost:
+            self._lost = False
+            self._joints.clear()
+            self._measured.clear()
+        for name, position in zip(names, positions):
+            if name in self._limits and math.isfinite(position):
+                self._measured[name] = position
+        self._measured_at = now
+
+    def command(self, now: float, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
+        """Wish positions in rad for some joints. None, or why the command as a whole did not count."""
+        refusal = self._refuse(names, positions)
+        if refusal is not None:
+            return refusal
+        for name, position in zip(names, positions):
+            joint = self._joints.get(name)
+            if joint is None:
+                joint = self._joints[name] = _Joint(self._measured[name], self._measured[name], now)
+            joint.target = self._limits[name].clamp(position)
+            joint.commanded_at = now
+        return None
+
+    def _refuse(self, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
+        if self.halted:
+            return Refusal(RefusalKind.HALTED, "", f"halted ({self._halt_cause}): call clear_halt when it is safe")
+        if self._lost:
+            return Refusal(RefusalKind.NOT_MEASURED, "", "joint_states are silent: is the robot or simulator running?")
+        if len(names) != len(positions):
+            return Refusal(
+                RefusalKind.LENGTHS, "", f"{len(names)} names but {len(positions)} positions: send one position a name"
+            )
+        for name, position in zip(names, positions):
+            if name not in self._limits:
+                known = ", ".join(sorted(self._limits))
+                return Refusal(RefusalKind.UNKNOWN_JOINT, name, f"unknown joint '{name[:80]}' (known: {known})")
+            if not math.isfinite(position):
+                return Refusal(RefusalKind.NOT_FINITE, name, f"position {position} for joint '{name}' is not a number")
+            if name not in self._joints and name not in self._measured:
+                return Refusal(
+                    RefusalKind.NOT_MEASURED, name, f"joint '{name}' was not measured yet: is joint_states published?"
+                )
+        return None
+
+    def tick(self, now: float) -> Mapping[str, float]:
+        """Advance to `now`: the set-points in rad of all joints that were ever commanded."""
+        self._watch_sensor(now)
+        elapsed = 0.0 if self._ticked_at is None else min(max(now - self._ticked_at, 0.0), LARGEST_STEP_S)
+        self._ticked_at = now
+        if not self.halted:
+            for name, joint in self._joints.items():
+                if now - joint.commanded_at > self._timeout_s:
+                    joint.target = joint.output
+                step = self._limits[name].max_velocity * elapsed
+                joint.output += min(max(joint.target - joint.output, -step), step)
+        return {name: joint.output for name, joint in self._joints.items()}
+
+    def _watch_sensor(self, now: float) -> None:
+        if self._measured_at is None or self._measurement_timeout_s <= 0 or self._lost:
+            return
+        silence = now - self._measured_at
+        if silence > self._measurement_timeout_s:
+            self._lost = True
+            self.halt(f"joint_states silent for {silence:.1f} s")
+
+    def moving(self, now: float) -> bool:
+        """Whether set-points may still change, or a commander is still being listened to."""
+        return not self.halted and any(now - joint.commanded_at <= self._timeout_s for joint in self._joints.values())

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joint gate's laws on a virtual clock: within limits, never too fast, still on silence and while halted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skill_kernel.joint_gate import LARGEST_STEP_S, JointGate, JointLimit, RefusalKind
+
+LIMITS = {"knee": JointLimit(-1.0, 1.0, 2.0), "hip": JointLimit(0.0, 0.5, 10.0)}
+TICK = 0.01
+
+
+def gate(**positions: float) -> JointGate:
+    made = JointGate(LIMITS, timeout_s=0.2, measurement_timeout_s=1.0)
+    start = {"knee": 0.0, "hip": 0.2, **positions}
+    made.measure(0.0, list(start), list(start.values()))
+    return made
+
+
+def run(made: JointGate, start: float, seconds: float) -> list[dict[str, float]]:
+    made_ticks = []
+    for k in range(1, round(seconds / TICK) + 1):
+        now = start + k * TICK
+        made.measure(now, [], [])
+        made_ticks.append(dict(made.tick(now)))
+    return made_ticks
+
+
+def test_a_joint_starts_from_its_measured_position() -> None:
+    made = gate(knee=0.4)
+    made.tick(0.0)
+    assert made.command(0.0, ["knee"], [1.0]) is None
+    assert made.tick(TICK) == {"knee": pytest.approx(0.4 + 2.0 * TICK)}
+
+
+def test_only_commanded_joints_get_set_points() -> None:
+    made = gate()
+    made.command(0.0, ["hip"], [0.3])
+    assert set(made.tick(TICK)) == {"hip"}
+
+
+def test_a_joint_outside_its_range_walks_back_instead_of_leaping() -> None:
+    made = gate(knee=1.5)
+    made.tick(0.0)
+    made.command(0.0, ["knee"], [1.5])
+    knees = [tick["knee"] for tick in run(made, 0.0, 0.1)]
+    assert knees[0] == pytest.approx(1.5 - 2.0 * TICK)
+    assert knees == sorted(knees, reverse=True)
+
+
+def test_silence_holds_the_last_set_point() -> None:
+    made = gate()
+    made.tick(0.0)
+    made.command(0.0, ["knee"], [1.0])
+    ticks = run(made, 0.0, 0.5)
+    assert ticks[-1]["knee"] == pytest.approx(2.0 * 0.2, abs=2.0 * TICK + 1e-9)
+    assert ticks[-1] == ticks[-20]
+    assert not made.moving(0.5)
+
+
+def test_a_late_tick_makes_no_leap() -> None:
+    made = gate()
+    made.tick(0.0)
+    made.command(0.15, ["knee"], [1.0])
+    assert made.tick(0.3)["knee"] <= 2.0 * LARGEST_STEP_S + 1e-9
+
+
+def test_halt_is_latched_and_clearing_moves_nothing() -> None:
+    made = gate()
+    made.tick(0.0)
+    made.command(0.0, ["knee"], [1.0])
+    before = run(made, 0.0, 0.05)[-1]
+    made.halt("service")
+    refusal = made.command(0.06, ["knee"], [-1.0])
+    assert refusal is not None and refusal.kind is RefusalKind.HALTED
+    assert all(tick == before for tick in run(made, 0.06, 0.1))
+    made.clear_halt()
+    assert all(tick == before for tick in run(made, 0.16, 0.1))
+    assert made.command(0.3, ["knee"], [-1.0]) is None
+    assert run(made, 0.3, 0.05)[-1]["knee"] < before["knee"]
+
+
+@pytest.mark.parametrize(
+    ("names", "positions", "kind"),
+    [
+        (["knee"], [math.nan], RefusalKind.NOT_FINITE),
+        (["hip", "knee"], [0.1, -math.inf], RefusalKind.NOT_FINITE),
+        (["knee", "tail"], [0.1, 0.1], RefusalKind.UNKNOWN_JOINT),
+        (["knee", "hip"], [0.1], RefusalKind.LENGTHS),
+    ],
+)
+def test_one_fault_refuses_the_whole_command(names: list[str], positions: list[float], kind: RefusalKind) -> None:
+    made = gate()
+    refusal = made.command(0.0, names, positions)
+    assert refusal is not None and refusal.kind is kind
+    assert made.tick(TICK) == {}
+
+
+def test_nothing_moves_before_the_first_measurement() -> None:
+    refusal = JointGate(LIMITS).command(0.0, ["knee"], [0.5])
+    assert refusal is not None and refusal.kind is RefusalKind.NOT_MEASURED
+
+
+def test_a_silent_sensor_halts_and_its_return_starts_from_the_new_pose() -> None:
+    made = gate()
+    made.command(0.0, ["knee"], [1.0])
+    made.tick(0.9)
+    assert not made.halted
+    made.tick(1.1)
+    assert made.halted and "joint_states" in made.halt_cause
+    made.clear_halt()
+    assert made.command(1.2, ["knee"], [1.0]) is not None, "cleared, but the sensor is still silent"
+    made.measure(2.0, ["knee"], [-0.7])
+    made.command(2.0, ["knee"], [-0.7])
+    assert made.tick(2.01) == {"knee": -0.7}
+
+
+wishes = st.floats(allow_nan=True, allow_infinity=True, width=32) | st.floats(-3, 3)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("command"), st.sampled_from(["knee", "hip", "tail"]), wishes),
+        st.tuples(st.just("tick"), st.floats(-0.1, 0.6), st.none()),
+        st.tuples(st.just("halt"), st.none(), st.none()),
+        st.tuples(st.just("clear"), st.none(), st.none()),
+        st.tuples(st.just("measure"), st.sampled_from(["knee", "hip"]), wishes),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=steps)
+def test_no_sequence_breaks_limits_speed_or_halt(steps: list[tuple[str, object, object]]) -> None:
+    made = JointGate(LIMITS, timeout_s=0.2, measurement_timeout_s=0.0)
+    made.measure(0.0, ["knee", "hip"], [0.0, 0.2])
+    now, before = 0.0, dict(made.tick(0.0))
+    for what, first, second in steps:
+        if what == "command":
+            made.command(now, [str(first)], [float(second)])  # type: ignore[arg-type]
+        elif what == "halt":
+            made.halt("test")
+        elif what == "clear":
+            made.clear_halt()
+        elif what == "measure" and -1 <= float(second) <= 1 and first in before:  # type: ignore[arg-type]
+            made.measure(now, [str(first)], [float(second)])  # type: ignore[arg-type]
+        elif what == "tick":
+            now += float(first)  # type: ignore[arg-type]
+            after = dict(made.tick(now))
+            for name, position in after.items():
+                limit = LIMITS[name]
+                assert limit.lower - 1e-9 <= position <= limit.upper + 1e-9
+                start = before.get(name, {"knee": 0.0, "hip": 0.2}[name])
+                allowed = limit.max_velocity * min(max(float(first), 0.0), LARGEST_STEP_S)  # type: ignore[arg-type]
+                assert abs(position - start) <= allowed + 1e-9
+                assert not made.halted or position == start
+            before = after
