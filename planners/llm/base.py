@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, Union
+from typing import Literal, Protocol
 
 from skill_kernel.codes import ModelCode
 
@@ -25,7 +25,9 @@ class Image:
 
     def __post_init__(self) -> None:
         if not self.data.startswith((PNG_MAGIC, JPEG_MAGIC)):
-            raise ValueError(f"an image must be PNG or JPEG, but these bytes begin with {self.data[:8]!r}; encode it first")
+            raise ValueError(
+                f"an image must be PNG or JPEG, but these bytes begin with {self.data[:8]!r}; encode it first"
+            )
 
     @property
     def media_type(self) -> Literal["image/png", "image/jpeg"]:
@@ -72,7 +74,9 @@ class ModelRequest:
         """Hash of everything the model sees, as 64 hexadecimal digits; the same prompt has the same hash in every run."""
         seen = {
             "system": self.system,
-            "messages": [[m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages],
+            "messages": [
+                [m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages
+            ],
         }
         return hashlib.sha256(json.dumps(seen, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -116,7 +120,7 @@ class Finished:
     reason: str = "stop"
 
 
-ModelEvent = Union[TextDelta, Usage, Retrying, Finished]
+ModelEvent = TextDelta | Usage | Retrying | Finished
 
 
 class ModelError(Exception):
