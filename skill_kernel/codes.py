@@ -75,3 +75,16 @@ class ModelCode(IntEnum):
     MODEL_SERVER = 305
     MODEL_NOT_UNDERSTOOD = 306
     MODEL_CANCELLED = 307
+
+
+class TaskCode(IntEnum):
+    """Why a process did not end as SUCCESS, when no model and no parser was the reason (constants of RunTask.action)."""
+
+    NONE = 0
+    EMPTY_INSTRUCTION = 520
+    ROBOT_HALTED = 521
+    REPLACED = 522
+    CANCELLED = 523
+    TURN_LIMIT = 524
+    CALL_FAILED = 525
+    NODE_UNAVAILABLE = 526

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategy `stream`: one stream of function tokens a turn, and another turn after an observation or a failure
+(GhostShell 3.4.4, the ReAct loop of section 4.2.2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ghostshell_ros.shell.routines import Routine
+from planners.llm.base import Image, Message, ModelRequest
+from planners.prompt import CallReport, GrammarOptions, build_system_prompt, build_turn_prompt
+from skill_kernel.codes import TaskCode
+from skill_kernel.skill import Skill
+
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """`max_turns`: answers to one instruction at most. `history`: earlier messages a request carries. `deadline_s`: how
+    long one answer of the model may take."""
+
+    max_turns: int = 8
+    history: int = 12
+    deadline_s: float = 60.0
+    max_output_tokens: int = 2048
+    temperature: float | None = None
+
+
+@dataclass
+class TurnResult:
+    """What came of one answer: `reason` as in `TURN_ENDED`, `code` and `error` when the stream ended with an error."""
+
+    reason: str
+    code: int = 0
+    error: str = ""
+    calls: list[CallReport] = field(default_factory=list)
+    running: list[CallReport] = field(default_factory=list)
+    repairs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PlanEnded:
+    """No further turn: `code` 0 when the instruction was carried out, else why not."""
+
+    code: int = 0
+    message: str = ""
+
+
+class StreamPlanner:
+    """Builds the request of each turn and decides whether there is another one. Remembers what was said before, so that
+    "do it twice instead" means something."""
+
+    def __init__(
+        self,
+        *,
+        skills: Callable[[], Iterable[Skill]],
+        routines: Callable[[], Iterable[Routine]],
+        options: GrammarOptions,
+        robot_name: str,
+        robot_description: str,
+        settings: PlannerSettings | None = None,
+    ) -> None:
+        self._skills = skills
+        self._routines = routines
+        self._options = options
+        self._robot = (robot_name, robot_description)
+        self._settings = settings or PlannerSettings()
+        self._history: deque[Message] = deque(maxlen=self._settings.history)
+        self._instruction = ""
+        self._sender = ""
+        self._failures = 0
+        self.turn = 0
+
+    def begin(self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
+              images: Sequence[Image] = ()) -> ModelRequest:  # fmt: skip
+        """The first request for an instruction."""
+        self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
+        return self._request(build_turn_prompt(instruction, source=self._sender, state=state), images)
+
+    def wrote(self, text: str) -> None:
+        """What the model wrote in this turn, for the conversation."""
+        if text.strip():
+            self._history.append(Message("assistant", text))
+
+    def follow(
+        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, images: Sequence[Image] = ()
+    ) -> ModelRequest | PlanEnded:
+        """The next request, or the end of the plan, after a turn has ended."""
+        failed = [c for c in result.calls if c.outcome in ("FAILED", "REFUSED")]
+        first_fault = f"'{failed[0].function}' {failed[0].outcome}: {failed[0].message}" if failed else ""
+        if result.code:
+            return PlanEnded(result.code, result.error)
+        if result.reason in ("end", "plan_done"):
+            return PlanEnded(int(TaskCode.CALL_FAILED), first_fault) if failed else PlanEnded()
+        if result.reason == "interrupt":
+            return PlanEnded(int(TaskCode.CANCELLED), result.error)
+        self._failures = self._failures + 1 if result.reason == "failure" else 0
+        if self.turn + 1 >= self._settings.max_turns:
+            why = f"not finished after {self._settings.max_turns} turns; {first_fault or 'give a smaller task'}"
+            return PlanEnded(int(TaskCode.TURN_LIMIT), why)
+        if self._failures >= 2:
+            return PlanEnded(int(TaskCode.CALL_FAILED), first_fault or result.error)
+        self.turn += 1
+        prompt = build_turn_prompt(
+            self._instruction, turn=self.turn, source=self._sender, state=state, results=result.calls,
+            running=result.running, repairs=result.repairs,
+        )  # fmt: skip
+        return self._request(prompt, images)
+
+    def _request(self, prompt: str, images: Sequence[Image]) -> ModelRequest:
+        system = build_system_prompt(
+            self._skills(), self._options, self._routines(), robot_name=self._robot[0], robot_description=self._robot[1]
+        )
+        message = Message("user", prompt, tuple(images))
+        earlier = _alternating(self._history)
+        self._history.append(Message("user", prompt))
+        return ModelRequest(
+            system=system,
+            messages=(*earlier, message),
+            max_output_tokens=self._settings.max_output_tokens,
+            temperature=self._settings.temperature,
+            deadline_s=self._settings.deadline_s,
+            instruction=self._instruction,
+        )
+
+
+def _alternating(history: Iterable[Message]) -> list[Message]:
+    """Providers want user and assistant in turns, beginning with the user: join what stands side by side."""
+    joined: list[Message] = []
+    for message in history:
+        if joined and joined[-1].role == message.role:
+            joined[-1] = Message(message.role, f"{joined[-1].text}\n\n{message.text}")
+        elif joined or message.role == "user":
+            joined.append(message)
+    if joined and joined[-1].role == "user":
+        joined.append(Message("assistant", "(no answer)"))
+    return joined
