@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes requirements/constraints.txt: what pip resolves for each Python given, `scripts/lock.py python3.10 python3.12 …`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
+HEAD = "# Every package, also what the named ones pull in. Written by scripts/lock.py; raise versions by running it again.\n"
+
+
+def resolve(python: str) -> tuple[str, dict[str, str]]:
+    """The Python's version (`3.11`) and the version pip would install of each package."""
+    files = [word for name in ("ros-wheels", "run", "dev") for word in ("-r", str(REQUIREMENTS / f"{name}.txt"))]
+    pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", *files]
+    report = json.loads(subprocess.run(pip, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    pins = {item["metadata"]["name"].lower().replace("_", "-"): item["metadata"]["version"] for item in report["install"]}
+    return ".".join(report["environment"]["python_full_version"].split(".")[:2]), pins
+
+
+def merge(resolved: dict[str, dict[str, str]]) -> list[str]:
+    """One line a package where all Pythons agree, otherwise one a Python with an environment marker."""
+    lines = []
+    for name in sorted(set().union(*resolved.values())):
+        versions = {python: pins.get(name) for python, pins in resolved.items()}
+        if len(set(versions.values()) - {None}) == 1:
+            lines.append(f"{name}=={next(v for v in versions.values() if v)}")
+        else:
+            lines += [f'{name}=={v} ; python_version == "{python}"' for python, v in versions.items() if v]
+    return lines
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: scripts/lock.py PYTHON…   (one interpreter of each version to lock for)")
+    pins = merge(dict(resolve(python) for python in sys.argv[1:]))
+    (REQUIREMENTS / "constraints.txt").write_text(HEAD + "\n".join(pins) + "\n", encoding="utf-8")
