@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 LARGEST_STEP_S = 0.05
-"""A late tick counts as this much time at most, so a stalled process catches up at the joint's speed, never in a leap."""
+"""A late tick counts as this much time at most: a stalled process catches up at the joint's speed, never in a leap."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class JointGate:
             self._lost = False
             self._joints.clear()
             self._measured.clear()
-        for name, position in zip(names, positions):
+        for name, position in zip(names, positions, strict=False):
             if name in self._limits and math.isfinite(position):
                 self._measured[name] = position
         self._measured_at = now
@@ -109,7 +109,7 @@ class JointGate:
         refusal = self._refuse(names, positions)
         if refusal is not None:
             return refusal
-        for name, position in zip(names, positions):
+        for name, position in zip(names, positions, strict=True):
             joint = self._joints.get(name)
             if joint is None:
                 joint = self._joints[name] = _Joint(self._measured[name], self._measured[name], now)
@@ -126,7 +126,7 @@ class JointGate:
             return Refusal(
                 RefusalKind.LENGTHS, "", f"{len(names)} names but {len(positions)} positions: send one position a name"
             )
-        for name, position in zip(names, positions):
+        for name, position in zip(names, positions, strict=True):
             if name not in self._limits:
                 known = ", ".join(sorted(self._limits))
                 return Refusal(RefusalKind.UNKNOWN_JOINT, name, f"unknown joint '{name[:80]}' (known: {known})")

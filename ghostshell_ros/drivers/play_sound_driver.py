@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action server that plays named tunes, with aplay where there is a sound device, otherwise for their time."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import shutil
+import sys
+from functools import partial
+
+from ghostshell.action import PlaySound
+
+from ghostshell_ros.drivers.timed_driver import Activity, DriverRefusal, TimedDriver, Work, has_sound_device
+from ghostshell_ros.drivers.tunes import TUNES, wav
+from ghostshell_ros.nodes.goal_server import Goal
+from ghostshell_ros.nodes.node_runtime import NodeStartError, run
+
+
+class PlaySoundDriver(TimedDriver):
+    """Action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled.
+
+    Parameters: `player` (auto | aplay | timing).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("play_sound_driver", PlaySound, "play_sound")
+        wanted = self.declare(
+            "player",
+            "auto",
+            "auto: aplay if it is installed and there is a sound device; timing: silent, for its time",
+            choices=("auto", "aplay", "timing"),
+        )
+        self._aplay = shutil.which("aplay")
+        if wanted == "aplay" and self._aplay is None:
+            raise NodeStartError("player is 'aplay', but aplay is not installed; install alsa-utils or use 'timing'")
+        self._heard = wanted == "aplay" or (wanted == "auto" and self._aplay is not None and has_sound_device())
+        self._fall_back = wanted == "auto"
+        self.get_logger().info("sounds are heard" if self._heard else "sounds are silent, for their timing only")
+
+    def plan(self, goal: Goal) -> Work:
+        request = goal.request
+        tune = TUNES.get(request.name)
+        if tune is None:
+            near = difflib.get_close_matches(request.name, TUNES, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(TUNES)}"
+            raise DriverRefusal(PlaySound.Result.UNKNOWN_SOUND, f"there is no sound '{request.name[:80]}'; {hint}")
+        if not self._heard:
+            return Work(None if request.loop else tune.duration_s)
+        volume = request.volume if math.isfinite(request.volume) else 1.0
+        command = (str(self._aplay), "-q", "-")
+        return Work(
+            None, command, partial(wav, tune, volume), deadline_s=10.0 + 2.0 * tune.duration_s, loop=request.loop
+        )
+
+    def failed(self, activity: Activity, text: str) -> DriverRefusal:
+        if self._fall_back:
+            self._heard = False
+            self.get_logger().warning(f"sounds are silent from now on: {text}")
+        # The action has one code for a sound that could not be played; the text says why.
+        return DriverRefusal(PlaySound.Result.UNKNOWN_SOUND, text)
+
+    def feedback(self, goal: Goal, elapsed_s: float) -> PlaySound.Feedback:
+        return PlaySound.Feedback(played_s=elapsed_s)
+
+    def result(self, goal: Goal, elapsed_s: float, *, whole: bool) -> PlaySound.Result:
+        return PlaySound.Result(played_s=elapsed_s)
+
+    def refused(self, code: int, text: str) -> PlaySound.Result:
+        return PlaySound.Result(error_code=code, error_msg=text)
+
+
+def main() -> int:
+    return run(PlaySoundDriver)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

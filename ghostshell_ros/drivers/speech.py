@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a text takes to say and how far speech has come, without ROS and without a synthesiser."""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+
+LATIN_CHAR_S = 1 / 15
+"""About 150 words a minute, six characters a word with the space."""
+CJK_CHAR_S = 1 / 4
+"""About 240 syllables a minute; each character is a syllable."""
+SENTENCE_PAUSE_S = 0.3
+CLAUSE_PAUSE_S = 0.15
+SLOWEST, FASTEST = 0.25, 4.0
+
+_SENTENCE = frozenset(".!?…。！？\n")
+_CLAUSE = frozenset(",;:，；：、—–")
+
+
+def clamp_rate(rate: float) -> float:
+    """A rate as speech can follow it; 0 (a field not set) and what is not a number mean normal."""
+    if not rate > 0:
+        return 1.0
+    return min(max(rate, SLOWEST), FASTEST)
+
+
+def is_cjk(char: str) -> bool:
+    """Whether a character is Chinese, Japanese or Korean writing."""
+    code = ord(char)
+    return (
+        0x3040 <= code <= 0x30FF
+        or 0x3400 <= code <= 0x9FFF
+        or 0xAC00 <= code <= 0xD7A3
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x3FFFF
+    )
+
+
+def _seconds(char: str) -> float:
+    if char in _SENTENCE:
+        return SENTENCE_PAUSE_S
+    if char in _CLAUSE:
+        return CLAUSE_PAUSE_S
+    if is_cjk(char):
+        return CJK_CHAR_S
+    # Emoji, control, format (zero-width) characters and marks are not said.
+    if unicodedata.category(char)[0] in "CMS" or (unicodedata.category(char)[0] == "P" and char not in "'-’"):
+        return 0.0
+    return LATIN_CHAR_S
+
+
+class SpeechTiming:
+    """When each character of a text has been said, at `rate` times the normal speed."""
+
+    def __init__(self, text: str, rate: float = 1.0) -> None:
+        self._ends: list[float] = []
+        speed = clamp_rate(rate)
+        at = 0.0
+        pausing = False
+        for char in text:
+            # "..." and "?!" are one pause, and so is the space after it.
+            pause = char in _SENTENCE or char in _CLAUSE
+            if not (pausing and (pause or char.isspace())):
+                at += _seconds(char) / speed
+            pausing = pause or (pausing and char.isspace())
+            self._ends.append(at)
+
+    @property
+    def duration_s(self) -> float:
+        return self._ends[-1] if self._ends else 0.0
+
+    def spoken_chars(self, elapsed_s: float) -> int:
+        """Characters said after `elapsed_s` seconds."""
+        return bisect_right(self._ends, elapsed_s + 1e-9)

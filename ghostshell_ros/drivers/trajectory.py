@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint trajectories without ROS: checked, interpolated, and several played at once on disjoint joints."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAX_POINTS = 10_000
+
+
+class MotionCode(IntEnum):
+    """Constants of MoveJoints.action."""
+
+    NONE = 0
+    UNKNOWN_JOINT = 400
+    BAD_TRAJECTORY = 401
+    JOINTS_BUSY = 402
+    DRIVER_HALTED = 403
+    NOT_REACHED = 404
+
+
+class MotionError(Exception):
+    """A trajectory cannot be played; `code` says why in one word, the message in one sentence."""
+
+    def __init__(self, code: MotionCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Positions in rad of `joints` at `times_s` seconds from the start: `positions[k][i]` is joint i at time k.
+
+    Between points the positions run straight: speeds are what the points say, and no joint swings past a point.
+    """
+
+    joints: tuple[str, ...]
+    times_s: tuple[float, ...]
+    positions: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def checked(
+        cls,
+        known: Collection[str],
+        joints: Sequence[str],
+        times_s: Sequence[float],
+        positions: Sequence[Sequence[float]],
+    ) -> Trajectory:
+        """Raises MotionError when it names a joint that is not in `known`, or is not well formed."""
+        for joint in joints:
+            if joint not in known:
+                raise MotionError(
+                    MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})"
+                )
+        if not joints or not times_s:
+            raise _bad("it has no joints or no points: send at least one of each")
+        if len(set(joints)) != len(joints):
+            raise _bad("a joint is named twice: name each once")
+        if len(times_s) > MAX_POINTS:
+            raise _bad(f"it has {len(times_s)} points: at most {MAX_POINTS} are taken")
+        if len(positions) != len(times_s):
+            raise _bad(f"{len(times_s)} times but {len(positions)} rows of positions: send one row a time")
+        before = -1.0
+        for k, (time_s, row) in enumerate(zip(times_s, positions, strict=True)):
+            if not math.isfinite(time_s) or time_s < 0 or time_s <= before:
+                raise _bad(f"time {time_s} s of point {k} does not come after the one before: send rising times")
+            if len(row) != len(joints):
+                raise _bad(f"point {k} has {len(row)} positions for {len(joints)} joints: send one a joint")
+            if not all(map(math.isfinite, row)):
+                raise _bad(f"point {k} holds a position that is not a number: {list(row)[:20]}")
+            before = time_s
+        return cls(tuple(joints), tuple(map(float, times_s)), tuple(tuple(map(float, row)) for row in positions))
+
+    @property
+    def duration_s(self) -> float:
+        return self.times_s[-1]
+
+    def sample(self, time_s: float, start: Sequence[float]) -> tuple[float, ...]:
+        """Positions at a time; before the first point on the straight way from `start` (at 0), after the last on it."""
+        k = bisect_right(self.times_s, time_s)
+        if k == len(self.times_s):
+            return self.positions[-1]
+        t0, p0 = (self.times_s[k - 1], self.positions[k - 1]) if k else (0.0, tuple(start))
+        t1, p1 = self.times_s[k], self.positions[k]
+        share = min(max((time_s - t0) / (t1 - t0), 0.0), 1.0)
+        return tuple(a + (b - a) * share for a, b in zip(p0, p1, strict=True))
+
+
+def _bad(reason: str) -> MotionError:
+    return MotionError(MotionCode.BAD_TRAJECTORY, f"bad trajectory: {reason}")
+
+
+@dataclass(frozen=True)
+class _Playing:
+    trajectory: Trajectory
+    start: tuple[float, ...]
+    started_at: float
+
+
+class Motions:
+    """Trajectories that play side by side, each under a key, no two on one joint. Times are of one steady clock."""
+
+    def __init__(self) -> None:
+        self._playing: dict[Hashable, _Playing] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._playing)
+
+    def start(self, key: Hashable, trajectory: Trajectory, start: Mapping[str, float], now: float) -> None:
+        """Play from `now`, from the positions `start`; a joint missing there goes to its first point at once.
+
+        Raises MotionError with JOINTS_BUSY when a joint is playing already.
+        """
+        busy = {joint for playing in self._playing.values() for joint in playing.trajectory.joints}
+        overlap = sorted(busy.intersection(trajectory.joints))
+        if overlap:
+            raise MotionError(
+                MotionCode.JOINTS_BUSY,
+                f"joints {', '.join(overlap)} are moving for another goal: wait or cancel that one",
+            )
+        first = dict(zip(trajectory.joints, trajectory.positions[0], strict=True))
+        begin = tuple(start.get(joint, first[joint]) for joint in trajectory.joints)
+        self._playing[key] = _Playing(trajectory, begin, now)
+
+    def stop(self, key: Hashable) -> None:
+        self._playing.pop(key, None)
+
+    def finished(self, now: float) -> list[Hashable]:
+        """Keys of the trajectories that have come to their end; they stay until stopped."""
+        return [k for k, playing in self._playing.items() if now - playing.started_at >= playing.trajectory.duration_s]
+
+    def set_points(self, now: float) -> dict[str, float]:
+        """Where the joints of all trajectories should be, in rad."""
+        points: dict[str, float] = {}
+        for playing in self._playing.values():
+            row = playing.trajectory.sample(now - playing.started_at, playing.start)
+            points.update(zip(playing.trajectory.joints, row, strict=True))
+        return points

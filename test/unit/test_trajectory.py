@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories are checked before they play, interpolated in between, and never share a joint."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
+
+KNOWN = {"a", "b", "c"}
+
+
+def line(*joints: str, seconds: float = 1.0, to: float = 1.0) -> Trajectory:
+    return Trajectory.checked(KNOWN, joints, [seconds], [[to] * len(joints)])
+
+
+@pytest.mark.parametrize(
+    ("joints", "times", "positions", "code"),
+    [
+        (["tail"], [1.0], [[0.0]], MotionCode.UNKNOWN_JOINT),
+        ([], [], [], MotionCode.BAD_TRAJECTORY),
+        (["a"], [], [], MotionCode.BAD_TRAJECTORY),
+        (["a", "a"], [1.0], [[0.0, 0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [1.0, 1.0], [[0.0], [0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [2.0, 1.0], [[0.0], [0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [-1.0], [[0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [math.nan], [[0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [1.0], [[math.nan]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [1.0], [[math.inf]], MotionCode.BAD_TRAJECTORY),
+        (["a", "b"], [1.0], [[0.0]], MotionCode.BAD_TRAJECTORY),
+        (["a"], [1.0], [[0.0], [1.0]], MotionCode.BAD_TRAJECTORY),
+    ],
+)
+def test_what_is_not_a_trajectory_is_refused(
+    joints: list[str], times: list[float], positions: list[list[float]], code: MotionCode
+) -> None:
+    with pytest.raises(MotionError) as caught:
+        Trajectory.checked(KNOWN, joints, times, positions)
+    assert caught.value.code is code
+
+
+def test_positions_run_straight_from_the_start_through_the_points() -> None:
+    made = Trajectory.checked(KNOWN, ["a", "b"], [1.0, 3.0], [[1.0, 0.0], [2.0, -1.0]])
+    assert made.sample(0.5, [0.0, 0.0]) == (0.5, 0.0)
+    assert made.sample(1.0, [0.0, 0.0]) == (1.0, 0.0)
+    assert made.sample(2.0, [0.0, 0.0]) == (1.5, -0.5)
+    assert made.sample(9.0, [0.0, 0.0]) == (2.0, -1.0)
+
+
+def test_a_point_at_time_zero_is_where_it_starts() -> None:
+    made = Trajectory.checked(KNOWN, ["a"], [0.0, 1.0], [[0.3], [0.5]])
+    assert made.sample(0.0, [0.0]) == (0.3,)
+    assert made.sample(0.5, [0.0]) == pytest.approx((0.4,))
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(0.01, 2.0), st.floats(-3, 3)), min_size=1, max_size=8),
+    at=st.floats(-1, 20),
+    start=st.floats(-3, 3),
+)
+def test_no_sample_lies_outside_what_was_given(rows: list[tuple[float, float]], at: float, start: float) -> None:
+    times = [sum(step for step, _ in rows[: k + 1]) for k in range(len(rows))]
+    made = Trajectory.checked(KNOWN, ["a"], times, [[position] for _, position in rows])
+    every = [start, *(position for _, position in rows)]
+    assert min(every) - 1e-9 <= made.sample(at, [start])[0] <= max(every) + 1e-9
+
+
+def test_disjoint_trajectories_play_side_by_side() -> None:
+    motions = Motions()
+    motions.start(1, line("a", "b"), {"a": 0.0, "b": 0.0}, now=10.0)
+    motions.start(2, line("c", seconds=2.0), {"c": 0.0}, now=10.5)
+    assert motions.set_points(11.0) == {"a": 1.0, "b": 1.0, "c": 0.25}
+    assert motions.finished(11.0) == [1]
+
+
+def test_an_overlapping_trajectory_is_refused_until_the_other_stops() -> None:
+    motions = Motions()
+    motions.start(1, line("a", "b"), {}, now=0.0)
+    with pytest.raises(MotionError, match="b"):
+        motions.start(2, line("b", "c"), {}, now=0.1)
+    motions.stop(1)
+    motions.start(2, line("b", "c"), {}, now=0.2)
+
+
+def test_a_joint_never_measured_goes_to_its_first_point() -> None:
+    motions = Motions()
+    motions.start(1, line("a", to=0.7), {}, now=0.0)
+    assert motions.set_points(0.0) == {"a": 0.7}
