@@ -9,7 +9,7 @@ import math
 import re
 import types
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, EnumMeta
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
@@ -132,7 +132,7 @@ class _Choice(Converter):
     """Literal and Enum: the member whose value, or whose name, was written."""
 
     def __init__(self, annotation: Any, *, base: Any, metadata: tuple[Any, ...]) -> None:
-        members = list(base) if isinstance(base, type) else list(get_args(base))
+        members: list[Any] = list(base) if isinstance(base, EnumMeta) else list(get_args(base))
         self._by_text: dict[str, Any] = {}
         for member in members:
             self._by_text.setdefault(_text_of(member), member)
@@ -155,7 +155,7 @@ class _Choice(Converter):
     def from_json(self, value: Any) -> Any:
         for member in self._by_text.values():
             plain = member.value if isinstance(member, Enum) else member
-            if type(plain) is type(value) and plain == value:
+            if value is member or (type(plain) is type(value) and plain == value):
                 return member
         if isinstance(value, str):
             return self.from_text(value)

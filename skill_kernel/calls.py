@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into the kernel and comes out of it: calls, answers, results, events and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from skill_kernel.codes import CallCode, Outcome
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """One typed call of a skill (SkillCall.msg).
+
+    `channels` are the scheduling channels it claims. An `open` call runs until it is reset. With `streams_content` its
+    character data follows through `Kernel.content`. `deadline_s` replaces the kernel's own deadline when it is positive.
+    """
+
+    process_id: str
+    call_id: str
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    stream_id: str = ""
+    parent_id: str = ""
+    epoch: int = 0
+    channels: tuple[str, ...] = ()
+    open: bool = False
+    streams_content: bool = False
+    deadline_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The call runs; exactly one result follows. `clamped` notes values that were limited."""
+
+    clamped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The call does not run and no result follows. With SUBSYSTEM_HELD, `holder` is the process that has it: the call
+    may be tried again once the state shows the subsystem free."""
+
+    code: CallCode
+    message: str
+    holder: str = ""
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """How a call ended (law C10). `error` says what is wrong and what to do, `message` is what the skill reports.
+    Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement."""
+
+    outcome: Outcome
+    code: int = 0
+    error: str = ""
+    message: str = ""
+    start_s: float = -1.0
+    end_s: float = -1.0
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """What an interrupt did: goals of an epoch older than `epoch` are void, `stopped` were running, and `uncertain`
+    are those that had not stopped within their stop time before."""
+
+    epoch: int
+    stopped: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+
+
+class KernelEventType(Enum):
+    """What the kernel reports beside results."""
+
+    INTERRUPTED = "interrupted"
+    HALTED = "halted"
+    HALT_CLEARED = "halt_cleared"
+    STOP_UNCERTAIN = "stop_uncertain"
+    STOPPED_LATE = "stopped_late"
+    CLAMPED = "clamped"
+
+
+@dataclass(frozen=True)
+class KernelEvent:
+    """One event, with the call or the process it concerns where there is one."""
+
+    type: KernelEventType
+    text: str
+    call: CallSpec | None = None
+    process_id: str = ""
+
+
+@dataclass(frozen=True)
+class SubsystemState:
+    """A physical resource and who uses it; `process_id` is "" when it is free."""
+
+    name: str
+    exclusive_per_process: bool
+    parallel: bool
+    process_id: str = ""
+    call_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelSnapshot:
+    """The kernel's state at one moment. `running` are call ids in the order they started."""
+
+    halted: bool
+    halt_cause: str
+    skills_version: str
+    subsystems: tuple[SubsystemState, ...]
+    running: tuple[str, ...]

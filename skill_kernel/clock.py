@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time as the kernel sees it: now, and a callback later; steady in a node, virtual in a test."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A pending callback."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Seconds from any origin, and one-shot timers whose callbacks may come on another thread."""
+
+    def now(self) -> float: ...
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class _SteadyTimer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class SteadyClock:
+    """Monotonic time. All timers share one daemon thread, which sleeps until the earliest is due; callbacks are short."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, _SteadyTimer]] = []
+        self._order = itertools.count()
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def now(self) -> float:
+        """Seconds of the steady clock."""
+        return time.monotonic()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Call back once, `delay_s` seconds from now, unless the timer is cancelled or the clock closed before."""
+        timer = _SteadyTimer(callback)
+        with self._wake:
+            entry = (self.now() + max(0.0, delay_s), next(self._order), timer)
+            heapq.heappush(self._heap, entry)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="steady_clock", daemon=True)
+                self._thread.start()
+            elif self._heap[0] is entry:
+                self._wake.notify()
+        return timer
+
+    def close(self) -> None:
+        """End the thread; timers still pending never fire."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._closed and (not self._heap or self._heap[0][0] > self.now()):
+                    self._wake.wait(self._heap[0][0] - self.now() if self._heap else None)
+                if self._closed:
+                    return
+                timer = heapq.heappop(self._heap)[2]
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                try:
+                    callback()
+                except Exception:
+                    logging.getLogger(__name__).exception("a timer's callback raised")

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `kernel` parameter of a composite skill: it calls other skills within its own call (TypeGo 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from skill_kernel.arguments import ArgumentError, Limits, bind_typed
+from skill_kernel.codes import CallCode
+from skill_kernel.leases import LeaseTable
+from skill_kernel.registry import SkillRegistry
+from skill_kernel.returns import SkillReturn
+from skill_kernel.running import RunningCall, normalized
+
+
+class SkillCaller:
+    """Calls skills on the composite skill's thread. They share its stop and pause events, its process and its result;
+    subsystems that it does not hold itself are taken for the time of the call."""
+
+    def __init__(
+        self,
+        run: RunningCall,
+        registry: SkillRegistry,
+        limits: Limits,
+        body: Any,
+        *,
+        lock: Lock,
+        leases: LeaseTable,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._run, self._registry, self._limits, self._body = run, registry, limits, body
+        self._lock, self._leases, self._on_change = lock, leases, on_change
+
+    def call(self, name: str, /, **arguments: Any) -> SkillReturn:
+        """Run a skill to its end. A failure is returned, not raised; what the skill's function raises passes through."""
+        skill = self._registry.get(name)
+        if skill is None:
+            return SkillReturn.failure(f"there is no skill '{name}'", CallCode.UNKNOWN_FUNCTION)
+        try:
+            bound = bind_typed(skill, arguments, self._limits)
+        except ArgumentError as error:
+            return SkillReturn.failure(error.message, error.code)
+        values = bound.values
+        if skill.content is not None:
+            text = str(values.pop(skill.content, ""))
+            values[skill.content] = iter([text]) if skill.content_streams else text
+        injected = {
+            "body": self._body, "stop_evt": self._run.stop_evt, "pause_evt": self._run.pause_evt, "until_reset": False, "kernel": self,
+        }  # fmt: skip
+        taken: list[str] = []
+        try:
+            refused = self._take(name, skill.subsystems_for(bound.values), taken)
+            if refused is not None:
+                return refused
+            return normalized(skill.function(**values, **{n: injected[n] for n in skill.injected}), name)
+        finally:
+            self._give_back(taken)
+
+    def _take(self, name: str, wanted: tuple[str, ...], taken: list[str]) -> SkillReturn | None:
+        with self._lock:
+            if self._run.ending is not None:
+                return SkillReturn.interruption(f"stopped before {name} began")
+            new = [s for s in wanted if s not in self._run.subsystems and s not in self._run.nested]
+            held = self._leases.acquire(self._run.owner, new)
+            if held is not None:
+                text = f"{name} needs {held.subsystem}, which process {held.owner.process_id} holds"
+                return SkillReturn.failure(text, CallCode.SUBSYSTEM_HELD)
+            for subsystem in wanted:
+                if subsystem not in self._run.subsystems:
+                    self._run.nested[subsystem] = self._run.nested.get(subsystem, 0) + 1
+                    taken.append(subsystem)
+        self._on_change()
+        return None
+
+    def _give_back(self, taken: list[str]) -> None:
+        with self._lock:
+            for subsystem in taken:
+                self._run.nested[subsystem] -= 1
+                if not self._run.nested[subsystem]:
+                    del self._run.nested[subsystem]
+                    self._leases.release(self._run.owner, [subsystem])
+        self._on_change()

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel on a virtual clock whose skills do, on real threads, exactly what a test tells them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from ghostshell_ros.shell.clock import VirtualClock
+from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
+from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, Refused
+from skill_kernel.kernel import Kernel, KernelSettings
+from skill_kernel.registry import SkillRegistry
+from skill_kernel.robot import RobotConfig
+
+WAIT_S = 5.0
+
+ROBOT = RobotConfig.model_validate({
+    "name": "toy",
+    "skills": ["toy"],
+    "subsystems": {
+        "main": {"exclusive_per_process": False, "parallel": False},
+        "legs": {"exclusive_per_process": True, "parallel": False},
+        "arm": {"exclusive_per_process": True, "parallel": False},
+        "crew": {"exclusive_per_process": True, "parallel": True},
+        "sound": {"exclusive_per_process": False, "parallel": False},
+        "free": {"exclusive_per_process": False, "parallel": True},
+    },
+    "limits": {"distance": [0, 200]},
+})  # fmt: skip
+
+
+@dataclass
+class Body:
+    """What one call's skill waits for and what it saw."""
+
+    commands: queue.Queue[Any] = field(default_factory=queue.Queue)
+    started: threading.Event = field(default_factory=threading.Event)
+    seen: dict[str, Any] = field(default_factory=dict)
+
+    def obey(self, **seen: Any) -> Any:
+        """Wait for the test's word and do it: return it, raise it, or call it."""
+        self.seen.update(seen)
+        self.started.set()
+        command = self.commands.get(timeout=WAIT_S)
+        if isinstance(command, BaseException):
+            raise command
+        return command() if callable(command) else command
+
+
+def _skill(name: str, subsystem: str) -> Any:
+    def function(key: str, body: Any, stop_evt: threading.Event, pause_evt: threading.Event, until_reset: bool) -> Any:
+        return body[key].obey(stop=stop_evt, pause=pause_evt, until_reset=until_reset)
+
+    return robot_skill(name, subsystem=subsystem, nominal_s=2.0, stop_s=0.2)(function)
+
+
+@robot_skill(subsystem="legs", nominal_s=3.0)
+def stand(key: str, body: Any) -> SkillReturn:
+    """Atomic: takes no stop_evt."""
+    return body[key].obey()  # type: ignore[no-any-return]
+
+
+@robot_skill(subsystem="legs", nominal_s=2.0)
+def go(key: str, distance: Annotated[float, Limited("distance")], body: Any, stop_evt: threading.Event) -> SkillReturn:
+    """Has a limited parameter, and cannot pause."""
+    return body[key].obey(distance=distance, stop=stop_evt)  # type: ignore[no-any-return]
+
+
+@robot_skill(subsystem="sound", nominal_s=lambda text: len(text) / 10)
+def say(text: Content, body: Any, stop_evt: threading.Event, key: str = "say") -> SkillReturn:
+    """Takes its content whole."""
+    return body[key].obey(text=text)  # type: ignore[no-any-return]
+
+
+@robot_skill(subsystem="sound")
+def recite(text: ContentStream, body: Any, stop_evt: threading.Event, key: str = "recite") -> SkillReturn:
+    """Takes its content piece by piece; what it got goes to the body as it comes."""
+    pieces: queue.Queue[str | None] = body[key].commands
+    for piece in text:
+        pieces.put(piece)
+    pieces.put(None)
+    return SkillReturn.success() if not stop_evt.is_set() else SkillReturn.interruption("stopped")
+
+
+@robot_skill(subsystem="legs", nominal_s=5.0)
+def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillReturn:
+    """A composite: calls another skill with what the test says."""
+    inner = body[key].obey(kernel=kernel)
+    return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
+
+
+SKILLS = [_skill("walk", "legs"), _skill("wave", "arm"), _skill("crew", "crew"), _skill("hum", "sound"), _skill("think", "free"),
+          _skill("talk", "main"), stand, go, say, recite, dance]  # fmt: skip
+
+
+class Bench:
+    """The kernel and everything it reported. Bodies are addressed by the argument `key`, which is the call id."""
+
+    def __init__(self, *, settings: KernelSettings | None = None) -> None:
+        self.clock = VirtualClock()
+        self.bodies: defaultdict[str, Body] = defaultdict(Body)
+        self.results: defaultdict[str, list[CallResult]] = defaultdict(list)
+        self.events: list[KernelEvent] = []
+        self.halts: list[str] = []
+        self.changes = 0
+        self._threads: dict[str, threading.Thread] = {}
+        self.kernel = Kernel(
+            SkillRegistry(f.__robot_skill__ for f in SKILLS),
+            ROBOT,
+            self.bodies,
+            self.clock,
+            on_result=lambda call_id, result: self.results[call_id].append(result),
+            on_event=self.events.append,
+            on_change=self._changed,
+            on_halt=self.halts.append,
+            spawn=self._spawn,
+            settings=settings,
+        )
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def _spawn(self, run: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._threads[name.split("-", 1)[1]] = thread
+        thread.start()
+
+    def execute(self, function: str, call_id: str, process: str = "p", **more: Any) -> Accepted | Refused:
+        """Start a call whose body answers to its call id, without waiting for it."""
+        arguments = {"key": call_id, **more.pop("arguments", {})}
+        return self.kernel.execute(CallSpec(process, call_id, function, arguments, **more))
+
+    def start(self, function: str, call_id: str, process: str = "p", **more: Any) -> Body:
+        """Start a call, and wait until its skill runs."""
+        answer = self.execute(function, call_id, process, **more)
+        assert isinstance(answer, Accepted), answer
+        assert self.bodies[call_id].started.wait(WAIT_S)
+        return self.bodies[call_id]
+
+    def finish(self, call_id: str, command: Any = None) -> None:
+        """Tell a skill what to return or raise, and wait until its thread has ended."""
+        self.bodies[call_id].commands.put(command)
+        self.join(call_id)
+
+    def join(self, call_id: str) -> None:
+        """Wait until a call's thread has ended."""
+        self._threads[call_id].join(WAIT_S)
+        assert not self._threads[call_id].is_alive()
+
+    def result(self, call_id: str) -> CallResult:
+        """The one result of a call."""
+        (result,) = self.results[call_id]
+        return result
+
+    def holders(self, subsystem: str) -> tuple[str, ...]:
+        """Call ids that hold a subsystem."""
+        return next((s.call_ids for s in self.kernel.state().subsystems if s.name == subsystem), ())
+
+    def pieces(self, call_id: str) -> Iterator[str]:
+        """What `recite` got, until its text ended."""
+        while (piece := self.bodies[call_id].commands.get(timeout=WAIT_S)) is not None:
+            yield piece
