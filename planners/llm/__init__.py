@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Language models behind one protocol; `planners.llm.factory.make_client` builds one, and no SDK is imported before it is needed."""
+"""Language models behind one protocol; `planners.llm.factory.make_client` builds one, and no SDK is imported before
+it is needed."""
 
 from planners.llm.base import (
     CancelToken,

@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from planners.llm.base import Message, ModelRequest, TextDelta, Usage
-from planners.llm.http_stream import Activity, Complete, HttpModelClient, Item
-from planners.llm.keys import is_local
+from planners.llm.config import ModelConfig
+from planners.llm.faults import names_option
+from planners.llm.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
 from planners.llm.native_calls import ToolCall, ToolSpec
 
 _REASONS = {
@@ -28,12 +29,18 @@ class AnthropicModelClient(HttpModelClient):
 
     package = "anthropic"
 
+    def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
+        super().__init__(config, surroundings=surroundings)
+        self._takes_temperature = True
+
     def _connect(self, sdk: ModuleType, key: str) -> Any:
-        http = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(self._config.url))
+        http = self._transport(sdk)
         timeout = sdk.Timeout(None, connect=self._config.connect_s)
-        return sdk.AsyncAnthropic(
+        client: Any = sdk.AsyncAnthropic(
             api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http
         )
+        _ = client.messages  # Imported by the SDK when it is first touched: now, not in the first request.
+        return client
 
     async def _items(
         self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
@@ -45,8 +52,9 @@ class AnthropicModelClient(HttpModelClient):
         }
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
-        if request.temperature is not None:
-            options["temperature"] = request.temperature
+        if request.temperature is not None and self._takes_temperature:
+            # Not an argument of every version of the SDK.
+            options["extra_body"] = {"temperature": request.temperature}
         if request.stop:
             options["stop_sequences"] = list(request.stop)
         if tools:
@@ -54,12 +62,27 @@ class AnthropicModelClient(HttpModelClient):
                 {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
                 for tool in tools
             ]
+        try:
+            stream = await self._open(client, options, with_calls=bool(tools))
+        except Exception as error:
+            if "extra_body" not in options or not names_option(error, "temperature"):
+                raise
+            self._takes_temperature = False
+            del options["extra_body"]
+            stream = await self._open(client, options, with_calls=bool(tools))
         translate = _Translator()
-        manager = client.messages.stream(**options) if tools else await client.messages.create(stream=True, **options)
-        async with manager as stream:
+        try:
             async for event in stream:
                 for item in translate(event):
                     yield item
+        finally:
+            await stream.close()
+
+    async def _open(self, client: Any, options: dict[str, Any], *, with_calls: bool) -> Any:
+        """The SDK's stream of raw events, or with native calls its helper that puts their arguments together."""
+        if with_calls:
+            return await client.messages.stream(**options).__aenter__()
+        return await client.messages.create(stream=True, **options)
 
 
 class _Translator:

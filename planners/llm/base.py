@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one protocol every language model is used through: a request goes in, events come out, and it can be cancelled at once."""
+"""The one protocol every language model is used through: a request goes in, events come out, and it can be cancelled
+at once."""
 
 from __future__ import annotations
 
@@ -47,11 +48,11 @@ class Message:
 class ModelRequest:
     """What a model is asked.
 
-    `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers cache it.
-    Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
-    `instruction` repeats the user's own words alone for a client that reads no prompt (the offline command parser); it is
-    never sent to a provider. `deadline_s` is how long, in seconds, the client may wait for the model in all, retries
-    included; the time its reader spends between two events does not count.
+    `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers
+    cache it. Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
+    `instruction` repeats the user's own words alone for a client that reads no prompt (the offline command parser);
+    it is never sent to a provider. `deadline_s` is how long, in seconds, the client may wait for the model in all,
+    retries included; the time its reader spends between two events does not count.
     """
 
     system: str
@@ -71,7 +72,8 @@ class ModelRequest:
             raise ValueError(f"max_output_tokens must be at least 1, not {self.max_output_tokens}")
 
     def sha256(self) -> str:
-        """Hash of everything the model sees, as 64 hexadecimal digits; the same prompt has the same hash in every run."""
+        """Hash of everything the model sees, as 64 hexadecimal digits; the same prompt has the same hash in every
+        run."""
         seen = {
             "system": self.system,
             "messages": [
@@ -92,8 +94,8 @@ class TextDelta:
 class Usage:
     """Token counts so far, as the provider reports them; each Usage replaces the one before it.
 
-    `prompt_tokens` includes `cached_tokens` (read from the provider's cache) and `cache_write_tokens`. `cost_usd` is None
-    where no prices are configured.
+    `prompt_tokens` includes `cached_tokens` (read from the provider's cache) and `cache_write_tokens`. `cost_usd` is
+    None where no prices are configured.
     """
 
     prompt_tokens: int
@@ -114,8 +116,8 @@ class Retrying:
 
 @dataclass(frozen=True)
 class Finished:
-    """The answer is complete; nothing follows. `reason`: stop, length (cut at max_output_tokens), tool_calls, refused (the
-    model or its provider declined), or the provider's own word."""
+    """The answer is complete; nothing follows. `reason`: stop, length (cut at max_output_tokens), tool_calls, refused
+    (the model or its provider declined), or the provider's own word."""
 
     reason: str = "stop"
 
@@ -126,8 +128,8 @@ ModelEvent = TextDelta | Usage | Retrying | Finished
 class ModelError(Exception):
     """A model gave no answer, or none to its end.
 
-    `retryable`: another attempt may succeed (the client has used up its own). `partial`: some text was already delivered.
-    The text says what to do and never contains a key.
+    `retryable`: another attempt may succeed (the client has used up its own). `partial`: some text was already
+    delivered. The text says what to do and never contains a key.
     """
 
     def __init__(
@@ -179,7 +181,8 @@ class CancelToken:
         return self._event.wait(timeout_s)
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` (quick, raising nothing) on cancellation, at once if that was before; returns how to unsubscribe."""
+        """Call `callback` (quick, raising nothing) on cancellation, at once if that was before; returns how to
+        unsubscribe."""
         with self._lock:
             if not self._event.is_set():
                 key = self._next_id
@@ -203,14 +206,14 @@ class ModelClient(Protocol):
         """What to call it in logs and prompts, such as `openai:gpt-4.1` or `offline`."""
 
     def prepare(self) -> None:
-        """Do what can be done ahead of the first request (imports, key look-up). Raises ModelError when no request could
-        succeed; a stream may be started without it."""
+        """Do what can be done ahead of the first request (imports, key look-up). Raises ModelError when no request
+        could succeed; a stream may be started without it."""
 
     def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
         """Ask the model; the iterator blocks its thread between events and ends after Finished.
 
-        Raises ModelError from the iterator, MODEL_CANCELLED at once when `cancel` is used. Closing the iterator ends the
-        generation as cancelling does. A failed attempt is repeated only while no text has been delivered.
+        Raises ModelError from the iterator, MODEL_CANCELLED at once when `cancel` is used. Closing the iterator ends
+        the generation as cancelling does. A failed attempt is repeated only while no text has been delivered.
         """
 
     def close(self) -> None:

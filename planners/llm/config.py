@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model to use and how: the entries of config/models.yaml and the short form `provider:model` of the command line."""
+"""Which model to use and how: the entries of config/models.yaml and the short form `provider:model` of the command
+line."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class ConfigError(ValueError):
 
 
 class Prices(BaseModel):
-    """US dollars per million tokens, from the provider's price list. What is not given for the cache counts as input."""
+    """US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
+    input."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -18,8 +18,8 @@ def make_client(
 ) -> ModelClient:
     """The client for `config` (see `load_models` and `parse_spec`).
 
-    `offline` builds the command parser for the robot that is loaded. A missing key is no error here: `prepare` and the first
-    request raise it. Raises ConfigError when the configuration needs something that was not given.
+    `offline` builds the command parser for the robot that is loaded. A missing key is no error here: `prepare` and
+    the first request raise it. Raises ConfigError when the configuration needs something that was not given.
     """
     around = surroundings or Surroundings()
     if config.provider == "openai":

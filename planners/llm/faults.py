@@ -13,7 +13,8 @@ from planners.llm.keys import NO_KEY, key_variable, scrub
 from skill_kernel.codes import ModelCode
 
 _CODE_BY_TYPE: Mapping[str, int] = {
-    # `error.type` inside a stream that began with 200 (https://docs.anthropic.com/en/api/errors), as the status it stands for
+    # `error.type` inside a stream that began with 200 (https://docs.anthropic.com/en/api/errors), as the status it
+    # stands for
     "authentication_error": 401,
     "permission_error": 403,
     "not_found_error": 404,
@@ -31,7 +32,8 @@ _TRANSPORT_PACKAGES = {"httpx", "httpx2", "httpcore", "httpcore2", "h11", "anyio
 
 
 def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: float) -> ModelError:
-    """The ModelError for what an SDK raised; `wall_s` is the time of day in seconds since 1970, for a dated Retry-After."""
+    """The ModelError for what an SDK raised; `wall_s` is the time of day in seconds since 1970, for a dated
+    Retry-After."""
     if isinstance(error, ModelError):
         return error
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -39,7 +41,7 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
     body = getattr(error, "body", None)
     kind, said = _provider_words(body)
     said = scrub(said or str(error), key)
-    if isinstance(status, int) and status < 300 or status is None and "APIError" in names and kind:
+    if (isinstance(status, int) and status < 300) or (status is None and "APIError" in names and kind):
         status = _CODE_BY_TYPE.get(kind, 500)
     if isinstance(status, int):
         headers = getattr(getattr(error, "response", None), "headers", {})
@@ -47,7 +49,8 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
     if "APITimeoutError" in names:
         return ModelError(
             ModelCode.MODEL_CONNECTION,
-            f"{config.name}: no connection to {config.url} within {config.connect_s:g} s; check the address and the network",
+            f"{config.name}: no connection to {config.url} within {config.connect_s:g} s; "
+            "check the address and the network",
             retryable=True,
         )
     packages = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
@@ -56,14 +59,27 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
         detail = scrub(str(cause), key) or type(cause).__name__
         return ModelError(
             ModelCode.MODEL_CONNECTION,
-            f"{config.name}: the connection to {config.url} failed ({detail}); check that the server runs and is reachable",
+            f"{config.name}: the connection to {config.url} failed ({detail}); "
+            "check that the server runs and is reachable",
+            retryable=True,
+        )
+    if isinstance(error, ValueError):
+        return ModelError(
+            ModelCode.MODEL_SERVER,
+            f"{config.name}: {config.url} sent what is no valid answer ({type(error).__name__}: {said}); "
+            "check that `provider` fits this server",
             retryable=True,
         )
     return ModelError(
         ModelCode.MODEL_SERVER,
-        f"{config.name}: {config.url} sent what is no valid answer ({type(error).__name__}: {said}); check that `provider` fits this server",
-        retryable=True,
+        f"{config.name}: the SDK failed ({type(error).__name__}: {said}); "
+        "check its version and that `provider` fits this server",
     )
+
+
+def names_option(error: BaseException, option: str) -> bool:
+    """Whether a server rejects a request because of one option."""
+    return getattr(error, "status_code", None) in (400, 422) and option in str(error)
 
 
 def _from_status(
@@ -99,7 +115,10 @@ def _from_status(
             ModelCode.MODEL_TIMEOUT, f"{name}: the provider gave up waiting (408: {said}); try again", retryable=True
         )
     if status == 404:
-        remedy = f"check `model` and `base_url` ({config.url}); the address of an OpenAI-compatible server mostly ends in /v1"
+        remedy = (
+            f"check `model` and `base_url` ({config.url}); "
+            "the address of an OpenAI-compatible server mostly ends in /v1"
+        )
     elif status < 400:
         remedy = "set `base_url` to the final address; redirects are not followed, so that no key goes astray"
     else:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread with an event loop for a client's network traffic, so that a blocked read can be cancelled from any thread."""
+"""One thread with an event loop for a client's network traffic, so that a blocked read can be cancelled from any
+thread."""
 
 from __future__ import annotations
 

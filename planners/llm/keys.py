@@ -57,7 +57,8 @@ def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
             return NO_KEY
         raise ModelError(
             ModelCode.MODEL_AUTH,
-            f"{config.name}: no key is configured for {config.url}; set `api_key_env` to the name of the variable that holds one",
+            f"{config.name}: no key is configured for {config.url}; "
+            "set `api_key_env` to the name of the variable that holds one",
         )
     key = environ.get(variable, "").strip()
     if not key:
@@ -65,7 +66,8 @@ def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
             return NO_KEY
         raise ModelError(
             ModelCode.MODEL_AUTH,
-            f"{config.name}: no key; set the environment variable {variable} (export {variable}=…) or choose the model `offline`",
+            f"{config.name}: no key; "
+            f"set the environment variable {variable} (export {variable}=…) or choose the model `offline`",
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelError(
@@ -75,9 +77,10 @@ def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
 
 
 def scrub(text: str, key: str, *, limit: int = 300) -> str:
-    """The text on one line without the key, its quoted forms or anything else that looks like one, cut to `limit` characters."""
+    """The text on one line without the key, its quoted forms or anything else that looks like one, cut to `limit`
+    characters."""
     if key and key != NO_KEY:
-        for form in {key, quote(key, safe=""), json.dumps(key)[1:-1], repr(key)[1:-1]}:
+        for form in sorted({key, quote(key, safe=""), json.dumps(key)[1:-1], repr(key)[1:-1]}, key=len, reverse=True):
             text = text.replace(form, _PLACEHOLDER)
     text = " ".join(_LOOKS_LIKE_A_KEY.sub(_PLACEHOLDER, text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

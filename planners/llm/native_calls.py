@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native function calling: what a provider's own tool interface takes and gives, for the baselines that function tokens are compared with."""
+"""Native function calling: what a provider's own tool interface takes and gives, for the baselines that function
+tokens are compared with."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as soon as the provider's SDK reports it complete; `arguments` is a JSON text that nobody has checked yet."""
+    """A call as soon as the provider's SDK reports it complete; `arguments` is a JSON text that nobody has checked
+    yet."""
 
     call_id: str
     name: str

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from planners.llm.base import Message, ModelRequest, TextDelta, Usage
 from planners.llm.config import OFFICIAL_URL, ModelConfig
+from planners.llm.faults import names_option
 from planners.llm.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
-from planners.llm.keys import is_local
 from planners.llm.native_calls import ToolCall, ToolSpec
 
 _REASONS = {
@@ -35,12 +35,17 @@ class OpenAIModelClient(HttpModelClient):
         super().__init__(config, surroundings=surroundings)
         official = urlsplit(config.url).hostname == urlsplit(OFFICIAL_URL["openai"]).hostname
         self._limit_field = "max_completion_tokens" if official else "max_tokens"
+        self._limit_swapped = False
         self._left_out: set[str] = set()
 
     def _connect(self, sdk: ModuleType, key: str) -> Any:
-        http = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(self._config.url))
+        http = self._transport(sdk)
         timeout = sdk.Timeout(None, connect=self._config.connect_s)
-        return sdk.AsyncOpenAI(api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http)
+        client: Any = sdk.AsyncOpenAI(
+            api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http
+        )
+        _ = client.chat.completions  # Imported by the SDK when it is first touched: now, not in the first request.
+        return client
 
     async def _items(
         self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
@@ -80,19 +85,15 @@ class OpenAIModelClient(HttpModelClient):
         return {name: value for name, value in options.items() if name not in self._left_out}
 
     def _adapt(self, error: Exception, options: dict[str, Any]) -> bool:
-        """Whether the server rejected an option it names and the request can do without it."""
-        if getattr(error, "status_code", None) not in (400, 422):
-            return False
-        said = str(error)
-        for name in ("stream_options", "temperature"):
-            if name in options and name in said:
-                self._left_out.add(name)
+        """Whether the server rejected an option that the request can do without or say otherwise."""
+        for option in ("stream_options", "temperature"):
+            if option in options and names_option(error, option):
+                self._left_out.add(option)
                 return True
-        for rejected, instead in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")):
-            if rejected in options and rejected in said and "unsupported" in said.lower():
-                self._limit_field = instead
-                self._left_out.add(rejected)
-                return instead not in self._left_out
+        if names_option(error, self._limit_field) and "unsupported" in str(error).lower() and not self._limit_swapped:
+            self._limit_field = "max_tokens" if self._limit_field != "max_tokens" else "max_completion_tokens"
+            self._limit_swapped = True
+            return True
         return False
 
 

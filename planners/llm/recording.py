@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of recorded model streams, `ghostshell-stream/1`: JSON lines in UTF-8, one or more streams one after another.
+"""The file format of recorded model streams, `ghostshell-stream/1`: JSON lines in UTF-8, one or more streams one
+after another.
 
 A stream is a header, its pieces in order of time, and an end; `t` is in seconds since the request::
 
-    {"format": "ghostshell-stream/1", "model": "openai:gpt-4.1", "prompt_sha256": "…", "recorded": "2026-01-31T12:00:00Z"}
-    {"t": 0.412, "text": "<nod"}
+    {"format": "ghostshell-stream/1", "model": "openai:gpt-4.1", "prompt_sha256": "…", "recorded":
+    "2026-01-31T12:00:00Z"} {"t": 0.412, "text": "<nod"}
     {"t": 0.430, "text": "/>Hello"}
     {"t": 0.501, "finish": "stop", "usage": {"prompt_tokens": 812, "completion_tokens": 9}}
 
-A stream that failed ends in ``{"t": …, "error": "MODEL_CONNECTION", "message": "…"}`` instead, also with its usage where that
-is known. `prompt_sha256` is `ModelRequest.sha256`. A file never holds a prompt, a header of HTTP or a key.
+A stream that failed ends in ``{"t": …, "error": "MODEL_CONNECTION", "message": "…"}`` instead, also with its usage
+where that is known. `prompt_sha256` is `ModelRequest.sha256`. A file never holds a prompt, a header of HTTP or a key.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def read_recording(path: Path) -> tuple[RecordedStream, ...]:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise RecordingError(f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run")
+            raise RecordingError(
+                f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run"
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RecordingError(f"{path} cannot be read ({error.strerror}); check the path or record it first") from error

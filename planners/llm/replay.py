@@ -15,8 +15,9 @@ from skill_kernel.codes import ModelCode
 
 
 class ReplayModelClient:
-    """Answers each request from a recording: with the stream recorded for the same prompt (one not yet used first), else with the
-    next one not yet used. `speed` 2.0 plays twice as fast; `instant` does not wait at all. A recorded failure fails again."""
+    """Answers each request from a recording: with the stream recorded for the same prompt (one not yet used first),
+    else with the next one not yet used. `speed` 2.0 plays twice as fast; `instant` does not wait at all. A recorded
+    failure fails again."""
 
     def __init__(
         self,
@@ -81,7 +82,8 @@ class ReplayModelClient:
         if wait_s > left_s:
             raise ModelError(
                 ModelCode.MODEL_TIMEOUT,
-                f"{self.name}: the recorded answer is longer than the request's deadline; allow more time or play it faster",
+                f"{self.name}: the recorded answer is longer than the request's deadline; "
+                "allow more time or play it faster",
                 partial=delivered,
             )
         return left_s - wait_s
@@ -95,7 +97,8 @@ class ReplayModelClient:
             if not candidates:
                 raise ModelError(
                     ModelCode.MODEL_REFUSED,
-                    f"{self.name}: holds {len(streams)} answers and all were given; record a longer run, or start again",
+                    f"{self.name}: holds {len(streams)} answers and all were given; "
+                    "record a longer run, or start again",
                 )
             self._used.add(candidates[0])
             return streams[candidates[0]]
