@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the integration tests share: nodes as processes, a stand-in for the robot, and waiting for events."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+ROOT = Path(__file__).resolve().parents[2]
+JOINTS = ("knee", "hip", "neck")
+ROBOT = """
+name: stub
+skills: [nothing]
+subsystems: {main: {exclusive_per_process: false, parallel: false}}
+joints:
+  knee: {lower: -1.0, upper: 1.0, max_velocity: 2.0}
+  hip: {lower: -0.5, upper: 0.5, max_velocity: 2.0}
+  neck: {lower: -1.0, upper: 1.0, max_velocity: 2.0}
+"""
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
+    """Wait for a condition; gives the seconds it took, fails the test after `timeout_s`."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > timeout_s:
+            pytest.fail(f"not within {timeout_s} s: {what}")
+        time.sleep(0.002)
+    return time.monotonic() - started
+
+
+class Processes:
+    """Starts nodes as processes in the test's namespace and ends them all with it."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, module: str, *params: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Start `python -m module` with parameters written as `name:=value`."""
+        arguments = ["--ros-args", "-r", f"__ns:={self._namespace}"]
+        for param in params:
+            arguments += ["-p", param]
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": path, **(env or {})}
+        )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self._started:
+            process.send_signal(signal.SIGINT)
+        for process in self._started:
+            try:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Plant(RuntimeNode):
+    """A robot whose joints are at once where joint_command says, unless `blocked`; it remembers every command."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("plant", namespace=namespace)
+        self.positions = dict.fromkeys(JOINTS, 0.0)
+        self.blocked = threading.Event()
+        self.silent = threading.Event()
+        self.commands: list[tuple[float, dict[str, float]]] = []
+        self.halted: bool | None = None
+        self._states = self.create_publisher(JointState, "joint_states", SENSORS)
+        self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        self.steady_timer(0.02, self._publish)
+
+    def _on_command(self, message: Any) -> None:
+        command = dict(zip(message.name, message.position, strict=True))
+        self.commands.append((time.monotonic(), command))
+        if not self.blocked.is_set():
+            self.positions.update(command)
+
+    def _on_halted(self, message: Any) -> None:
+        self.halted = message.data
+
+    def _publish(self) -> None:
+        if not self.silent.is_set():
+            self._states.publish(JointState(name=list(self.positions), position=list(self.positions.values())))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safety gate as a process: what reaches the robot, whatever is asked for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ghostshell_ros.nodes.node_runtime import SET_POINTS, RuntimeNode
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from ros_support import Plant, Processes, wait_until
+
+SPEED = 2.0
+PERIOD_S = 0.02
+
+
+class Commander(RuntimeNode):
+    """Sends joint commands at 50 Hz while `wish` is set, and calls the gate's services."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("commander", namespace=namespace)
+        self.wish: dict[str, float] = {}
+        self._publisher = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
+        self._halt = self.create_client(Trigger, "halt")
+        self._clear = self.create_client(Trigger, "clear_halt")
+        self.steady_timer(PERIOD_S, self._send)
+
+    def _send(self) -> None:
+        if self.wish:
+            self._publisher.publish(JointState(name=list(self.wish), position=list(self.wish.values())))
+
+    def ready(self) -> bool:
+        return bool(
+            self._publisher.get_subscription_count()
+            and self._halt.service_is_ready()
+            and self._clear.service_is_ready()
+        )
+
+    def call(self, name: str) -> Any:
+        client = {"halt": self._halt, "clear_halt": self._clear}[name]
+        replies: list[Any] = []
+        self.call_soon(lambda: client.call_async(Trigger.Request()).add_done_callback(replies.append))
+        wait_until(lambda: replies, 5.0, f"reply of {name}")
+        return replies[0].result()
+
+
+@pytest.fixture
+def gate(processes: Processes, plant: Plant, robot_file: str) -> Any:
+    process = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}", "measurement_timeout_s:=0.5")
+    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+    return process
+
+
+@pytest.fixture
+def commander(namespace: str, host: Callable[..., Any], gate: Any) -> Commander:
+    made = Commander(namespace)
+    host(made)
+    wait_until(made.ready, 10.0, "commander and gate see each other")
+    return made
+
+
+def test_a_leap_is_walked_at_the_joints_speed(plant: Plant, commander: Commander) -> None:
+    plant.positions["knee"] = 0.5
+    wait_until(lambda: not commander.wish and plant.halted is False, 1.0, "gate")
+    time.sleep(0.1)  # a few measurements, so that the gate has seen the knee at 0.5
+    commander.wish = {"knee": -7.0}
+    wait_until(lambda: plant.positions["knee"] == -1.0, 5.0, "the knee at its lower limit, not beyond")
+    knees = [command["knee"] for _, command in plant.commands]
+    assert knees[0] == pytest.approx(0.5, abs=SPEED * 0.05 + 1e-6)
+    assert min(knees) == -1.0
+    duration = plant.commands[-1][0] - plant.commands[0][0]
+    assert duration >= 1.5 / SPEED * 0.9
+    assert all("hip" not in command for _, command in plant.commands)
+
+
+def test_a_command_that_is_not_a_number_moves_nothing(plant: Plant, commander: Commander) -> None:
+    commander.wish = {"knee": math.nan, "hip": 0.4}
+    time.sleep(0.2)
+    commander.wish = {"tail": 0.3}
+    time.sleep(0.2)
+    assert plant.commands == []
+    commander.wish = {"hip": 0.4}
+    wait_until(lambda: plant.positions["hip"] == pytest.approx(0.4), 5.0, "the gate lives on")
+
+
+def test_silence_of_the_commander_holds(plant: Plant, commander: Commander) -> None:
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    commander.wish = {}
+    time.sleep(0.3)
+    held = plant.positions["knee"]
+    assert 0.1 < held < 1.0
+    time.sleep(0.2)
+    assert plant.positions["knee"] == held
+
+
+def test_halt_stops_within_a_tenth_of_a_second_and_stays_until_cleared(plant: Plant, commander: Commander) -> None:
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    asked = time.monotonic()
+    assert commander.call("halt").success
+    wait_until(lambda: plant.halted, 1.0, "halted is told")
+    assert time.monotonic() - asked < 0.5
+    time.sleep(0.1)
+    held = plant.positions["knee"]
+    assert held < 1.0
+    changes = [at for (at, one), (_, before) in zip(plant.commands[1:], plant.commands, strict=False) if one != before]
+    assert changes[-1] - asked < 0.1
+    time.sleep(0.2)
+    assert plant.positions["knee"] == held
+    assert commander.call("clear_halt").success
+    wait_until(lambda: plant.positions["knee"] == 1.0, 5.0, "commands count again")
+
+
+def test_a_late_listener_learns_that_it_is_halted(
+    plant: Plant, commander: Commander, namespace: str, host: Callable[..., Any]
+) -> None:
+    commander.call("halt")
+    late = Plant(namespace)
+    late.silent.set()
+    host(late)
+    wait_until(lambda: late.halted, 5.0, "the latched state reaches a late subscriber")
+
+
+def test_a_silent_sensor_halts_for_good(plant: Plant, commander: Commander) -> None:
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    plant.silent.set()
+    wait_until(lambda: plant.halted, 2.0, "halted by the silence of joint_states")
+    plant.silent.clear()
+    held = plant.positions["knee"]
+    time.sleep(0.2)
+    assert plant.halted and plant.positions["knee"] == held
+
+
+def test_a_killed_gate_leaves_the_robot_where_it_is(plant: Plant, commander: Commander, gate: Any) -> None:
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    gate.kill()
+    gate.wait()
+    time.sleep(0.1)
+    held = plant.positions["knee"]
+    time.sleep(0.2)
+    assert plant.positions["knee"] == held < 1.0
