@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CoCo's body as its skills see it: motions on top of the drivers, each ending soon after its stop event and in a
+stable pose."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ghostshell_ros.robots.coco import gait
+from ghostshell_ros.robots.coco.gait import Trajectory
+from skill_kernel.drivers import DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.returns import SkillReturn
+
+WALK_TOLERANCE_M = 0.025
+TURN_TOLERANCE_RAD = math.radians(4.0)
+MAX_CORRECTIONS = 3
+REJOIN_M = 0.3
+
+CLOSE_TO_COMMAND_RAD = 0.2
+"""A joint nearer than this to its last set-point carries on from the set-point, else from where it was measured."""
+
+HEAD = ("head_yaw", "head_pitch")
+
+_GO_ON = threading.Event()
+"""Never set: the motion that makes a stopped body stable is not stopped itself; its length bounds it."""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How text is spoken from now on. `variant` is the synthesiser's, "" for its own voice; `rate` 1.0 is normal,
+    `volume` is 0 to 1."""
+
+    variant: str = ""
+    rate: float = 1.0
+    volume: float = 0.8
+
+
+class CocoBody:
+    """What CoCo can do with its drivers. Skills of different channels call it from different threads; no two of them
+    share joints."""
+
+    def __init__(self, drivers: Drivers) -> None:
+        self.drivers = drivers
+        self.voice = Voice()
+        self._commanded: dict[str, float] = {}
+
+    def pose(self, joints: Sequence[str] = gait.JOINTS) -> dict[str, float]:
+        """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured."""
+        measured = self.drivers.joint_positions()
+        pose = {}
+        for joint in joints:
+            value = measured.get(joint, 0.0)
+            commanded = self._commanded.get(joint)
+            near = commanded is not None and abs(commanded - value) < CLOSE_TO_COMMAND_RAD
+            pose[joint] = commanded if commanded is not None and near else value
+        return pose
+
+    def play(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
+        """Play a trajectory. Blocks; ends within 0.2 s of `stop`."""
+        result = self.drivers.move_joints(trajectory.joints, trajectory.times, trajectory.positions, stop=stop)
+        for joint in trajectory.joints:
+            self._commanded.pop(joint, None)
+        if result.ok:
+            self._commanded.update(trajectory.end())
+        return result
+
+    def move(self, goal: Mapping[str, float], seconds: float, stop: StopEvent) -> DriverResult:
+        """Move some joints smoothly to an angle each."""
+        joints = tuple(goal)
+        return self.play(gait.move(self.pose(joints), [(seconds, goal)], joints), stop)
+
+    def stay(self, joints: Sequence[str], seconds: float, stop: StopEvent) -> DriverResult:
+        """Keep joints where they are for a time, on the drivers' clock."""
+        if seconds < gait.SAMPLE_S:
+            return DriverResult(ok=True)
+        return self.play(gait.hold(self.pose(joints), seconds, joints), stop)
+
+    def settle(self) -> DriverResult:
+        """Bring the legs into a stable stance after a motion was stopped; takes `gait.SETTLE_S`."""
+        return self.play(gait.settle(self.pose()), _GO_ON)
+
+    def relax(self, goal: Mapping[str, float], seconds: float) -> DriverResult:
+        """Move joints home after their skill was stopped; no stop event ends it early."""
+        return self.move(goal, seconds, _GO_ON)
+
+    def ready(self, stop: StopEvent) -> DriverResult:
+        """Stand up first unless CoCo stands already."""
+        pose = self.pose()
+        return DriverResult(ok=True) if gait.is_standing(pose) else self.play(gait.stand(pose), stop)
+
+    def legs(self, trajectories: Sequence[Trajectory], stop: StopEvent) -> DriverResult:
+        """Play leg trajectories one after the other; if that is stopped in between, put all feet down."""
+        for trajectory in trajectories:
+            result = self.play(trajectory, stop)
+            if not result.ok:
+                if result.cancelled:
+                    self.settle()
+                return result
+        return DriverResult(ok=True)
+
+    def walk(self, distance: float, speed: float, amplitude: float, stop: StopEvent) -> tuple[DriverResult, float]:
+        """Walk `distance` metres (negative: backward) on the present course. Returns how it ended and how far CoCo
+        came, by odometry where there is one."""
+        start = self.drivers.odometry()
+        reach, done = gait.walk_reach(speed, amplitude), 0.0
+        for _ in range(math.ceil(abs(distance) / reach) + MAX_CORRECTIONS):
+            if abs(distance - done) <= WALK_TOLERANCE_M:
+                break
+            aim = math.copysign(min(abs(distance - done), reach), distance - done)
+            here = self.drivers.odometry()
+            error = _course_error(start, here) if start and here else 0.0
+            result = self.legs([gait.walk(self.pose(), aim, speed, amplitude, error)], stop)
+            now = self.drivers.odometry()
+            done = _along(start, now) if start and now else done + aim * _share(result)
+            if not result.ok:
+                return result, done
+        return DriverResult(ok=True), done
+
+    def turn(self, angle: float, stop: StopEvent) -> tuple[DriverResult, float]:
+        """Turn on the spot by `angle` rad, left positive. Returns how it ended and how far CoCo turned, by odometry
+        where there is one."""
+        before, done = self.drivers.odometry(), 0.0
+        for _ in range(math.ceil(abs(angle) / gait.turn_reach()) + MAX_CORRECTIONS):
+            if abs(angle - done) <= TURN_TOLERANCE_RAD:
+                break
+            aim = math.copysign(min(abs(angle - done), gait.turn_reach()), angle - done)
+            result = self.legs([gait.turn(self.pose(), aim)], stop)
+            now, step = self.drivers.odometry(), aim * _share(result)
+            if before and now:
+                step += _angle(now.yaw - before.yaw - step)
+            done, before = done + step, now
+            if not result.ok:
+                return result, done
+        return DriverResult(ok=True), done
+
+
+def wait_for_reset(stop: StopEvent) -> None:
+    """Stand by until the open element is reset. Its length is the model's; each single wait has a deadline."""
+    while not stop.wait(1.0):
+        pass
+
+
+def outcome(result: DriverResult, what: str) -> SkillReturn:
+    """A driver's result as a skill's: `what` says what was done, or how far it came."""
+    if result.ok:
+        return SkillReturn.success(what)
+    if result.cancelled:
+        return SkillReturn.interruption(what)
+    return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver failed'}", result.error_code)
+
+
+def _angle(value: float) -> float:
+    return math.atan2(math.sin(value), math.cos(value))
+
+
+def _course_error(start: Pose2D, now: Pose2D) -> float:
+    """Angle in rad by which to turn right to come back to the line through `start` within `REJOIN_M`."""
+    across = (now.y - start.y) * math.cos(start.yaw) - (now.x - start.x) * math.sin(start.yaw)
+    return _angle(now.yaw - start.yaw) + math.atan2(across, REJOIN_M)
+
+
+def _share(result: DriverResult) -> float:
+    return 1.0 if result.ok else 0.5
+
+
+def _along(start: Pose2D, now: Pose2D) -> float:
+    return (now.x - start.x) * math.cos(start.yaw) + (now.y - start.y) * math.sin(start.yaw)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speech: text of the stream is spoken phrase by phrase, in a voice that `speech_role` sets."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from threading import Event
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ghostshell_ros.drivers.speech import SpeechTiming, is_cjk
+from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
+from skill_kernel import ContentStream, SkillReturn, robot_skill
+
+STOP_S = 0.3
+MAX_PHRASE = 160
+
+Role = Literal["default", "child", "girl", "boy", "woman", "man", "elder", "robot", "storyteller", "whisper"]
+Mood = Literal["neutral", "happy", "excited", "sad", "angry", "tender", "fearful", "surprised"]
+RatePercent = Annotated[float, Field(ge=-50, le=100)]
+
+_VARIANTS: dict[str, str] = {
+    "default": "", "child": "+f4", "girl": "+f2", "boy": "+m6", "woman": "+f3", "man": "+m3", "elder": "+croak",
+    "robot": "+klatt2", "storyteller": "+m4", "whisper": "+whisper",
+}
+"""The synthesiser's name for a role's voice, behind that of the language."""
+
+_MOODS: dict[str, tuple[float, float]] = {
+    "neutral": (1.0, 1.0), "happy": (1.08, 1.05), "excited": (1.18, 1.15), "sad": (0.85, 0.85), "angry": (1.1, 1.2),
+    "tender": (0.9, 0.8), "fearful": (1.15, 0.85), "surprised": (1.1, 1.1),
+}
+"""How a mood changes rate and volume."""
+
+_ENDS = ".!?;:,\u2026\n"
+_WIDE_ENDS = "\u3002\uff01\uff1f\uff1b\uff1a\uff0c\u3001"
+
+
+@robot_skill(subsystem="main", nominal_s=lambda text="": _speaking_s(text), stop_s=STOP_S, speaks_text=True)
+def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillReturn:
+    """Say a text aloud. Plain text of the answer is spoken without this tag."""
+    said: list[str] = []
+    for phrase in phrases(text):
+        if stop_evt.is_set():
+            return SkillReturn.interruption(_so_far(said))
+        voice = body.voice
+        name = (("cmn" if any(map(is_cjk, phrase)) else "en") + voice.variant) if voice.variant else ""
+        result = body.drivers.speak(phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
+        if result.cancelled:
+            said.append(phrase[: int(result.values.get("spoken_chars", 0.0))])
+            return SkillReturn.interruption(_so_far(said))
+        if not result.ok:
+            return SkillReturn.failure(f"{_so_far(said)}: {result.error_msg}", result.error_code)
+        said.append(phrase)
+    return SkillReturn.interruption(_so_far(said)) if stop_evt.is_set() else SkillReturn.success(_so_far(said))
+
+
+@robot_skill(subsystem="voice", nominal_s=0.0, stop_s=STOP_S)
+def speech_role(
+    role: Role = "default",
+    emotion: Mood = "neutral",
+    speech_rate: RatePercent = 0.0,
+    loudness_rate: RatePercent = 0.0,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Choose the voice for the text that follows. speech_rate: -50 (half as fast) to 100 (twice), loudness_rate
+    likewise. Around text it holds until the end tag, else until it is set anew."""
+    before = body.voice
+    faster, louder = _MOODS[emotion]
+    rate = max(0.5, min(2.0, (1.0 + speech_rate / 100.0) * faster))
+    volume = max(0.0, min(1.0, Voice.volume * (1.0 + loudness_rate / 100.0) * louder))
+    body.voice = Voice(_VARIANTS[role], rate, volume)
+    if until_reset:
+        wait_for_reset(stop_evt)
+        body.voice = before
+    return SkillReturn.success(f"voice is {role}, {emotion}")
+
+
+def phrases(pieces: Iterable[str]) -> Iterator[str]:
+    """Cut text that arrives in pieces into what is worth saying in one breath, each as soon as its end is certain.
+
+    A phrase ends behind punctuation or a line break; a full stop, comma or colon behind a digit only when no digit
+    follows. Invisible characters vanish; a phrase without a letter or digit is not said.
+    """
+    pending = ""
+    for piece in pieces:
+        pending += "".join(c for c in piece if unicodedata.category(c) != "Cf")
+        while (cut := _boundary(pending)) is not None:
+            yield from _worth_saying(pending[:cut])
+            pending = pending[cut:]
+    yield from _worth_saying(pending)
+
+
+def _boundary(text: str) -> int | None:
+    for i, c in enumerate(text):
+        if c in _WIDE_ENDS or (c in _ENDS and not (c in ".,:" and text[i - 1 : i].isdigit())):
+            return i + 1
+        if c in ".,:" and text[i - 1 : i].isdigit() and i + 1 < len(text) and not text[i + 1].isdigit():
+            return i + 1
+    if len(text) > MAX_PHRASE:
+        space = text.rfind(" ", 1, MAX_PHRASE)
+        return space + 1 if space > 0 else MAX_PHRASE
+    return None
+
+
+def _worth_saying(phrase: str) -> Iterator[str]:
+    phrase = " ".join(phrase.split())
+    if any(c.isalnum() for c in phrase):
+        yield phrase
+
+
+def _speaking_s(text: object) -> float:
+    if not isinstance(text, str) or not text:
+        return 1.0
+    return sum(SpeechTiming(phrase).duration_s for phrase in phrases([text]))
+
+
+def _so_far(said: list[str]) -> str:
+    return f"said: {' '.join(said)}" if any(said) else "said nothing"

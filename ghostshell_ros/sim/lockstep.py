@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers on a simulated world in lock-step: a blocking call advances the world itself, so skills run in virtual
+time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ghostshell_ros.drivers.faces import FACES, draw
+from ghostshell_ros.drivers.speech import SpeechTiming
+from ghostshell_ros.drivers.tunes import TUNES
+from ghostshell_ros.sim.world import SimWorld
+from skill_kernel.drivers import DriverResult, Pose2D, StopEvent
+from skill_kernel.robot import JointConfig
+
+PERIOD_S = 0.02
+
+
+class SimStop:
+    """A stop event that is set when the world's clock reaches `at_s`; waiting on it advances the world."""
+
+    def __init__(self, world: SimWorld, at_s: float = float("inf"), *, patience_s: float = 600.0) -> None:
+        """Raises TimeoutError from `wait` once the world is `patience_s` old, so that no test waits for ever."""
+        self._world = world
+        self._patience_s = patience_s
+        self.at_s = at_s
+
+    def is_set(self) -> bool:
+        return self._world.time >= self.at_s - 1e-9
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = self._world.time + (self._patience_s if timeout is None else timeout)
+        while not self.is_set() and self._world.time < end - 1e-9:
+            self._world.advance(PERIOD_S)
+        if self._world.time > self._patience_s:
+            raise TimeoutError(f"the stop event was waited for until {self._world.time:.1f} s of simulated time")
+        return self.is_set()
+
+
+class SimDrivers:
+    """`skill_kernel.drivers.Drivers` for one thread, without ROS and without sleeping.
+
+    Set-points are clamped to the joints' limits and speeds as the safety gate does. `observe` is called after each
+    `PERIOD_S` of motion; `spoken`, `sounds` and `faces` keep what was said, played and shown;
+    with `show_faces` the world's display is drawn as well.
+    """
+
+    def __init__(
+        self,
+        world: SimWorld,
+        joints: Mapping[str, JointConfig],
+        *,
+        with_odometry: bool = True,
+        show_faces: bool = False,
+        observe: Callable[[SimWorld], None] | None = None,
+    ) -> None:
+        self.world = world
+        self.spoken: list[tuple[str, str, float, float]] = []
+        self.sounds: list[str] = []
+        self.faces: list[str] = []
+        self._joints = joints
+        self._with_odometry = with_odometry
+        self._show_faces = show_faces
+        self._observe = observe
+
+    def move_joints(
+        self,
+        joints: Sequence[str],
+        times_s: Sequence[float],
+        positions: Sequence[Sequence[float]],
+        *,
+        stop: StopEvent,
+        tolerance_rad: float = 0.0,
+    ) -> DriverResult:
+        """As in `Drivers`; a fault of the trajectory is a result with MoveJoints' code."""
+        unknown = [joint for joint in joints if joint not in self._joints]
+        if unknown:
+            return DriverResult(False, 400, f"there is no joint '{unknown[0]}'")
+        table = np.asarray(positions, dtype=float)
+        times = np.asarray(times_s, dtype=float)
+        if table.shape != (len(times), len(joints)) or not np.isfinite(table).all() or (np.diff(times) <= 0).any():
+            return DriverResult(False, 401, "the trajectory has wrong lengths, falling times or no numbers")
+        started = self.world.time
+        while (elapsed := self.world.time - started) < times[-1] - 1e-9:
+            if stop.is_set():
+                return DriverResult(False, cancelled=True, values={"completed_s": elapsed})
+            now = elapsed + PERIOD_S
+            self._command({joint: float(np.interp(now, times, table[:, i])) for i, joint in enumerate(joints)})
+            self._tick()
+        if tolerance_rad > 0.0:
+            measured = self.world.joint_positions()
+            far = [j for i, j in enumerate(joints) if abs(measured[j] - table[-1, i]) > tolerance_rad]
+            if far:
+                return DriverResult(False, 404, f"joint '{far[0]}' did not come within {tolerance_rad} rad")
+        return DriverResult(True, values={"completed_s": float(times[-1])})
+
+    def speak(
+        self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0
+    ) -> DriverResult:
+        """Take the time the text would take."""
+        self.spoken.append((text, voice, rate, volume))
+        return self._pass(SpeechTiming(text, rate).duration_s, stop)
+
+    def play_sound(self, name: str, *, stop: StopEvent, volume: float = 1.0, loop: bool = False) -> DriverResult:
+        """Take the time of the tune, or until stopped when it loops."""
+        if name not in TUNES:
+            return DriverResult(False, 420, f"there is no sound '{name}'")
+        self.sounds.append(name)
+        return self._pass(float("inf") if loop else TUNES[name].duration_s, stop)
+
+    def show_face(self, face: str, *, stop: StopEvent, duration_s: float = 0.0) -> DriverResult:
+        """Show a face on the world's display for its time, then the one before."""
+        if face not in FACES:
+            return DriverResult(False, 430, f"there is no face '{face}'")
+        self.faces.append(face)
+        before = self.world.face or "neutral"
+        self._show(face)
+        result = self._pass(duration_s or float("inf"), stop)
+        self._show(before)
+        return result
+
+    def joint_positions(self) -> Mapping[str, float]:
+        """Measured positions."""
+        return self.world.joint_positions()
+
+    def odometry(self) -> Pose2D | None:
+        """The base's pose, or None if the robot is to have none."""
+        return self.world.base().pose if self._with_odometry else None
+
+    def _command(self, wanted: Mapping[str, float]) -> None:
+        current = self.world.joint_targets()
+        targets = {}
+        for joint, value in wanted.items():
+            limits = self._joints[joint]
+            reach = limits.max_velocity * PERIOD_S
+            value = min(max(value, current[joint] - reach), current[joint] + reach)
+            targets[joint] = min(max(value, limits.lower), limits.upper)
+        self.world.set_joint_targets(targets)
+
+    def _tick(self) -> None:
+        self.world.advance(PERIOD_S)
+        if self._observe is not None:
+            self._observe(self.world)
+
+    def _pass(self, seconds: float, stop: StopEvent) -> DriverResult:
+        started = self.world.time
+        while self.world.time - started < seconds - 1e-9:
+            if stop.is_set():
+                return DriverResult(False, cancelled=True)
+            self._tick()
+        return DriverResult(True)
+
+    def _show(self, face: str) -> None:
+        self.world.set_face(face, draw(face) if self._show_faces else None)

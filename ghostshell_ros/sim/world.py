@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated world without ROS: one robot on a desk in MuJoCo, stepped, read and rendered. Deterministic."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from skill_kernel.drivers import Pose2D
+
+if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
+    os.environ["MUJOCO_GL"] = "egl"  # MuJoCo reads it once, while it is imported
+
+import mujoco
+
+ROOT = Path(__file__).resolve().parents[1]
+"""Folder below which a robot's YAML names its model (`robots/coco/coco.xml`)."""
+
+DESK = Path(__file__).with_name("desk.xml")
+FELL_AT_RAD = math.radians(50.0)
+
+Image = npt.NDArray[np.uint8]
+
+
+class SimWorldError(ValueError):
+    """The world cannot do what was asked; the message names the fault and what there is instead."""
+
+
+@dataclass(frozen=True)
+class Imu:
+    """One reading: orientation as quaternion (w, x, y, z), angular velocity in rad/s, specific force in m/s^2, all in
+    the IMU's frame."""
+
+    orientation: tuple[float, float, float, float]
+    angular_velocity: tuple[float, float, float]
+    linear_acceleration: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class BaseState:
+    """Where the robot's base is: planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose
+    down), and its velocity in its own frame in m/s and rad/s."""
+
+    pose: Pose2D
+    height: float
+    roll: float
+    pitch: float
+    linear_velocity: tuple[float, float, float]
+    angular_velocity: tuple[float, float, float]
+
+
+class SimWorld:
+    """A robot model on the desk. One thread at a time may use it; rendering must stay on the thread that rendered
+    first, because a GL context belongs to a thread."""
+
+    def __init__(self, model: str | Path, *, base_body: str = "base_link", desk: bool = True) -> None:
+        """Load `model` (absolute, or relative to `ROOT`) and put it on the desk. Raises SimWorldError if there is no
+        such file, if it does not compile, or if it has no body `base_body` with a free joint."""
+        path = Path(model) if Path(model).is_absolute() else ROOT / model
+        if not path.is_file():
+            raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
+        includes = [path, DESK] if desk else [path]
+        xml = "<mujoco>" + "".join(f'<include file="{p}"/>' for p in includes) + "</mujoco>"
+        try:
+            self.model = mujoco.MjModel.from_xml_string(xml)
+        except ValueError as error:
+            raise SimWorldError(f"model '{path}' does not compile: {error}") from error
+        self.data = mujoco.MjData(self.model)
+        self._base = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, base_body)
+        if self._base < 0 or self.model.body_dofnum[self._base] != 6:
+            raise SimWorldError(f"model '{path}' has no body '{base_body}' with a free joint")
+        base_joint = self.model.body_jntadr[self._base]
+        self._base_qpos = int(self.model.jnt_qposadr[base_joint])
+        self._base_dof = int(self.model.jnt_dofadr[base_joint])
+        self._actuators: dict[str, int] = {}
+        self._joints: dict[str, int] = {}
+        for actuator in range(self.model.nu):
+            joint = int(self.model.actuator_trnid[actuator, 0])
+            name = self.model.joint(joint).name
+            self._actuators[name] = actuator
+            self._joints[name] = joint
+        self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
+        self._face_version = 0
+        self._uploaded: dict[tuple[int, int], int] = {}
+        self.face = ""
+        self.reset()
+
+
+    @property
+    def time(self) -> float:
+        """Seconds of simulated time since the last reset."""
+        return float(self.data.time)
+
+    @property
+    def timestep(self) -> float:
+        """Seconds of one step."""
+        return float(self.model.opt.timestep)
+
+    def reset(self) -> None:
+        """Put everything back to the start, settled for half a second, with time 0."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.step(round(0.5 / self.timestep))
+        self.data.time = 0.0
+
+    def step(self, n: int = 1) -> None:
+        """Advance by `n` steps."""
+        mujoco.mj_step(self.model, self.data, n)
+
+    def advance(self, dt: float) -> None:
+        """Advance by `dt` seconds, rounded to whole steps."""
+        self.step(max(0, round(dt / self.timestep)))
+
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the position-controlled joints in the order of the model's actuators."""
+        return tuple(self._actuators)
+
+    def joint_limits(self) -> dict[str, tuple[float, float]]:
+        """Lower and upper limit of each controlled joint in rad, as the model has them."""
+        ranges = {name: self.model.jnt_range[joint] for name, joint in self._joints.items()}
+        return {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+
+    def set_joint_targets(self, targets: Mapping[str, float]) -> None:
+        """Set position targets in rad by joint; the others keep theirs. Raises SimWorldError for an unknown joint or a
+        target that is no finite number; nothing is set then."""
+        for name, target in targets.items():
+            if name not in self._actuators:
+                raise SimWorldError(f"there is no joint '{name}'; the joints are {', '.join(self._actuators)}")
+            if not math.isfinite(target):
+                raise SimWorldError(f"target {target} of joint '{name}' is not a finite number")
+        for name, target in targets.items():
+            self.data.ctrl[self._actuators[name]] = target
+
+    def joint_targets(self) -> dict[str, float]:
+        """The targets that are set, in rad by joint."""
+        return {name: float(self.data.ctrl[i]) for name, i in self._actuators.items()}
+
+    def joint_positions(self) -> dict[str, float]:
+        """Positions in rad by joint."""
+        return {name: float(self.data.qpos[self.model.jnt_qposadr[j]]) for name, j in self._joints.items()}
+
+    def joint_velocities(self) -> dict[str, float]:
+        """Velocities in rad/s by joint."""
+        return {name: float(self.data.qvel[self.model.jnt_dofadr[j]]) for name, j in self._joints.items()}
+
+    def joint_efforts(self) -> dict[str, float]:
+        """Torques of the servos in N m by joint."""
+        return {name: float(self.data.actuator_force[i]) for name, i in self._actuators.items()}
+
+
+    def base(self) -> BaseState:
+        """State of the robot's base in the odom frame, which is the world's."""
+        q, v = self._base_qpos, self._base_dof
+        x, y, height = (float(c) for c in self.data.qpos[q : q + 3])
+        qw, qx, qy, qz = (float(c) for c in self.data.qpos[q + 3 : q + 7])
+        yaw = math.atan2(2 * (qw * qz + qx * qy), 1 - 2 * (qy * qy + qz * qz))
+        pitch = math.asin(max(-1.0, min(1.0, 2 * (qw * qy - qz * qx))))
+        roll = math.atan2(2 * (qw * qx + qy * qz), 1 - 2 * (qx * qx + qy * qy))
+        rotation = self.data.xmat[self._base].reshape(3, 3)
+        linear = rotation.T @ self.data.qvel[v : v + 3]
+        angular = self.data.qvel[v + 3 : v + 6]
+        return BaseState(
+            Pose2D(x, y, yaw), height, roll, pitch,
+            (float(linear[0]), float(linear[1]), float(linear[2])),
+            (float(angular[0]), float(angular[1]), float(angular[2])),
+        )
+
+    def base_quaternion(self) -> tuple[float, float, float, float]:
+        """Orientation of the base in the world as (w, x, y, z)."""
+        w, x, y, z = (float(c) for c in self.data.qpos[self._base_qpos + 3 : self._base_qpos + 7])
+        return w, x, y, z
+
+    def imu(self) -> Imu:
+        """Reading of the sensors `orientation`, `gyro` and `accelerometer` of the model."""
+        w, x, y, z = (float(c) for c in self.data.sensor("orientation").data)
+        gx, gy, gz = (float(c) for c in self.data.sensor("gyro").data)
+        ax, ay, az = (float(c) for c in self.data.sensor("accelerometer").data)
+        return Imu((w, x, y, z), (gx, gy, gz), (ax, ay, az))
+
+    def tilt(self) -> float:
+        """Angle between the base's z axis and the vertical in rad."""
+        return math.acos(max(-1.0, min(1.0, float(self.data.xmat[self._base][8]))))
+
+    def upright(self) -> bool:
+        """Whether the robot has not fallen over."""
+        return self.tilt() < FELL_AT_RAD
+
+
+    @property
+    def face_size(self) -> tuple[int, int] | None:
+        """Width and height in pixels of the robot's display (the first 2-D texture named `*_face`), or None without
+        one."""
+        texture = self._face_texture()
+        return None if texture is None else (int(self.model.tex_width[texture]), int(self.model.tex_height[texture]))
+
+    def set_face(self, name: str, image: Image | None = None) -> None:
+        """Remember `name` as what the display shows, and show `image` (height x width x 3, any size) on it. Without an
+        image only the name changes. A robot without a display takes any face and shows none."""
+        self.face = name
+        texture = self._face_texture()
+        if image is None or texture is None:
+            return
+        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+            raise SimWorldError(f"a face image is uint8 of height x width x 3, not {image.dtype} of {image.shape}")
+        width, height = int(self.model.tex_width[texture]), int(self.model.tex_height[texture])
+        rows = np.arange(height) * image.shape[0] // height
+        columns = np.arange(width) * image.shape[1] // width
+        pixels = image[rows][:, columns]
+        start = int(self.model.tex_adr[texture])
+        self.model.tex_data[start : start + pixels.size] = pixels.reshape(-1)
+        self._face_version += 1
+
+    def cameras(self) -> tuple[str, ...]:
+        """Names of the model's cameras."""
+        return tuple(self.model.camera(i).name for i in range(self.model.ncam))
+
+    def render(self, camera: str = "film", width: int = 640, height: int = 480) -> Image:
+        """Picture of a camera as height x width x 3. Raises SimWorldError for an unknown camera or where MuJoCo finds
+        no way to render."""
+        if camera not in self.cameras():
+            raise SimWorldError(f"there is no camera '{camera}'; the cameras are {', '.join(self.cameras())}")
+        size = (width, height)
+        if size not in self._renderers:
+            try:
+                self._renderers[size] = mujoco.Renderer(self.model, height=height, width=width)
+            except Exception as error:
+                raise SimWorldError(
+                    f"MuJoCo cannot render with MUJOCO_GL={os.environ.get('MUJOCO_GL', '')!r} ({error}); "
+                    "install libegl1 and libgl1-mesa-dri, or libosmesa6 and set MUJOCO_GL=osmesa"
+                ) from error
+        renderer = self._renderers[size]
+        if self._uploaded.get(size) != self._face_version:
+            texture = self._face_texture()
+            if texture is not None:
+                if renderer._gl_context is not None:
+                    renderer._gl_context.make_current()
+                mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, texture)
+            self._uploaded[size] = self._face_version
+        renderer.update_scene(self.data, camera)
+        return np.array(renderer.render(), dtype=np.uint8)
+
+    def close(self) -> None:
+        """Free the renderers."""
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers.clear()
+        self._uploaded.clear()
+
+    def _face_texture(self) -> int | None:
+        for texture in range(self.model.ntex):
+            if self.model.texture(texture).name.endswith("_face"):
+                return texture
+        return None
