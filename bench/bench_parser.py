@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parser throughput in 4-character chunks, beside lxml's feed parser on the same chunks in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lxml import etree
+
+from ghostshell_ros.shell.parse_error import ParserLimits
+from ghostshell_ros.shell.parser import StreamingParser
+
+STREAM = """<response>
+Hello! I am CoCo, nice to meet you. <head_nod times="2" speed="50"/>Let me show you around.
+<wait><spider_walk distance="20" direction="forward"/><ear_swing side="left">Look, my ears move too!</ear_swing></wait>
+<play_music name="waltz" volume="40">
+  <spider_rotate angle="90"/>One, two, three &amp; turn. <spider_rotate angle="-90"/>
+  你好，我是可可。<show_face expression="happy" hold_s="1.5"/>
+</play_music>
+That was fun, wasn't it? <lean side='left'/> Ask me anything you like, and I will do my best.
+</response>
+"""
+SIZE = 4
+Feed = Callable[[str], Any]
+
+
+class _Taker:
+    """An lxml target that takes what StreamingParser gives: tags with attributes, and text."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def start(self, tag: str, attrs: dict[str, str]) -> None:
+        self.last = (tag, dict(attrs))
+
+    def end(self, tag: str) -> None:
+        self.last = tag
+
+    def data(self, data: str) -> None:
+        self.last = data
+
+    def close(self) -> Any:
+        return self.last
+
+
+def ghostshell(mode: str) -> Feed:
+    """A fresh StreamingParser whose tokens are taken as they come."""
+    parser = StreamingParser(mode, ParserLimits(total_length=2**40))  # type: ignore[arg-type]
+    return parser.feed
+
+
+def lxml_feed(target: bool) -> Feed:
+    """The feed method of a fresh lxml parser inside an open root element."""
+    parser = etree.XMLParser(target=_Taker(), huge_tree=True) if target else etree.XMLParser(huge_tree=True)
+    parser.feed("<root>")
+    return parser.feed
+
+
+def lxml_pull() -> Feed:
+    """Feeds an XMLPullParser and reads its events after each chunk, as one must to act on them at once."""
+    parser = etree.XMLPullParser(events=("start", "end"), huge_tree=True)
+    parser.feed("<root>")
+
+    def feed(text: str) -> None:
+        parser.feed(text)
+        for _ in parser.read_events():
+            pass
+
+    return feed
+
+
+CONTESTANTS: dict[str, Callable[[], Feed]] = {
+    "ghostshell, lenient": lambda: ghostshell("lenient"),
+    "ghostshell, strict": lambda: ghostshell("strict"),
+    "lxml feed": lambda: lxml_feed(False),
+    "lxml feed, target": lambda: lxml_feed(True),
+    "lxml pull": lxml_pull,
+}
+
+
+def rates(feed: Feed, chunks: list[str], parts: int = 10) -> list[float]:
+    """Chunks a second in each of `parts` equal parts of the chunks."""
+    size, found = len(chunks) // parts, []
+    for part in range(parts):
+        some = chunks[part * size : (part + 1) * size]
+        began = time.perf_counter()
+        for chunk in some:
+            feed(chunk)
+        found.append(size / (time.perf_counter() - began))
+    return found
+
+
+def measure(count: int, repeats: int) -> dict[str, Any]:
+    """Median rate of each contestant, and its last tenth's rate over its first one's."""
+    text = STREAM * (count * SIZE // len(STREAM) + 1)
+    chunks = [text[i : i + SIZE] for i in range(0, count * SIZE, SIZE)]
+    found: dict[str, list[list[float]]] = {name: [] for name in CONTESTANTS}
+    for _ in range(repeats):
+        for name, make in CONTESTANTS.items():
+            gc.collect()
+            found[name].append(rates(make(), chunks))
+    results: dict[str, Any] = {}
+    for name, runs in found.items():
+        results[name] = {
+            "chunks_per_s": round(statistics.median(10 / sum(1 / rate for rate in run) for run in runs)),
+            "last_tenth_over_first": round(statistics.median(run[-1] / run[0] for run in runs), 3),
+        }
+    reference = results["lxml feed"]["chunks_per_s"]
+    for result in results.values():
+        result["ratio_to_lxml_feed"] = round(result["chunks_per_s"] / reference, 3)
+    return {
+        "bench": "parser",
+        "chunk_chars": SIZE,
+        "chunks": count,
+        "repeats": repeats,
+        "python": platform.python_version(),
+        "lxml": ".".join(map(str, etree.LXML_VERSION)),
+        "results": results,
+    }
+
+
+def main() -> None:
+    """Prints the table and, last, one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks a run")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each parser")
+    arguments = parser.parse_args()
+    measured = measure(arguments.chunks, arguments.repeats)
+    print(f"{'parser':22} {'chunks/s':>12} {'of lxml feed':>13} {'last/first tenth':>17}")
+    for name, result in measured["results"].items():
+        rate, ratio, last = result["chunks_per_s"], result["ratio_to_lxml_feed"], result["last_tenth_over_first"]
+        print(f"{name:22} {rate:>12,} {ratio:>13.3f} {last:>17.3f}")
+    print(json.dumps(measured))
+
+
+if __name__ == "__main__":
+    main()
