@@ -8,13 +8,12 @@ import sys
 from dataclasses import dataclass
 
 from ghostshell.action import MoveJoints
-from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, RuntimeNode, run
 from skill_kernel.robot import RobotConfig
 
 FEEDBACK_S = 0.1
@@ -60,7 +59,7 @@ class MoveJointsDriver(RuntimeNode):
         self._known = frozenset(robot.joints)
         self._motions = Motions()
         self._runs: dict[bytes, _Run] = {}
-        self._waiting: dict[bytes, tuple[Goal, Timer]] = {}
+        self._waiting: dict[bytes, tuple[Goal, Later]] = {}
         self._measured: dict[str, float] = {}
         self._sent: dict[str, float] = {}
         self._halted: bool | None = None

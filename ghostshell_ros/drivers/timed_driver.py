@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rclpy.timer import Timer
-
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from ghostshell_ros.nodes.node_runtime import Later, RuntimeNode
 
 FEEDBACK_S = 0.1
 LOOP_PAUSE_S = 0.05
@@ -52,7 +50,7 @@ class Activity:
     goal: Goal
     work: Work
     started_at: float
-    end_timer: Timer | None = None
+    end_timer: Later | None = None
     process: subprocess.Popen[bytes] | None = None
 
 

@@ -106,16 +106,9 @@ class RuntimeNode(Node):
         """A timer on steady time: it runs on when simulated time stands still."""
         return self.create_timer(period_s, callback, clock=self._steady)
 
-    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
-        """Run `callback` once after a delay on steady time, unless the timer is cancelled. On the executor's thread."""
-
-        def fire() -> None:
-            timer.cancel()
-            self.destroy_timer(timer)
-            callback()
-
-        timer = self.steady_timer(max(delay_s, 1e-6), fire)
-        return timer
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Later:
+        """Run `callback` once after a delay on steady time, unless cancelled before. On the executor's thread."""
+        return Later(self, delay_s, callback)
 
     def declare(
         self,
@@ -154,6 +147,27 @@ class RuntimeNode(Node):
 
     def close(self) -> None:
         """Release what the node holds besides ROS entities (threads, child processes). Called once, at the end."""
+
+
+class Later:
+    """A call to come, made by `RuntimeNode.call_later`. On the executor's thread only."""
+
+    def __init__(self, node: RuntimeNode, delay_s: float, callback: Callable[[], object]) -> None:
+        self._node = node
+        self._callback = callback
+        self._timer: Timer | None = node.steady_timer(max(delay_s, 1e-6), self._fire)
+
+    def cancel(self) -> None:
+        """Do not call. Does nothing once it was called or cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def _fire(self) -> None:
+        if self._timer is not None:
+            self.cancel()
+            self._callback()
 
 
 class NodeHost:
