@@ -89,7 +89,7 @@ class RosDrivers:
             ]
         except (ValueError, OverflowError) as error:
             text = f"bad trajectory: {error}; send one row of positions a time, times from 0 to 2e9 s"
-            return DriverResult(False, MoveJoints.Result.BAD_TRAJECTORY, text)
+            return DriverResult(False, MoveJoints.Goal.BAD_TRAJECTORY, text)
         trajectory = JointTrajectory(joint_names=[_ros_text(joint) for joint in joints], points=points)
         goal = MoveJoints.Goal(trajectory=trajectory, goal_tolerance=float(tolerance_rad))
 

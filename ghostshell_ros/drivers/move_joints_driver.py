@@ -40,8 +40,8 @@ class MoveJointsDriver(RuntimeNode):
     aborted with its error code, because a rejection would carry no reason.
 
     Publishes `joint_command_in` (sensor_msgs/JointState, rad) only while goals run, so that a cancel leaves the joints
-    to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While the
-    gate is halted or silent, goals end with DRIVER_HALTED.
+    to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
+    the gate is halted or silent, goals end with DRIVER_HALTED.
 
     Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (1.0), `settle_s` (0.5).
     """
@@ -92,15 +92,20 @@ class MoveJointsDriver(RuntimeNode):
 
     def _on_goal(self, goal: Goal) -> None:
         if self._halted is None:
-            timer = self.call_later(self._gate_wait_s, lambda: self._gate_missing(goal))
-            self._waiting[goal.goal_id] = (goal, timer)
+            self._await_gate(goal, self.steady_now() + self._gate_wait_s)
         else:
             self._begin(goal)
 
-    def _gate_missing(self, goal: Goal) -> None:
-        if self._waiting.pop(goal.goal_id, None) is not None:
-            text = f"no safety gate was heard on {self.resolve_topic_name('halted')}: start safety_gate"
-            goal.abort(self._failed(MotionCode.DRIVER_HALTED, text))
+    def _await_gate(self, goal: Goal, deadline: float) -> None:
+        """Before the gate was ever heard: look again at every heartbeat, refuse at the deadline."""
+        if self.steady_now() < deadline:
+            goal.feedback(MoveJoints.Feedback())
+            later = self.call_later(FEEDBACK_S, lambda: self._await_gate(goal, deadline))
+            self._waiting[goal.goal_id] = (goal, later)
+            return
+        self._waiting.pop(goal.goal_id, None)
+        text = f"no safety gate was heard on {self.resolve_topic_name('halted')}: start safety_gate"
+        goal.abort(self._failed(MotionCode.DRIVER_HALTED, text))
 
     def _begin(self, goal: Goal) -> None:
         wished = goal.request.trajectory

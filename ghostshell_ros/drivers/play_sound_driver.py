@@ -44,7 +44,7 @@ class PlaySoundDriver(TimedDriver):
         if tune is None:
             near = difflib.get_close_matches(request.name, TUNES, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(TUNES)}"
-            raise DriverRefusal(PlaySound.Result.UNKNOWN_SOUND, f"there is no sound '{request.name[:80]}'; {hint}")
+            raise DriverRefusal(PlaySound.Goal.UNKNOWN_SOUND, f"there is no sound '{request.name[:80]}'; {hint}")
         if not self._heard:
             return Work(None if request.loop else tune.duration_s)
         volume = request.volume if math.isfinite(request.volume) else 1.0
@@ -58,7 +58,7 @@ class PlaySoundDriver(TimedDriver):
             self._heard = False
             self.get_logger().warning(f"sounds are silent from now on: {text}")
         # The action has one code for a sound that could not be played; the text says why.
-        return DriverRefusal(PlaySound.Result.UNKNOWN_SOUND, text)
+        return DriverRefusal(PlaySound.Goal.UNKNOWN_SOUND, text)
 
     def feedback(self, goal: Goal, elapsed_s: float) -> PlaySound.Feedback:
         return PlaySound.Feedback(played_s=elapsed_s)

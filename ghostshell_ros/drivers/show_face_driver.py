@@ -43,7 +43,7 @@ class ShowFaceDriver(TimedDriver):
         if name not in FACES:
             near = difflib.get_close_matches(name, FACES, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(FACES)}"
-            raise DriverRefusal(ShowFace.Result.UNKNOWN_FACE, f"there is no face '{name[:80]}'; {hint}")
+            raise DriverRefusal(ShowFace.Goal.UNKNOWN_FACE, f"there is no face '{name[:80]}'; {hint}")
         self._stack.append(goal)
         self._show()
         timed = math.isfinite(duration) and duration > 0

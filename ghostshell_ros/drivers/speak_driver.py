@@ -48,10 +48,10 @@ class SpeakDriver(TimedDriver):
     def plan(self, goal: Goal) -> Work:
         request = goal.request
         if self._active:
-            raise DriverRefusal(Speak.Result.SYNTHESIS_FAILED, "another text is being said: wait for it or cancel it")
+            raise DriverRefusal(Speak.Goal.SYNTHESIS_FAILED, "another text is being said: wait for it or cancel it")
         if len(request.text) > MAX_CHARS:
             raise DriverRefusal(
-                Speak.Result.SYNTHESIS_FAILED,
+                Speak.Goal.SYNTHESIS_FAILED,
                 f"the text has {len(request.text)} characters: at most {MAX_CHARS} are said",
             )
         timing = SpeechTiming(request.text, request.rate)
@@ -73,7 +73,7 @@ class SpeakDriver(TimedDriver):
         if self._fall_back:
             self._heard = False
             self.get_logger().warning(f"speech is silent from now on: {text}")
-        return DriverRefusal(Speak.Result.SYNTHESIS_FAILED, text)
+        return DriverRefusal(Speak.Goal.SYNTHESIS_FAILED, text)
 
     def feedback(self, goal: Goal, elapsed_s: float) -> Speak.Feedback:
         return Speak.Feedback(spoken_chars=goal.state.spoken_chars(elapsed_s))
