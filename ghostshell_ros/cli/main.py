@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line `ghostshell`: a table of its commands, each in a file of its own that imports what is heavy late."""
+
+from __future__ import annotations
+
+import typer
+
+from ghostshell_ros.cli.tokens import tokens
+
+app = typer.Typer(
+    name="ghostshell",
+    help="Function tokens on a robot: try streams, start nodes, talk to a robot.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("tokens")(tokens)
+
+
+@app.callback()
+def _ghostshell() -> None:
+    """Keeps sub-commands named even while there is only one."""
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

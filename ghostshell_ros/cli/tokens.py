@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell tokens`: the function tokens of a stream as JSON lines, each as soon as it is complete."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from ghostshell_ros.shell.parse_error import ParseError, Repair
+from ghostshell_ros.shell.parser import StreamingParser
+from ghostshell_ros.shell.tokens import FunctionToken
+
+_READ_BYTES = 65_536
+
+
+def tokens(
+    file: Annotated[Path | None, typer.Argument(help="UTF-8 text; - or nothing reads standard input")] = None,
+    chunk: Annotated[int, typer.Option(min=0, help="characters fed at a time; 0: as they arrive")] = 0,
+    strict: Annotated[bool, typer.Option("--strict/--lenient", help="end at a violation, or mend and go on")] = False,
+) -> None:
+    """Print one JSON object a token: kind, name, attrs, text, start, end (offsets in characters).
+
+    What the lenient parser mends goes to standard error as JSON lines: code, message, offset, line, column, snippet.
+    Exit status: 0 all read, 2 a violation in strict mode (one such line) or input that cannot be read.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+    parser = StreamingParser("strict" if strict else "lenient")
+    try:
+        for piece in _pieces(file, chunk):
+            _print(parser.feed(piece), parser)
+        _print(parser.close(), parser)
+    except ParseError as error:
+        _print(error.tokens, parser)
+        print(_problem(error), file=sys.stderr)
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        _fail(f"cannot read {file}: {error.strerror}; name a file, or - for standard input")
+    except UnicodeError as error:
+        _fail(f"{file or 'standard input'} is not UTF-8: {error}; convert it first")
+
+
+def _pieces(file: Path | None, chunk: int) -> Iterator[str]:
+    if file is None or str(file) == "-":
+        yield from _cut(_decoded(sys.stdin.buffer), chunk)
+    else:
+        with file.open("rb", buffering=0) as stream:
+            yield from _cut(_decoded(stream), chunk)
+
+
+def _decoded(stream: BinaryIO) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    read = getattr(stream, "read1", stream.read)
+    done = 0
+    while True:
+        data: bytes = read(_READ_BYTES)
+        kept = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise UnicodeError(f"byte 0x{byte:02x} at offset {done - kept + error.start}") from None
+        done += len(data)
+        if text:
+            yield text
+        if not data:
+            return
+
+
+def _cut(texts: Iterable[str], size: int) -> Iterator[str]:
+    for text in texts:
+        for i in range(0, len(text), size or len(text)):
+            yield text[i : i + (size or len(text))]
+
+
+def _print(found: Iterable[FunctionToken], parser: StreamingParser) -> None:
+    lines = [_token(token) for token in found]
+    if lines:
+        print("\n".join(lines), flush=True)
+    for repair in parser.take_repairs():
+        print(_problem(repair), file=sys.stderr, flush=True)
+
+
+def _token(token: FunctionToken) -> str:
+    kind, name, attrs, text, start, end, _, _ = token
+    shown = {"kind": kind.value, "name": name, "attrs": dict(attrs), "text": text, "start": start, "end": end}
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def _problem(problem: ParseError | Repair) -> str:
+    shown = {
+        "code": problem.code.name,
+        "message": problem.message,
+        "offset": problem.offset,
+        "line": problem.line,
+        "column": problem.column,
+        "snippet": problem.snippet,
+    }
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def _fail(message: str) -> None:
+    print(f"ghostshell tokens: {message}", file=sys.stderr)
+    raise typer.Exit(2)
