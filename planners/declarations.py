@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model may know of a skill: its parameters with type, range, unit and default, never its implementation (GhostShell 3.2)."""
+"""What a model may know of a skill: its parameters with type, range, unit and default, never its implementation
+(GhostShell 3.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ NO_LIMITS: Limits = {}
 @dataclass(frozen=True)
 class Declared:
     """One parameter as it is declared. `choices` are the values of a Literal, Enum or bool as the model writes them;
-    `lower` and `upper` bound a number, the robot's limits included (`open_lower`, `open_upper`: the bound itself is outside)."""
+    `lower` and `upper` bound a number, the robot's limits included (`open_lower`, `open_upper`: the bound itself is
+    outside)."""
 
     name: str
     type_text: str
@@ -113,7 +115,8 @@ def _bounded(made: Declared, *, lower: Any = None, upper: Any = None, open_bound
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
-    """A type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid open."""
+    """A type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
+    open."""
     if typing.get_origin(annotation) is Annotated:
         inner, extras = _unwrapped(annotation.__origin__)
         return inner, [*extras, *(piece for extra in annotation.__metadata__ for piece in _pieces(extra))]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotes data in a prompt so that it can neither leave its line nor pass for an instruction or a tag (semantics, section 7)."""
+"""Quotes data in a prompt so that it can neither leave its line nor pass for an instruction or a tag (semantics,
+section 7)."""
 
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ from typing import Any
 MAX_QUOTED = 2000
 """Longest text quoted whole, in characters; more is cut and the cut is named."""
 
-_HARMFUL = re.compile("[<>&`\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]")
+_HARMFUL = re.compile(
+    "[<>&`\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
+)
 
 
 def quoted(value: Any, limit: int = MAX_QUOTED) -> str:
-    """A value as JSON on one line without angle brackets, control or invisible characters; JSON reads the same value back.
+    """A value as JSON on one line without angle brackets, control or invisible characters; JSON reads the same value
+    back.
 
     Texts longer than `limit` characters are cut; what is no JSON value is quoted as its text.
     """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells an instruction that is nothing but a stop word, which halts the robot without any model (semantics, section 7)."""
+"""Tells an instruction that is nothing but a stop word, which halts the robot without any model (semantics, section
+7)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import unicodedata
 from functools import lru_cache
 
 _MARKS = re.compile("[\u0300-\u036f]")
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]+"
+)
 _STOP_SIGNS = re.compile("[\U0001f6d1\u23f9\u270b]")
 _CJK = "\u2e80-\u2fdf\u3041-\u3096\u30a1-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
@@ -38,7 +41,8 @@ _STOP = _vocabulary(
 )
 _FILLER = _vocabulary(
     "please,pls,plz,now,right now,right away,at once,immediately,instantly,quick,quickly,robot,hey,oh,ok,okay,no,wait,"
-    "just,i said,i say,you,can you,could you,would you,will you,here,there,everything,all,moving,every motion,all motion,"
+    "just,i said,i say,you,can you,could you,would you,will you,here,there,everything,all,"
+    "moving,every motion,all motion,"
     "all movement,all motors,the robot,bitte,sofort,por favor,ya,s'il te plait,s'il vous plait,per favore,jetzt"
 )
 _CJK_STOP = _vocabulary(

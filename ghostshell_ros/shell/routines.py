@@ -33,7 +33,8 @@ class RoutineError(ValueError):
 
 
 class RoutineFileError(RoutineError):
-    """The file of routines cannot be read or written. `kept_as` is where the unreadable file was put, if it was moved."""
+    """The file of routines cannot be read or written. `kept_as` is where the unreadable file was put, if it was
+    moved."""
 
     def __init__(self, message: str, kept_as: Path | None = None) -> None:
         super().__init__(message)
@@ -51,7 +52,8 @@ class Routine:
 
 
 class RoutineStore:
-    """The routines of one robot, in one JSON file that is replaced as a whole, so that a crash leaves the old or the new one.
+    """The routines of one robot, in one JSON file that is replaced as a whole, so that a crash leaves the old or the
+    new one.
 
     A file that is not what was written is kept aside under another name and never overwritten: `load_error` then holds
     the RoutineFileError to report, and the routines that could be read go on. A file changed by another process is read
@@ -79,7 +81,9 @@ class RoutineStore:
         with self._lock:
             self._refresh()
             if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
-                raise RoutineError(f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'")
+                raise RoutineError(
+                    f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'"
+                )
             self._write({**self._routines, routine.name: routine})
         return routine
 
@@ -106,7 +110,9 @@ class RoutineStore:
 
     def _write(self, routines: dict[str, Routine]) -> None:
         if self._unreadable:
-            raise RoutineFileError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
+            raise RoutineFileError(
+                f"routines are not saved, because {self._path} cannot be read; make it readable first"
+            )
         document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
         try:
@@ -170,11 +176,13 @@ class RoutineStore:
 
 
 def check_name(name: str) -> str:
-    """The routine's name in its one spelling. Raises RoutineError unless it is 1 to 64 letters, digits, ' ', '.', '-', '_'."""
+    """The routine's name in its one spelling. Raises RoutineError unless it is 1 to 64 letters, digits, ' ', '.', '-',
+    '_'."""
     normal = _normal(name)
     if not 0 < len(normal) <= MAX_NAME or not _NAME.fullmatch(normal):
         raise RoutineError(
-            f"{name[:80]!r} is no name for a routine; use 1 to {MAX_NAME} letters, digits, spaces, '.', '-' or '_', a letter first"
+            f"{name[:80]!r} is no name for a routine; "
+            f"use 1 to {MAX_NAME} letters, digits, spaces, '.', '-' or '_', a letter first"
         )
     return normal
 

@@ -38,7 +38,10 @@ def test_saving_again_replaces_the_whole_routine(tmp_path: Path) -> None:
     store.save("a", "first", "<nod/>")
     store.save("b", "", "<sit/>")
     store.save("a", "", "<run name='b'/><nod/>")
-    assert [(r.name, r.description, r.source) for r in store.list()] == [("a", "", "<run name='b'/><nod/>"), ("b", "", "<sit/>")]
+    assert [(r.name, r.description, r.source) for r in store.list()] == [
+        ("a", "", "<run name='b'/><nod/>"),
+        ("b", "", "<sit/>"),
+    ]
     assert store.remove("a") and not store.remove("a")
     assert [r.name for r in _store(tmp_path / "r.json").list()] == ["b"]
 
@@ -118,7 +121,10 @@ def test_a_source_that_could_not_be_performed_is_refused(tmp_path: Path, source:
 
 
 NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_.\-]{0,8}", fullmatch=True)
-TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="".join(map(chr, range(32))) + "\ufffe\uffff"), max_size=12)
+TEXT = st.text(
+    st.characters(exclude_categories=("Cs",), exclude_characters="".join(map(chr, range(32))) + "\ufffe\uffff"),
+    max_size=12,
+)
 VALUES = TEXT | st.sampled_from(["\t", "a\nb", "\r\n", "]]>", "'\"<>&", "&amp;"])
 ATTRS = st.dictionaries(NAMES, VALUES, max_size=3)
 
@@ -166,7 +172,11 @@ def test_the_source_of_any_tokens_reads_back_as_the_same_tree(tokens: list[Funct
 
 
 def test_activation_with_reset_and_self_contained_stay_apart() -> None:
-    tokens = [FunctionToken(TokenKind.AF, "a"), FunctionToken(TokenKind.RF, "a"), FunctionToken(TokenKind.SCF, "a", {"x": 'a"b'})]
+    tokens = [
+        FunctionToken(TokenKind.AF, "a"),
+        FunctionToken(TokenKind.RF, "a"),
+        FunctionToken(TokenKind.SCF, "a", {"x": 'a"b'}),
+    ]
     assert to_source(tokens) == '<a></a><a x="a&quot;b"/>'
 
 

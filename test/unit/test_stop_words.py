@@ -11,21 +11,104 @@ from hypothesis import strategies as st
 
 from reflexes.stop_words import is_stop
 
-WORDS = ["stop", "halt", "freeze", "abort", "emergency stop", "停", "停下", "停止", "别动", "站住", "alto", "arrêt", "stopp"]
+WORDS = [
+    "stop",
+    "halt",
+    "freeze",
+    "abort",
+    "emergency stop",
+    "停",
+    "停下",
+    "停止",
+    "别动",
+    "站住",
+    "alto",
+    "arrêt",
+    "stopp",
+]
 
 STOPS = [
-    "stop!", "STOP NOW", "please stop", "robot, stop", "coco stop", "Stop it.", "stop stop stop", "STOPPPP!!!", "sto\u200bp",
-    "ｓｔｏｐ", "ＳＴＯＰ！", "  stop\n", "🛑", "stop 🛑🛑", "Stop?", "停！停！停！", "停停停", "马上停下", "请停下来", "快停下！", "紧急停止", "别动！",
-    "不要动", "机器人，停", "E-Stop", "don't move", "don’t move!", "no, stop!", "ARRÊTE", "arre\u0302t", "Стой!", "止まって", "멈춰",
-    "hey robot, please stop right now", "I said STOP", "stop, robot", "can you stop?", "«stop»", "*stop*", "stop_", "_stop_", "coco停",
-]  # fmt: skip
+    "stop!",
+    "STOP NOW",
+    "please stop",
+    "robot, stop",
+    "coco stop",
+    "Stop it.",
+    "stop stop stop",
+    "STOPPPP!!!",
+    "sto\u200bp",
+    "ｓｔｏｐ",
+    "ＳＴＯＰ！",
+    "  stop\n",
+    "🛑",
+    "stop 🛑🛑",
+    "Stop?",
+    "停！停！停！",
+    "停停停",
+    "马上停下",
+    "请停下来",
+    "快停下！",
+    "紧急停止",
+    "别动！",
+    "不要动",
+    "机器人，停",
+    "E-Stop",
+    "don't move",
+    "don’t move!",
+    "no, stop!",
+    "ARRÊTE",
+    "arre\u0302t",
+    "Стой!",
+    "止まって",
+    "멈춰",
+    "hey robot, please stop right now",
+    "I said STOP",
+    "stop, robot",
+    "can you stop?",
+    "«stop»",
+    "*stop*",
+    "stop_",
+    "_stop_",
+    "coco停",
+]
 
 OTHERS = [
-    "", "   ", "🙂", "please", "robot", "coco", "now", "!!!", "stop, check what is on your left, then resume", "don't stop", "don’t stop",
-    "do not stop", "never stop", "non-stop", "nonstop", "stop by the kitchen", "bus stop", "stop the music", "stop walking", "unstoppable",
-    "不要停", "别停", "停车场在哪里", "dance", "say stop", "'stop' is a word", "stop in 5 seconds", "stop 5", "go", "no-stop", "stops",
-    "stop or I walk", "停一下然后走", "1", "halt at the door",
-]  # fmt: skip
+    "",
+    "   ",
+    "🙂",
+    "please",
+    "robot",
+    "coco",
+    "now",
+    "!!!",
+    "stop, check what is on your left, then resume",
+    "don't stop",
+    "don’t stop",
+    "do not stop",
+    "never stop",
+    "non-stop",
+    "nonstop",
+    "stop by the kitchen",
+    "bus stop",
+    "stop the music",
+    "stop walking",
+    "unstoppable",
+    "不要停",
+    "别停",
+    "停车场在哪里",
+    "dance",
+    "say stop",
+    "'stop' is a word",
+    "stop in 5 seconds",
+    "stop 5",
+    "go",
+    "no-stop",
+    "stops",
+    "stop or I walk",
+    "停一下然后走",
+    "1",
+    "halt at the door",
+]
 
 
 @pytest.mark.parametrize("text", WORDS + STOPS)
@@ -47,12 +130,18 @@ DRESS = st.text(alphabet=" \t\n.!?,;…—🙂❗️\u200b\u2060\ufeff\u3000！�
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), DRESS, DRESS, st.booleans())
-def test_repetition_punctuation_emoji_and_case_change_nothing(words: list[str], before: str, after: str, upper: bool) -> None:
+def test_repetition_punctuation_emoji_and_case_change_nothing(
+    words: list[str], before: str, after: str, upper: bool
+) -> None:
     text = f"{before}{(' ' + after).join(words)}{after}"
     assert is_stop(text.upper() if upper else text)
 
 
-@given(st.lists(st.sampled_from(WORDS), max_size=4), st.sampled_from(["walk", "not", "kitchen", "跳舞", "7", "resume"]), st.integers(0, 4))
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=4),
+    st.sampled_from(["walk", "not", "kitchen", "跳舞", "7", "resume"]),
+    st.integers(0, 4),
+)
 def test_one_word_more_makes_it_an_instruction(words: list[str], extra: str, at: int) -> None:
     assert not is_stop(" ".join([*words[:at], extra, *words[at:]]))
 
@@ -63,7 +152,11 @@ def test_no_text_raises(text: str) -> None:
 
 
 def test_it_costs_less_than_50_microseconds() -> None:
-    for text in ("robot, please stop right now!", "马上停下！", "walk 40 cm forward, then turn left and say hello to everybody"):
+    for text in (
+        "robot, please stop right now!",
+        "马上停下！",
+        "walk 40 cm forward, then turn left and say hello to everybody",
+    ):
         best = min(_seconds(text) for _ in range(5))
         assert best < 50e-6, (text, best)
 

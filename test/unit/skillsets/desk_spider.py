@@ -43,27 +43,36 @@ def spider_run_distance(
 
 
 @robot_skill("spider_rotate", subsystem="legs")
-def spider_rotate(angle: Annotated[float, Field(ge=-360, le=360, description="degrees, positive turns left")]) -> SkillReturn:
+def spider_rotate(
+    angle: Annotated[float, Field(ge=-360, le=360, description="degrees, positive turns left")],
+) -> SkillReturn:
     """Turn on the spot."""
     return SkillReturn(True)
 
 
 @robot_skill("spider_body_lean", subsystem="legs")
-def spider_body_lean(direction: Literal["left", "right", "forward", "backward"], duration: Seconds = 1.0) -> SkillReturn:
+def spider_body_lean(
+    direction: Literal["left", "right", "forward", "backward"], duration: Seconds = 1.0
+) -> SkillReturn:
     """Lean the body to one side and come back."""
     return SkillReturn(True)
 
 
 @robot_skill("spider_wave_move", subsystem="legs")
 def spider_wave_move(
-    speed: Percent = 50, amplitude: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 2, until_reset: bool = False
+    speed: Percent = 50,
+    amplitude: Percent = 50,
+    times: Annotated[int, Field(ge=1, le=10)] = 2,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Wave with the body."""
     return SkillReturn(True)
 
 
 @robot_skill("spider_shake_ass", subsystem="legs")
-def spider_shake_ass(speed: Percent = 50, amplitude: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 3) -> SkillReturn:
+def spider_shake_ass(
+    speed: Percent = 50, amplitude: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 3
+) -> SkillReturn:
     """Wag the bottom."""
     return SkillReturn(True)
 
@@ -75,7 +84,9 @@ def spider_push_up(duration: Seconds = 3.0) -> SkillReturn:
 
 
 @robot_skill("spider_single_leg_knock", subsystem="legs")
-def spider_single_leg_knock(leg: Annotated[int, Field(ge=1, le=4)], speed: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 1) -> SkillReturn:
+def spider_single_leg_knock(
+    leg: Annotated[int, Field(ge=1, le=4)], speed: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 1
+) -> SkillReturn:
     """Knock on the table with one leg."""
     return SkillReturn(True)
 
@@ -115,7 +126,9 @@ def shake_ears(duration: Seconds = 1.0) -> SkillReturn:
 
 @robot_skill("display_face", subsystem="face")
 def display_face(
-    face: Literal["smile", "happy", "calm", "surprise", "wink", "pitiable", "very_fear"], duration: Seconds = 2.0, until_reset: bool = False
+    face: Literal["smile", "happy", "calm", "surprise", "wink", "pitiable", "very_fear"],
+    duration: Seconds = 2.0,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Show an expression on the display."""
     return SkillReturn(True)
