@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
@@ -124,6 +125,19 @@ def test_the_server_receives_system_text_images_and_options(
 def test_reasoning_is_not_delivered_as_text(client: HttpModelClient, server: ModelServer) -> None:
     server.answer = Answer("<nod/>", reasoning="The user wants a nod, so I nod.")
     assert text_of(list(client.stream(REQUEST, cancel=CancelToken()))) == "<nod/>"
+
+
+def test_a_model_that_reasons_is_not_taken_for_a_silent_one(provider: str, server: ModelServer) -> None:
+    server.answer = Answer("<nod/>", reasoning="Let me think about it. " * 10)
+    now_s = itertools.count(step=0.4)  # Every wait seems to take 0.4 s: the reasoning takes far longer than first_token_s.
+    url = server.openai_url if provider == "openai" else server.anthropic_url
+    client = make_client(
+        ModelConfig.model_validate({"provider": provider, "model": "m", "base_url": url, "first_token_s": 4.0}),
+        surroundings=Surroundings(environ={}, monotonic_s=lambda: next(now_s)),
+    )
+    assert text_of(list(client.stream(REQUEST, cancel=CancelToken()))) == "<nod/>"
+    client.close()
+    assert next(now_s) > 20.0
 
 
 def test_an_answer_cut_at_its_length_says_so(client: HttpModelClient) -> None:
