@@ -129,7 +129,8 @@ def test_reasoning_is_not_delivered_as_text(client: HttpModelClient, server: Mod
 
 def test_a_model_that_reasons_is_not_taken_for_a_silent_one(provider: str, server: ModelServer) -> None:
     server.answer = Answer("<nod/>", reasoning="Let me think about it. " * 10)
-    now_s = itertools.count(step=0.4)  # Every wait seems to take 0.4 s: the reasoning takes far longer than first_token_s.
+    # Every wait seems to take 0.4 s, so the reasoning takes far longer than first_token_s.
+    now_s = itertools.count(step=0.4)
     url = server.openai_url if provider == "openai" else server.anthropic_url
     client = make_client(
         ModelConfig.model_validate({"provider": provider, "model": "m", "base_url": url, "first_token_s": 4.0}),
