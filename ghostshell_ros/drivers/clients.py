@@ -22,13 +22,17 @@ from skill_kernel.codes import CallCode
 from skill_kernel.drivers import DriverResult, Pose2D, StopEvent
 
 AVAILABLE_S = 0.5
-"""How long a call waits for its driver to appear, and again for it to accept the goal."""
+"""How long a call waits for its driver to be discovered."""
+ANSWER_S = 0.3
+"""A goal not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
 SILENCE_S = 0.5
 """A driver sends feedback every 0.1 s; this long without, it is gone."""
 STALL_GRACE_S = 0.1
 """Silence may be a stall of this very process: its executor gets this long to hand over what has arrived."""
 CANCEL_S = 0.15
 """How long a stopped call waits for the driver to confirm; it returns within 0.2 s either way."""
+LOOK_S = 0.2
+"""How often drivers that were not discovered yet are looked for."""
 STOP_LOOK_S = 0.02
 """How often a waiting call looks at its stop event. It sleeps in between, and the driver's answer wakes it at once."""
 
@@ -70,6 +74,7 @@ class RosDrivers:
         self._face = GoalClient(node, ShowFace, "show_face")
         self._positions: dict[str, float] = {}
         self._odometry: tuple[float, Pose2D] | None = None
+        self._look()
         node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
 
@@ -122,8 +127,13 @@ class RosDrivers:
         return last[1] if last is not None and self._node.steady_now() - last[0] <= SILENCE_S else None
 
     def ready(self) -> bool:
-        """Whether all four drivers have been discovered. On the executor's thread."""
-        return all(client.server_is_ready() for client in (self._move, self._speak, self._play, self._face))
+        """Whether all four drivers are there to be used. On the executor's thread."""
+        return all([client.server_is_ready() for client in (self._move, self._speak, self._play, self._face)])
+
+    def _look(self) -> None:
+        """Notice the drivers as they come up, so that the first call need not wait for them to settle."""
+        if not self.ready():
+            self._node.call_later(LOOK_S, self._look)
 
     def _on_joint_states(self, message: JointState) -> None:
         # A new dict each time: readers on other threads keep the one they have.
@@ -152,14 +162,17 @@ class RosDrivers:
         with call.changed:
             state = self._wait(call, stop, deadline + 2 * STOP_LOOK_S, {_State.SENDING})
             if state is _State.SENT:
-                state = self._wait(call, stop, self._node.steady_now() + AVAILABLE_S, {_State.SENT})
+                state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
+                if state is _State.SENT and call.sent is not None:
+                    call.sent.ask()
+                    state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
             if state is _State.ACCEPTED:
                 state = self._wait_for_end(call, stop)
             if state is _State.ENDED:
                 return self._ended(call, action, values)
             stopped = stop.is_set()
             call.given_up = True
-            if stopped and call.sent is not None:
+            if stopped and call.sent is not None and state is not _State.SENDING:
                 call.sent.cancel()
                 if self._wait_confirmed(call):
                     return self._ended(call, action, values, stopped=True)
@@ -170,8 +183,8 @@ class RosDrivers:
             if state is _State.ACCEPTED:
                 text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
                 return DriverResult(False, CallCode.DRIVER_LOST, text)
-            what = "accepted no goal" if state is _State.SENT else "was not found"
-            text = f"the driver of {action} {what} within {AVAILABLE_S} s: is it running in this namespace?"
+            what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
+            text = f"the driver of {action} {what}: is it running in this namespace?"
             return DriverResult(False, CallCode.DRIVER_UNAVAILABLE, text)
 
     def _wait(self, call: _Call, stop: StopEvent, deadline: float, while_in: set[_State]) -> _State:

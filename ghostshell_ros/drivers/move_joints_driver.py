@@ -43,7 +43,7 @@ class MoveJointsDriver(RuntimeNode):
     to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
     the gate is halted or silent, goals end with DRIVER_HALTED.
 
-    Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (1.0), `settle_s` (0.5).
+    Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (5.0), `settle_s` (0.5).
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class MoveJointsDriver(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
         rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=10.0, maximum=500.0)
         self._gate_wait_s = self.declare(
-            "gate_wait_s", 1.0, "how long a first goal waits for the gate to appear [s]", minimum=0.0, maximum=10.0
+            "gate_wait_s", 5.0, "how long a first goal waits for the gate to appear [s]", minimum=0.0, maximum=10.0
         )
         self._settle_s = self.declare(
             "settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", minimum=0.0, maximum=10.0

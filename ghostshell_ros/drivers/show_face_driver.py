@@ -14,6 +14,7 @@ from std_msgs.msg import String
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.timed_driver import DriverRefusal, TimedDriver, Work
 from ghostshell_ros.nodes.goal_server import Goal
+from ghostshell_ros.nodes.images import to_message
 from ghostshell_ros.nodes.node_runtime import LATCHED, NodeStartError, run
 
 
@@ -58,12 +59,7 @@ class ShowFaceDriver(TimedDriver):
         if name == self._shown:
             return
         self._shown = name
-        pixels = draw(name)
-        image = Image(height=pixels.shape[0], width=pixels.shape[1], encoding="rgb8", step=pixels.shape[1] * 3)
-        image.header.stamp = self.get_clock().now().to_msg()
-        image.header.frame_id = "face_display"
-        image.data = pixels.tobytes()
-        self._image.publish(image)
+        self._image.publish(to_message(draw(name), self.get_clock().now().to_msg(), "face_display"))
         self._name.publish(String(data=name))
 
     def feedback(self, goal: Goal, elapsed_s: float) -> ShowFace.Feedback:

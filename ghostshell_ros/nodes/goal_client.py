@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An action client whose goals may be cancelled at any moment and end exactly once, whatever the server does."""
+"""An action client whose goals may be cancelled at any moment and end at most once, whatever the server does."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
+
+SETTLE_S = 0.25
+"""A server is used this long after it was discovered: it may discover this client later than the client discovers it,
+and answers to a client that it does not know yet are lost (rmw_fastrtps waits 0.1 s, then drops them)."""
 
 
 class GoalEnd(Enum):
@@ -23,7 +29,7 @@ class GoalEnd(Enum):
     CANCELED = "canceled"
     REJECTED = "rejected"
     UNKNOWN = "unknown"
-    """The server does not know the goal (it was started anew)."""
+    """The server does not know the goal: it never got it, or was started anew since."""
 
 
 _ENDS = {
@@ -35,26 +41,41 @@ _ENDS = {
 
 class SentGoal:
     """A goal on its way. All callbacks come on the executor's thread; `on_end` comes at most once, and not at all when
-    the server stays silent: who waits sets a deadline and then calls `abandon`."""
+    the server stays silent: who waits sets a deadline and then calls `abandon`.
+
+    The goal is addressed by the id it was sent with, not by the server's answer, so that it can be cancelled and asked
+    for even if that answer was lost.
+    """
 
     def __init__(
         self,
         node: RuntimeNode,
+        handle: ClientGoalHandle,
         on_accepted: Callable[[], None] | None,
         on_feedback: Callable[[Any], None] | None,
         on_end: Callable[[GoalEnd, Any], None],
     ) -> None:
         self._node = node
+        self._handle = handle
         self._on_accepted = on_accepted
         self._on_feedback = on_feedback
         self._on_end: Callable[[GoalEnd, Any], None] | None = on_end
-        self._handle: Any = None
         self._cancel_wanted = False
+        self._asked = False
+        self.accepted = False
         self.ended = False
 
+    @property
+    def goal_id(self) -> bytes:
+        return bytes(self._handle.goal_id.uuid)
+
     def cancel(self) -> None:
-        """Ask the server to cancel; before acceptance, once it is accepted. From any thread, any number of times."""
+        """Ask the server to cancel; asked again once it accepts. From any thread, any number of times."""
         self._node.call_soon(self._cancel)
+
+    def ask(self) -> None:
+        """Ask how it ended, when the answer to the goal is overdue; an unknown goal ends as UNKNOWN. From any thread."""
+        self._node.call_soon(self._ask)
 
     def abandon(self) -> None:
         """Cancel, and report nothing any more: a goal accepted after its deadline must not run unattended."""
@@ -67,25 +88,33 @@ class SentGoal:
     def _cancel(self) -> None:
         if not self._cancel_wanted:
             self._cancel_wanted = True
-            self._send_cancel()
+            if not self.ended:
+                self._handle.cancel_goal_async()
 
-    def _send_cancel(self) -> None:
-        if self._handle is not None and not self.ended:
-            self._handle.cancel_goal_async()
+    def _ask(self) -> None:
+        if not self._asked and not self.ended:
+            self._asked = True
+            self._handle.get_result_async().add_done_callback(self._result)
 
     def _feedback(self, message: Any) -> None:
+        self._accept()
         if self._on_feedback is not None and not self.ended:
             self._on_feedback(message.feedback)
 
     def _responded(self, future: Future) -> None:
-        handle = future.result()
-        if not handle.accepted:
+        if future.result().accepted:
+            self._accept()
+        else:
             self._end(GoalEnd.REJECTED, None)
+
+    def _accept(self) -> None:
+        """By the server's answer, or by feedback where that was lost."""
+        if self.accepted or self.ended:
             return
-        self._handle = handle
-        handle.get_result_async().add_done_callback(self._result)
+        self.accepted = True
+        self._ask()
         if self._cancel_wanted:
-            self._send_cancel()
+            self._handle.cancel_goal_async()
         if self._on_accepted is not None:
             self._on_accepted()
 
@@ -106,10 +135,19 @@ class GoalClient:
 
     def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
         self._node = node
+        self._type = action_type
         self._client = ActionClient(node, action_type, name)
+        self._discovered_at: float | None = None
 
     def server_is_ready(self) -> bool:
-        return bool(self._client.server_is_ready())
+        """Whether the server was discovered SETTLE_S ago or longer, counted from the first time this was asked."""
+        if not self._client.server_is_ready():
+            self._discovered_at = None
+            return False
+        now = self._node.steady_now()
+        if self._discovered_at is None:
+            self._discovered_at = now
+        return now - self._discovered_at >= SETTLE_S
 
     def send(
         self,
@@ -121,8 +159,10 @@ class GoalClient:
         goal_id: bytes | None = None,
     ) -> SentGoal:
         """Send a goal. `goal_id` (16 bytes) names it, so that a call's id is its goal's; random when None."""
-        sent = SentGoal(self._node, on_accepted, on_feedback, on_end)
-        uuid = None if goal_id is None else UUID(uuid=list(goal_id))
-        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=uuid)
+        goal_uuid = UUID(uuid=list(goal_id if goal_id is not None else uuid.uuid4().bytes))
+        assumed = self._type.Impl.SendGoalService.Response(accepted=True)
+        handle = ClientGoalHandle(self._client, goal_uuid, assumed)
+        sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
+        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=goal_uuid)
         future.add_done_callback(sent._responded)
         return sent

@@ -45,7 +45,10 @@ SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
 """Joint set-points: drivers of disjoint joints share the topic, so the newest message is not the whole command."""
 
 SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
-"""Joint states, IMU, odometry, images: the newest counts, and a lost one must not delay the next."""
+"""Joint states, IMU, odometry: the newest counts, and a lost one must not delay the next."""
+
+IMAGES = _qos(ReliabilityPolicy.RELIABLE, 2)
+"""Images are larger than a datagram, and best effort loses one with any of its parts; best-effort readers match too."""
 
 
 class NodeStartError(RuntimeError):

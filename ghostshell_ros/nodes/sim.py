@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulation node: a robot in MuJoCo in real time behind the standard topics that a real one has."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+
+import mujoco
+from builtin_interfaces.msg import Time
+from nav_msgs.msg import Odometry
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
+from std_msgs.msg import String
+
+from ghostshell_ros.nodes.images import to_message, to_pixels
+from ghostshell_ros.nodes.node_runtime import (
+    IMAGES,
+    LATCHED,
+    SENSORS,
+    SET_POINTS,
+    NodeStartError,
+    RuntimeNode,
+    run,
+)
+from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.world import Image as Pixels
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from skill_kernel.robot import RobotConfig
+
+STEP_S = 0.01
+"""Physics advances in slices this long, each of several steps of the model."""
+LATEST_S = 0.2
+"""A simulator further behind than this gives the lost time up instead of racing after it."""
+
+
+class Sim(RuntimeNode):
+    """Steps the robot's MuJoCo model against steady time on a thread of its own.
+
+    Subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last target), `face/image_raw` and `face`
+    (the robot's display). Publishes `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with
+    `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`;
+    images only while somebody subscribes to them. `/clock` when `publish_clock` is set.
+
+    Parameters: `robot` (coco), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3),
+    `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width` (480),
+    `film_height` (360), `publish_clock` (false), `viewer` (false).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("sim")
+        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
+        rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
+        clock = self.declare("publish_clock", False, "publish simulated time on /clock")
+        viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
+        try:
+            self._world = SimWorld(robot.model_path())
+        except SimWorldError as error:
+            raise NodeStartError(str(error)) from error
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+        self._face = ""
+
+        self._joint_states = self.create_publisher(JointState, "joint_states", SENSORS)
+        self._imu = self.create_publisher(Imu, "imu", SENSORS)
+        self._odom = self.create_publisher(Odometry, "odom", SENSORS)
+        self._clock_publisher = self.create_publisher(Clock, "/clock", SENSORS) if clock else None
+        self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
+        self._pictures = PictureThread(
+            robot.model_path(), self._copy_state, [self._camera_shot(), self._film_shot()], self._no_pictures
+        )
+        self.create_subscription(String, "face", self._on_face, LATCHED)
+        self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
+        self.steady_timer(1.0 / rate, self._publish)
+        self._viewer = self._open_viewer() if viewer else None
+        self._ending = threading.Event()
+        self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
+        self._physics.start()
+        self._pictures.start()
+
+    def _camera_shot(self) -> Shot:
+        camera = self._declare_camera("camera", "head_camera")
+        rate = self.declare("camera_rate_hz", 3.0, "robot's camera images a second [Hz]", minimum=0.1, maximum=30.0)
+        width = self.declare("camera_width", 320, "width of the robot's camera image [px]", minimum=16, maximum=1280)
+        height = self.declare("camera_height", 240, "height of the robot's camera image [px]", minimum=16, maximum=960)
+        images = self.create_publisher(Image, "camera/image_raw", IMAGES)
+        infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES)
+        fovy = math.radians(float(self._world.model.camera(camera).fovy[0]))
+        focal = height / 2 / math.tan(fovy / 2)
+        info = CameraInfo(width=width, height=height, distortion_model="plumb_bob", d=[0.0] * 5)
+        info.k = [focal, 0.0, width / 2, 0.0, focal, height / 2, 0.0, 0.0, 1.0]
+        info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+        info.p = [focal, 0.0, width / 2, 0.0, 0.0, focal, height / 2, 0.0, 0.0, 0.0, 1.0, 0.0]
+
+        def deliver(pixels: Pixels) -> None:
+            image = to_message(pixels, self._stamp(), "camera_optical_frame")
+            info.header = image.header
+            images.publish(image)
+            infos.publish(info)
+
+        def wanted() -> bool:
+            return images.get_subscription_count() > 0 or infos.get_subscription_count() > 0
+
+        return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
+
+    def _film_shot(self) -> Shot:
+        camera = self._declare_camera("film", "film")
+        rate = self.declare("film_rate_hz", 8.0, "film images a second [Hz]", minimum=0.1, maximum=60.0)
+        width = self.declare("film_width", 480, "width of the film's image [px]", minimum=16, maximum=1280)
+        height = self.declare("film_height", 360, "height of the film's image [px]", minimum=16, maximum=960)
+        images = self.create_publisher(Image, "film/image_raw", IMAGES)
+
+        def deliver(pixels: Pixels) -> None:
+            images.publish(to_message(pixels, self._stamp(), "film"))
+
+        return Shot(camera, width, height, 1.0 / rate, lambda: images.get_subscription_count() > 0, deliver)
+
+    def _declare_camera(self, parameter: str, default: str) -> str:
+        name = self.declare(parameter, default, "name of a camera in the robot's model")
+        if name not in self._world.cameras():
+            known = ", ".join(self._world.cameras())
+            raise NodeStartError(f"parameter {parameter}: the model has no camera '{name}'; use one of {known}")
+        return name
+
+    def _step(self) -> None:
+        """On the physics thread: simulated time follows steady time, whatever the executor does."""
+        due = time.monotonic()
+        while not self._ending.is_set():
+            due += STEP_S / self._rtf
+            wait = due - time.monotonic()
+            if wait > 0:
+                self._ending.wait(wait)
+            elif wait < -LATEST_S:
+                due = time.monotonic()
+            with self._lock:
+                self._world.advance(STEP_S)
+
+    def _on_command(self, message: JointState) -> None:
+        """The gate has checked it; what is wrong nevertheless moves nothing."""
+        if len(message.name) != len(message.position):
+            self._refuse(f"joint_command with {len(message.name)} names and {len(message.position)} positions")
+            return
+        try:
+            with self._lock:
+                self._world.set_joint_targets(dict(zip(message.name, message.position, strict=True)))
+        except SimWorldError as error:
+            self._refuse(str(error))
+
+    def _on_face(self, message: String) -> None:
+        self._face = message.data
+
+    def _on_face_image(self, message: Image) -> None:
+        try:
+            pixels = to_pixels(message)
+        except ValueError as error:
+            self._refuse(f"face/image_raw: {error}")
+            return
+        self._pictures.set_face(self._face, pixels)
+        if self._viewer is not None:
+            self._show_face_in_viewer(pixels)
+
+    def _refuse(self, text: str) -> None:
+        if text not in self._refused and len(self._refused) < 100:
+            self._refused.add(text)
+            self.get_logger().error(f"refused: {text}")
+
+    def _stamp(self) -> Time:
+        if self._clock_publisher is None:
+            return self.get_clock().now().to_msg()
+        seconds = self._world.time
+        return Time(sec=int(seconds), nanosec=int(seconds % 1.0 * 1e9))
+
+    def _publish(self) -> None:
+        with self._lock:
+            positions, velocities = self._world.joint_positions(), self._world.joint_velocities()
+            efforts, base, reading = self._world.joint_efforts(), self._world.base(), self._world.imu()
+            w, x, y, z = self._world.base_quaternion()
+            stamp = self._stamp()
+        if self._clock_publisher is not None:
+            self._clock_publisher.publish(Clock(clock=stamp))
+        joints = JointState(name=list(positions), position=list(positions.values()))
+        joints.velocity, joints.effort = list(velocities.values()), list(efforts.values())
+        joints.header.stamp = stamp
+        self._joint_states.publish(joints)
+
+        odom = Odometry(child_frame_id="base_link")
+        odom.header.stamp, odom.header.frame_id = stamp, "odom"
+        at = odom.pose.pose.position
+        at.x, at.y, at.z = base.pose.x, base.pose.y, base.height
+        turned = odom.pose.pose.orientation
+        turned.w, turned.x, turned.y, turned.z = w, x, y, z
+        linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
+        linear.x, linear.y, linear.z = base.linear_velocity
+        angular.x, angular.y, angular.z = base.angular_velocity
+        self._odom.publish(odom)
+
+        imu = Imu()
+        imu.header.stamp, imu.header.frame_id = stamp, "imu_link"
+        q, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
+        q.w, q.x, q.y, q.z = reading.orientation
+        gyro.x, gyro.y, gyro.z = reading.angular_velocity
+        force.x, force.y, force.z = reading.linear_acceleration
+        self._imu.publish(imu)
+        if self._viewer is not None and self._viewer.is_running():
+            with self._lock:
+                self._viewer.sync()
+
+    def _copy_state(self, data: mujoco.MjData) -> None:
+        with self._lock:
+            mujoco.mj_copyData(data, self._world.model, self._world.data)
+
+    def _no_pictures(self, text: str) -> None:
+        self.get_logger().error(f"no camera images: {text}")
+
+    def _open_viewer(self) -> "mujoco.viewer.Handle | None":
+        if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            self.get_logger().warning("viewer is set, but there is no display; going on without it")
+            return None
+        import mujoco.viewer
+
+        return mujoco.viewer.launch_passive(
+            self._world.model, self._world.data, show_left_ui=False, show_right_ui=False
+        )
+
+    def _show_face_in_viewer(self, pixels: Pixels) -> None:
+        with self._lock:
+            self._world.set_face(self._face, pixels)
+            texture = next(
+                (i for i in range(self._world.model.ntex) if self._world.model.texture(i).name.endswith("_face")), -1
+            )
+        if self._viewer is not None and texture >= 0:
+            self._viewer.update_texture(texture)
+
+    def close(self) -> None:
+        self._ending.set()
+        self._physics.join(timeout=2.0)
+        self._pictures.close()
+        if self._viewer is not None:
+            self._viewer.close()
+
+
+def main() -> int:
+    return run(Sim)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
