@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constructs that give no tokens: comments, processing instructions, DOCTYPE and reasoning blocks, skipped in constant memory."""
+"""Comments, processing instructions, DOCTYPE and reasoning blocks: they give no tokens and are skipped unstored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one tag character by character, however it is cut, and mends what is clear in it (GhostShell 3.3, semantics 1.5)."""
+"""Reads one tag, however it is cut, and mends what is clear in it (GhostShell 3.3, semantics 1.5)."""
 
 from __future__ import annotations
 
