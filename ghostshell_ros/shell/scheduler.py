@@ -106,6 +106,14 @@ class Scheduler:
             self.close_stream(stream, "end", code, error)
         self._settle()
 
+    def void_stream(self, stream_id: str, cause: str) -> None:
+        """A stream of an epoch that was interrupted: nothing of it is dispatched, its calls end as dropped."""
+        stream = self._streams.get(stream_id)
+        if stream is not None and not stream.closed:
+            self.emit(EventType.STOP_GENERATION, stream_id, error=cause)
+            self.close_stream(stream, "interrupt", 0, cause)
+        self._settle()
+
     def interrupt(self, cause: str, channels: Iterable[str] = ()) -> list[str]:
         """Event-driven termination (C9): end all streams, drop what has not started, stop what runs, on the given
         channels or all. Returns the ids of the calls that were running. Their results follow."""
@@ -141,9 +149,11 @@ class Scheduler:
 
     def freed(self) -> None:
         """Subsystems changed hands: try held calls again."""
-        for call in self._live.values():
+        held = [call for call in self._live.values() if call.held]
+        for call in held:
             call.held = ""
-        self._settle()
+        if held:
+            self._settle()
 
     def ended(self, call_id: str, result: CallResult) -> None:
         """The executor's one result of a call."""

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `action_planner` (S1), strategy `stream`: asks the model and publishes its answer while it is being written."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.srv import Interrupt
+from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
+from ghostshell_ros.nodes.model_setup import declare_model
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode, run
+from ghostshell_ros.nodes.robot_setup import declare_robot
+from ghostshell_ros.nodes.scene import Scene
+from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.prompt import CallReport, GrammarOptions
+from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from skill_kernel.codes import ModelCode, TaskCode
+
+STRATEGY = "stream"
+
+OUTCOMES = {
+    SkillEvent.DONE: "DONE",
+    SkillEvent.FAILED: "FAILED",
+    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
+    SkillEvent.REFUSED: "REFUSED",
+    SkillEvent.DROPPED: "DROPPED",
+}
+
+
+@dataclass
+class _Turn:
+    """One answer being written and what came of it."""
+
+    process_id: str
+    epoch: int
+    turn: int
+    stream_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    cancel: CancelToken = field(default_factory=CancelToken)
+    next_seq: int = 0
+    written: list[str] = field(default_factory=list)
+    usage: Usage | None = None
+    ended: bool = False
+    began_s: float = 0.0
+    reports: list[CallReport] = field(default_factory=list)
+    running: dict[str, CallReport] = field(default_factory=dict)
+    repairs: list[str] = field(default_factory=list)
+
+
+class ActionPlanner(RuntimeNode):
+    """Answers each process in progress with a stream of function tokens, and again after an observation or a failure.
+
+    Topics: `processes`, `events`, `kernel_state`, `odom`, with `send_images` also `camera/image_raw` (in);
+    `llm_chunks`, `events` (out). Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `model`, `models_file`,
+    `max_turns`, `history`, `deadline_s`, `max_output_tokens`, `send_images`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("action_planner")
+        robot = declare_robot(self)
+        self._client = declare_model(self, robot)
+        settings = PlannerSettings(
+            max_turns=self.declare("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100),
+            history=self.declare("history", 12, "earlier messages a request carries", minimum=0, maximum=200),
+            deadline_s=self.declare(
+                "deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0
+            ),
+            max_output_tokens=self.declare(
+                "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
+            ),
+        )
+        self._scene = Scene(self, send_images=self.declare("send_images", False, "show the model the camera's last image"))
+        self._planner = StreamPlanner(
+            skills=lambda: robot.registry, routines=robot.routines.list,
+            options=GrammarOptions(robot.config.builtin_names, robot.config.limits), robot_name=robot.config.name,
+            robot_description=robot.config.description, settings=settings,
+        )  # fmt: skip
+        self._seen: dict[str, None] = {}
+        self._turn: _Turn | None = None
+        self._events = EventWriter(self)
+        self._chunks = MatchedPublisher(self, LlmChunk, "llm_chunks", STREAM, on_unmatched=self._unmatched)
+        self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
+        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
+        self.create_service(Interrupt, "~/interrupt", self._interrupt)
+        threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
+
+    def _prepare(self) -> None:
+        """Import the SDK and look for the key before the first instruction needs them."""
+        try:
+            self._client.prepare()
+        except ModelError as error:
+            self.get_logger().warning(f"model {self._client.name}: {error.message}")
+        else:
+            self.get_logger().info(f"model {self._client.name} is ready")
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def _processes(self, message: ProcessArray) -> None:
+        for process in message.processes:
+            if process.process_id in self._seen:
+                if self._is_current(process.process_id) and process.status >= ProcessState.SUCCESS:
+                    self._cancel("the process has ended")
+            elif process.status == ProcessState.IN_PROGRESS and process.strategy == STRATEGY:
+                self._seen[process.process_id] = None
+                self._begin(process)
+        while len(self._seen) > 1000:
+            del self._seen[next(iter(self._seen))]
+
+    def _begin(self, process: ProcessState) -> None:
+        self._cancel("a newer instruction took over")
+        request = self._planner.begin(
+            process.instruction, sender=process.sender, state=self._scene.state(), images=self._scene.images()
+        )
+        self._ask(_Turn(process.process_id, process.epoch, 0), request)
+
+    def _is_current(self, process_id: str) -> bool:
+        return self._turn is not None and self._turn.process_id == process_id
+
+    def _cancel(self, why: str) -> None:
+        if self._turn is not None:
+            self.get_logger().debug(f"stream {self._turn.stream_id}: {why}")
+            self._turn.cancel.cancel()
+            self._turn = None
+
+    # -- one answer ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, turn: _Turn, request: ModelRequest) -> None:
+        self._turn = turn
+        turn.began_s = self._scene.now_s()
+        events = self._client.stream(request, cancel=turn.cancel)
+        threading.Thread(target=self._read, args=(turn, events), name=f"stream-{turn.turn}", daemon=True).start()
+
+    def _read(self, turn: _Turn, events: Iterator[ModelEvent]) -> None:
+        """On a thread of its own: the model's iterator blocks."""
+        try:
+            for event in events:
+                self.call_soon(self._model_event, turn, event)
+        except ModelError as error:
+            self.call_soon(self._end_stream, turn, int(error.code), f"model {self._client.name}: {error.message}")
+        except Exception as error:
+            why = f"model {self._client.name}: {type(error).__name__} in its client"
+            self.call_soon(self._end_stream, turn, int(ModelCode.MODEL_CONNECTION), why)
+        else:
+            self.call_soon(self._end_stream, turn, 0, "")
+
+    def _model_event(self, turn: _Turn, event: ModelEvent) -> None:
+        if isinstance(event, TextDelta):
+            if not turn.ended and not turn.cancel.cancelled:
+                turn.written.append(event.text)
+                self._publish(turn, event.text)
+        elif isinstance(event, Usage):
+            turn.usage = event
+        elif isinstance(event, Retrying):
+            why = f"model {self._client.name} failed, next try in {event.wait_s:.1f} s: {event.error.message}"
+            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
+        elif isinstance(event, Finished) and event.reason not in ("stop", "end_turn"):
+            why = f"the model ended its answer for the reason '{event.reason}'"
+            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
+
+    def _end_stream(self, turn: _Turn, code: int, why: str) -> None:
+        if turn.ended:
+            return
+        turn.ended = True
+        usage = turn.usage or Usage(0, 0)
+        self._publish(turn, "", last=True, code=code, why=why)
+        self._planner.wrote("".join(turn.written))
+        self._events.write(
+            SkillEvent.STREAM_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=code, error_msg=why,
+            prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd if usage.cost_usd is not None else -1.0,
+        )  # fmt: skip
+
+    def _publish(self, turn: _Turn, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
+        self._chunks.publish(
+            LlmChunk(
+                stamp=self.get_clock().now().to_msg(), process_id=turn.process_id, stream_id=turn.stream_id,
+                epoch=turn.epoch, turn=turn.turn, seq=turn.next_seq, text=text, last=last, error_code=code, error_msg=why,
+            )
+        )  # fmt: skip
+        turn.next_seq += 1
+
+    def _unmatched(self, why: str) -> None:
+        if self._turn is not None:
+            self._plan_ended(self._turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+
+    # -- what came of it ----------------------------------------------------------------------------------------------
+
+    def _event(self, event: SkillEvent) -> None:
+        turn = self._turn
+        if turn is None or event.process_id != turn.process_id or event.node == self.get_name():
+            return
+        if event.type == SkillEvent.CALL_STARTED:
+            turn.running[event.call_id] = CallReport(event.function, _arguments(event), "RUNNING")
+        elif event.type == SkillEvent.CALL_ENDED:
+            turn.running.pop(event.call_id, None)
+            turn.reports.append(
+                CallReport(
+                    event.function, _arguments(event), OUTCOMES.get(event.outcome, "?"), event.error_msg or event.text,
+                    self._since(turn, event.start_s), self._since(turn, event.end_s),
+                )
+            )  # fmt: skip
+        elif event.stream_id != turn.stream_id:
+            return
+        elif event.type == SkillEvent.STOP_GENERATION:
+            turn.cancel.cancel()
+        elif event.type == SkillEvent.REPAIR:
+            turn.repairs.append(event.error_msg)
+        elif event.type == SkillEvent.TURN_ENDED:
+            self._follow(turn, event)
+
+    def _since(self, turn: _Turn, time_s: float) -> float | None:
+        return None if time_s < 0 else time_s - turn.began_s
+
+    def _follow(self, turn: _Turn, event: SkillEvent) -> None:
+        turn.cancel.cancel()
+        self._end_stream(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
+        result = TurnResult(
+            event.text, event.error_code, event.error_msg, turn.reports, list(turn.running.values()), turn.repairs
+        )
+        step = self._planner.follow(result, state=self._scene.state(), images=self._scene.images())
+        if isinstance(step, PlanEnded):
+            self._plan_ended(turn, step)
+            return
+        following = _Turn(turn.process_id, turn.epoch, turn.turn + 1)
+        following.running = turn.running
+        self._ask(following, step)
+
+    def _plan_ended(self, turn: _Turn, step: PlanEnded) -> None:
+        self._turn = None
+        self._events.write(
+            SkillEvent.PLAN_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=step.code,
+            error_msg=step.message,
+        )  # fmt: skip
+
+    def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        if self._turn is not None and request.process_id in ("", self._turn.process_id):
+            self._cancel(request.cause)
+        response.epoch = request.epoch
+        return response
+
+    def close(self) -> None:
+        """End the running stream and the model's connections."""
+        self._cancel("the node ends")
+        self._client.close()
+
+
+def _arguments(event: SkillEvent) -> dict[str, object]:
+    try:
+        value = json.loads(event.args_json or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def main() -> int:
+    """Entry point of the executable `action_planner`."""
+    return run(ActionPlanner)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

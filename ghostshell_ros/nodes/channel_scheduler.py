@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `channel_scheduler`: function tokens in, calls to the skill kernel out (GhostShell 3.4.3)."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass, field
+
+from ghostshell.msg import FunctionToken as TokenMsg
+from ghostshell.msg import KernelState, SkillEvent
+from ghostshell.srv import Interrupt
+from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.kernel_executor import KernelLink, ProcessExecutor
+from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, RuntimeNode, run
+from ghostshell_ros.nodes.robot_setup import declare_robot
+from ghostshell_ros.nodes.ros_clock import RosClock
+from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
+from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from skill_kernel.codes import ParseCode
+from std_msgs.msg import Empty
+
+KINDS = {
+    TokenMsg.ACTIVATE: TokenKind.AF,
+    TokenMsg.RESET: TokenKind.RF,
+    TokenMsg.SELF_CONTAINED: TokenKind.SCF,
+    TokenMsg.CHAR: TokenKind.CHAR,
+    TokenMsg.REF: TokenKind.REF,
+}
+
+MAX_PROCESSES = 16
+"""Ended processes are remembered so that late tokens of one end as dropped."""
+
+
+@dataclass
+class _Process:
+    scheduler: Scheduler
+    oldest_epoch: int = 0
+    next_seq: dict[str, int] = field(default_factory=dict)
+
+
+class ChannelScheduler(RuntimeNode):
+    """Schedules the calls of every process by the channel laws and reports each call's outcome on `events`.
+
+    Topics: `function_tokens`, `kernel_state` (in); `call_content`, `call_control`, `events`, `scheduler_heartbeat`
+    (out). Action client: `execute_skill`. Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `silence_s`,
+    `observe_timeout_s`, `max_unstarted`, `kernel_ready_s`, `kernel_silence_s`, `strict`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("channel_scheduler")
+        robot = declare_robot(self)
+        self._settings = SchedulerSettings(
+            silence_s=self.declare(
+                "silence_s", 3.0, "a stream silent so long with an element open is ended [s]", minimum=0.1, maximum=600.0
+            ),
+            observe_timeout_s=self.declare(
+                "observe_timeout_s", 30.0, "an observation starts then at the latest [s]", minimum=0.1, maximum=600.0
+            ),
+            max_unstarted=self.declare(
+                "max_unstarted", 2000, "calls that may wait to start, more end the turn", minimum=1, maximum=100_000
+            ),
+        )
+        self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
+        ready_s = self.declare("kernel_ready_s", 3.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
+        silence_s = self.declare(
+            "kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", minimum=0.2, maximum=60.0
+        )
+        self._robot = robot
+        self._clock = RosClock(self)
+        self._processes: dict[str, _Process] = {}
+        self._events = EventWriter(self)
+        text_skill = robot.registry.text_skill
+        self._link = KernelLink(
+            self, text_skill.name if text_skill is not None else "", ready_s=ready_s, silence_s=silence_s
+        )
+        self._heartbeat = self.create_publisher(Empty, "scheduler_heartbeat", 1)
+        self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_service(Interrupt, "~/interrupt", self._interrupt)
+        self.steady_timer(0.1, self._beat)
+
+    def _beat(self) -> None:
+        """While the kernel runs calls of ours it hears from us, so that it can stop them when we are gone."""
+        if self._link.busy:
+            self._heartbeat.publish(Empty())
+
+    def _process(self, process_id: str) -> _Process:
+        process = self._processes.get(process_id)
+        if process is None:
+            while len(self._processes) >= MAX_PROCESSES:
+                idle = next((i for i, p in self._processes.items() if not p.scheduler.live_calls), None)
+                del self._processes[idle if idle is not None else next(iter(self._processes))]
+            executor = ProcessExecutor(self._link, process_id)
+            executor.scheduler = Scheduler(
+                self._robot.mapper, executor, self._clock, lambda event: self._events.write_shell(process_id, event),
+                new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
+            )  # fmt: skip
+            process = self._processes[process_id] = _Process(executor.scheduler)
+        return process
+
+    def _token(self, message: TokenMsg) -> None:
+        process = self._process(message.process_id)
+        scheduler, stream_id = process.scheduler, message.stream_id
+        if stream_id not in process.next_seq:
+            process.next_seq[stream_id] = 0
+            scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict)
+            if message.epoch < process.oldest_epoch:
+                scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
+        expected = process.next_seq[stream_id]
+        process.next_seq[stream_id] = message.seq + 1
+        if message.seq != expected:
+            why = f"token {expected} of stream {stream_id} is missing (got {message.seq}); the stream is ended"
+            scheduler.end_stream(stream_id, int(ParseCode.SEQUENCE_GAP), why)
+        if message.kind == TokenMsg.END:
+            scheduler.end_stream(stream_id, message.error_code, message.error_msg)
+        elif message.kind == TokenMsg.REPAIR:
+            self._events.write(
+                SkillEvent.REPAIR, process_id=message.process_id, stream_id=stream_id,
+                error_code=message.error_code, error_msg=message.error_msg,
+            )  # fmt: skip
+        elif message.kind in KINDS:
+            scheduler.feed(stream_id, _token_of(message))
+
+    def _kernel_state(self, state: KernelState) -> None:
+        for process in self._processes.values():
+            process.scheduler.freed()
+
+    def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        for process_id, process in self._processes.items():
+            if request.process_id in ("", process_id):
+                process.oldest_epoch = max(process.oldest_epoch, request.epoch)
+                response.stopped += process.scheduler.interrupt(request.cause or "interrupted", request.channels)
+        if request.process_id and request.process_id not in self._processes:
+            self._process(request.process_id).oldest_epoch = request.epoch
+        response.epoch = request.epoch
+        return response
+
+
+def _token_of(message: TokenMsg) -> FunctionToken:
+    attrs = dict(zip(message.attr_names, message.attr_values, strict=False))
+    return FunctionToken(
+        KINDS[message.kind], message.name, attrs, message.text, message.start, message.end, message.seq, message.stream_id
+    )
+
+
+def main() -> int:
+    """Entry point of the executable `channel_scheduler`."""
+    return run(ChannelScheduler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executable `mind`: the planning nodes of one robot in one process, where start-up time and memory matter more than
+isolation. Gate, kernel, drivers and simulator stay apart."""
+
+from __future__ import annotations
+
+import sys
+
+from ghostshell_ros.nodes.action_planner import ActionPlanner
+from ghostshell_ros.nodes.channel_scheduler import ChannelScheduler
+from ghostshell_ros.nodes.node_runtime import run
+from ghostshell_ros.nodes.process_scheduler import ProcessScheduler
+from ghostshell_ros.nodes.token_parser import TokenParser
+
+
+def main() -> int:
+    """Entry point of the executable `mind`."""
+    return run(ChannelScheduler, TokenParser, ActionPlanner, ProcessScheduler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

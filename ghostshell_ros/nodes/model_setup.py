@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model a planning node is configured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
+from ghostshell_ros.nodes.robot_setup import RobotSetup
+from planners.llm.base import ModelClient
+from planners.llm.config import ConfigError, load_models, parse_spec
+from planners.llm.factory import make_client
+
+
+def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
+    """Declare the parameters `model` and `models_file` and build what they name. Raises NodeStartError with the reason."""
+    spec = node.declare(
+        "model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE"
+    )
+    file = node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
+    try:
+        config = parse_spec(spec, load_models(Path(file) if file else _shipped_models()))
+        return make_client(config, offline=lambda: _offline(robot))
+    except ConfigError as error:
+        raise NodeStartError(f"parameter model: {error}") from error
+
+
+def _offline(robot: RobotSetup) -> ModelClient:
+    from planners.llm.offline import OfflineClient
+
+    return OfflineClient(
+        skills=lambda: robot.registry, routines=robot.routines.list, builtin_names=robot.config.builtin_names,
+        limits=robot.config.limits,
+    )  # fmt: skip
+
+
+def _shipped_models() -> Path:
+    beside = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
+    if beside.is_file():
+        return beside
+    try:
+        return Path(get_package_share_directory("ghostshell")) / "config" / "models.yaml"
+    except PackageNotFoundError as error:
+        raise NodeStartError("config/models.yaml is not installed; set the parameter models_file") from error

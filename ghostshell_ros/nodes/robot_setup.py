@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the planning nodes load of a robot: its configuration, its skills, its routines on disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
+from ghostshell_ros.shell.mapper import Mapper
+from ghostshell_ros.shell.routines import RoutineStore
+from skill_kernel.registry import RegistryError, SkillRegistry
+from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skill import SkillDefinitionError
+
+
+@dataclass(frozen=True)
+class RobotSetup:
+    """A loaded robot. Nodes of one robot that share a data folder share its routines."""
+
+    config: RobotConfig
+    registry: SkillRegistry
+    mapper: Mapper
+    routines: RoutineStore
+
+
+def declare_robot(node: RuntimeNode) -> RobotSetup:
+    """Declare the parameters `robot` and `data_dir` and load what they name. Raises NodeStartError with the reason."""
+    robot = node.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
+    folder = node.declare("data_dir", "", "folder for routines; empty: $GHOSTSHELL_DATA or the user's data folder")
+    try:
+        config = RobotConfig.load(robot)
+        registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+        mapper = Mapper.for_robot(config, registry)
+    except (RobotConfigError, RegistryError, SkillDefinitionError) as error:
+        raise NodeStartError(f"robot '{robot}': {error}") from error
+    store = RoutineStore(data_folder(folder) / config.name / "routines.json", clock=time.time)
+    if store.load_error is not None:
+        node.get_logger().error(str(store.load_error))
+    return RobotSetup(config, registry, mapper, store)
+
+
+def data_folder(configured: str = "") -> Path:
+    """Where the project keeps what a robot learned: the configured folder, $GHOSTSHELL_DATA, or the XDG data folder."""
+    if configured or os.environ.get("GHOSTSHELL_DATA"):
+        return Path(configured or os.environ["GHOSTSHELL_DATA"]).expanduser()
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "ghostshell"
