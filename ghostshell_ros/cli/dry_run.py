@@ -5,22 +5,28 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+import time
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ghostshell_ros.cli.stream_input import read_stream
+from ghostshell_ros.cli.stream_input import InputError, pieces
+from ghostshell_ros.cli.tokens import problem_line
+
+if TYPE_CHECKING:
+    from ghostshell_ros.shell.mapper import Mapper
 
 
 def dry_run(
-    file: Annotated[Optional[Path], typer.Argument(help="stream of function tokens; - or nothing reads standard input")] = None,
+    file: Annotated[Path | None, typer.Argument(help="stream of function tokens; - or nothing reads standard input")] = None,
     robot: Annotated[str, typer.Option(help="robot whose skills are used, a name or a YAML file")] = "",
-    skills: Annotated[Optional[Path], typer.Option(help="Python file with @robot_skill functions")] = None,
+    skills: Annotated[Path | None, typer.Option(help="Python file with @robot_skill functions")] = None,
     strict: Annotated[bool, typer.Option("--strict/--lenient", help="end at the first violation, or mend and go on")] = False,
-    plot: Annotated[Optional[Path], typer.Option(help="write a Gantt picture by channel (PNG)")] = None,
-    interrupt_at: Annotated[Optional[float], typer.Option(min=0.0, help="interrupt everything at this time [s]")] = None,
-    routines: Annotated[Optional[Path], typer.Option(help="JSON file of saved routines, for <run> and <save>")] = None,
+    plot: Annotated[Path | None, typer.Option(help="write a Gantt picture by channel (PNG)")] = None,
+    interrupt_at: Annotated[float | None, typer.Option(min=0.0, help="interrupt everything at this time [s]")] = None,
+    routines: Annotated[Path | None, typer.Option(help="JSON file of saved routines, for <run> and <save>")] = None,
 ) -> None:
     """Print what would happen: one JSON object a call with function, args, channel, start, end and outcome.
 
@@ -39,10 +45,10 @@ def dry_run(
         mapper = _mapper(robot, skills)
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
         _fail(str(error))
-    text = read_stream(file)
-    import tempfile
-    import time
-
+    try:
+        text = "".join(pieces(file))
+    except InputError as error:
+        _fail(str(error))
     with tempfile.TemporaryDirectory() as scratch:
         store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
         try:
@@ -60,13 +66,13 @@ def dry_run(
 
         draw_timeline(run.calls, plot, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
     if run.error is not None:
-        print(json.dumps(run.error.as_json(), ensure_ascii=False), file=sys.stderr)
+        print(problem_line(run.error), file=sys.stderr)
         raise typer.Exit(2)
     if run.refused:
         raise typer.Exit(1)
 
 
-def _mapper(robot: str, skills: Path | None):  # type: ignore[no-untyped-def]
+def _mapper(robot: str, skills: Path | None) -> Mapper:
     from ghostshell_ros.shell.mapper import Mapper
     from skill_kernel.registry import SkillRegistry
     from skill_kernel.robot import RobotConfig
@@ -77,6 +83,6 @@ def _mapper(robot: str, skills: Path | None):  # type: ignore[no-untyped-def]
     return Mapper.for_robot(config, SkillRegistry.from_modules(config.skills, text_skill=config.text_skill))
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     print(f"ghostshell dry-run: {message}", file=sys.stderr)
     raise typer.Exit(2)

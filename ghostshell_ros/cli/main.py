@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import typer
 
+from ghostshell_ros.cli.dry_run import dry_run
+from ghostshell_ros.cli.launch import launch
 from ghostshell_ros.cli.tokens import tokens
 
 app = typer.Typer(
@@ -15,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("tokens")(tokens)
+app.command("dry-run")(dry_run)
+app.command("launch")(launch)
 
 
 @app.callback()

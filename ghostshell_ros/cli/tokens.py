@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
+from ghostshell_ros.cli.stream_input import InputError, pieces
 from ghostshell_ros.shell.parse_error import ParseError, Repair
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.tokens import FunctionToken
-
-_READ_BYTES = 65_536
 
 
 def tokens(
@@ -36,53 +34,18 @@ def tokens(
             stream.reconfigure(encoding="utf-8")
     parser = StreamingParser("strict" if strict else "lenient")
     try:
-        for piece in _pieces(file, chunk):
+        for piece in pieces(file, chunk):
             _print(parser.feed(piece), parser)
         _print(parser.close(), parser)
     except ParseError as error:
         _print(error.tokens, parser)
-        print(_problem(error), file=sys.stderr)
+        print(problem_line(error), file=sys.stderr)
         raise typer.Exit(2) from None
     except BrokenPipeError:
         # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        _fail(f"cannot read {file}: {error.strerror}; name a file, or - for standard input")
-    except UnicodeError as error:
-        _fail(f"{file or 'standard input'} is not UTF-8: {error}; convert it first")
-
-
-def _pieces(file: Path | None, chunk: int) -> Iterator[str]:
-    if file is None or str(file) == "-":
-        yield from _cut(_decoded(sys.stdin.buffer), chunk)
-    else:
-        with file.open("rb", buffering=0) as stream:
-            yield from _cut(_decoded(stream), chunk)
-
-
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    read = getattr(stream, "read1", stream.read)
-    done = 0
-    while True:
-        data: bytes = read(_READ_BYTES)
-        kept = len(decoder.getstate()[0])
-        try:
-            text = decoder.decode(data, final=not data)
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise UnicodeError(f"byte 0x{byte:02x} at offset {done - kept + error.start}") from None
-        done += len(data)
-        if text:
-            yield text
-        if not data:
-            return
-
-
-def _cut(texts: Iterable[str], size: int) -> Iterator[str]:
-    for text in texts:
-        for i in range(0, len(text), size or len(text)):
-            yield text[i : i + (size or len(text))]
+    except InputError as error:
+        _fail(str(error))
 
 
 def _print(found: Iterable[FunctionToken], parser: StreamingParser) -> None:
@@ -90,7 +53,7 @@ def _print(found: Iterable[FunctionToken], parser: StreamingParser) -> None:
     if lines:
         print("\n".join(lines), flush=True)
     for repair in parser.take_repairs():
-        print(_problem(repair), file=sys.stderr, flush=True)
+        print(problem_line(repair), file=sys.stderr, flush=True)
 
 
 def _token(token: FunctionToken) -> str:
@@ -99,7 +62,8 @@ def _token(token: FunctionToken) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _problem(problem: ParseError | Repair) -> str:
+def problem_line(problem: ParseError | Repair) -> str:
+    """A violation or a repair as one JSON line."""
     shown = {
         "code": problem.code.name,
         "message": problem.message,
