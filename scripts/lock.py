@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes requirements/constraints.txt: what pip resolves for each Python given, `scripts/lock.py python3.10 python3.12 …`."""
+"""Writes requirements/constraints.txt: what pip resolves for each Python given (`scripts/lock.py python3.10 …`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
-HEAD = "# Every package, also what the named ones pull in. Written by scripts/lock.py; raise versions by running it again.\n"
+HEAD = "# All packages, also those the named ones pull in. Written by scripts/lock.py; run it again to raise versions.\n"
 
 
 def resolve(python: str) -> tuple[str, dict[str, str]]:
@@ -17,19 +17,21 @@ def resolve(python: str) -> tuple[str, dict[str, str]]:
     files = [word for name in ("ros-wheels", "run", "dev") for word in ("-r", str(REQUIREMENTS / f"{name}.txt"))]
     pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", *files]
     report = json.loads(subprocess.run(pip, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    pins = {item["metadata"]["name"].lower().replace("_", "-"): item["metadata"]["version"] for item in report["install"]}
+    packages = [item["metadata"] for item in report["install"]]
+    pins = {package["name"].lower().replace("_", "-"): package["version"] for package in packages}
     return ".".join(report["environment"]["python_full_version"].split(".")[:2]), pins
 
 
 def merge(resolved: dict[str, dict[str, str]]) -> list[str]:
-    """One line a package where all Pythons agree, otherwise one a Python with an environment marker."""
+    """One line a package where all Pythons agree, otherwise one a version, with the Pythons it is for."""
     lines = []
     for name in sorted(set().union(*resolved.values())):
-        versions = {python: pins.get(name) for python, pins in resolved.items()}
-        if len(set(versions.values()) - {None}) == 1:
-            lines.append(f"{name}=={next(v for v in versions.values() if v)}")
-        else:
-            lines += [f'{name}=={v} ; python_version == "{python}"' for python, v in versions.items() if v]
+        pythons: dict[str, list[str]] = {}
+        for python, pins in resolved.items():
+            if name in pins:
+                pythons.setdefault(pins[name], []).append(f'python_version == "{python}"')
+        for version, markers in pythons.items():
+            lines.append(f"{name}=={version}" + (f" ; {' or '.join(markers)}" if len(pythons) > 1 else ""))
     return lines
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy
 
-BUILD_MACHINE = re.compile(r"/opt/python/cp\d+-cp\d+/(include/python[\d.]*\d|lib/python[\d.]+/site-packages/numpy/_?core/include)")
+BUILD_MACHINE = re.compile(
+    r"/opt/python/cp\d+-cp\d+/(include/python[\d.]*\d|lib/python[\d.]+/site-packages/numpy/_?core/include)"
+)
 """The wheels are built in manylinux images; CMake refuses these folders where they do not exist."""
 
 
 def repair(prefix: Path) -> int:
-    """Rewrite every export below `prefix`/share that names a folder of the build machine; the number of files changed."""
+    """Rewrite the exports below `prefix`/share that name a folder of the build machine; the number of files changed."""
     python = sysconfig.get_path("include")
     changed = 0
     for export in sorted((prefix / "share").rglob("*.cmake")):

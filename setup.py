@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plain `pip install -e .` of the packages that need no ROS; the ROS build goes through CMakeLists.txt."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from setuptools import Distribution, find_packages, setup
+
+CORES = ("skill_kernel", "planners", "reflexes", "ghostshell_ros")
+
+
+class CoresOnly(Distribution):
+    """setup.cfg names the nodes' commands too; without ROS only the command line can run."""
+
+    def parse_config_files(self, *args: object, **kwargs: object) -> None:
+        super().parse_config_files(*args, **kwargs)
+        scripts = self.entry_points["console_scripts"]
+        self.entry_points["console_scripts"] = [s for s in scripts if s.split("=")[0].strip() == "ghostshell"]
+
+
+run = (Path(__file__).parent / "requirements" / "run.txt").read_text(encoding="utf-8").splitlines()
+setup(
+    name="ghostshell",
+    version="0.1.0",
+    description="The ROS-free cores of GhostShell: parser, channel scheduler, skill kernel, planners, reflexes",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=find_packages(include=[pattern for core in CORES for pattern in (core, f"{core}.*")]),
+    install_requires=[line for line in run if line and not line.startswith("#")],
+    distclass=CoresOnly,
+)
+print("ghostshell: these are the cores without ROS; for the nodes run 'make setup' or build with colcon", file=sys.stderr)
