@@ -31,4 +31,4 @@ setup(
     install_requires=[line for line in run if line and not line.startswith("#")],
     distclass=CoresOnly,
 )
-print("ghostshell: these are the cores without ROS; for the nodes run 'make setup' or build with colcon", file=sys.stderr)
+print("ghostshell: the cores without ROS; for the nodes, run 'make setup' or colcon build", file=sys.stderr)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
-HEAD = "# All packages, also those the named ones pull in. Written by scripts/lock.py; run it again to raise versions.\n"
+HEAD = "# All packages, also those the named ones pull in. Written by scripts/lock.py; run it to raise versions.\n"
 
 
 def resolve(python: str) -> tuple[str, dict[str, str]]:
