@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launch runner in a terminal: shows what the processes say and takes Ctrl-C, as `ros2 launch` does."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from ghostshell_ros.launcher.errors import LaunchError
+from ghostshell_ros.launcher.resolver import DeclaredArgument
+from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Started
+from ghostshell_ros.launcher.specs import ProcessSpec
+
+_TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, str]:
+    """The `name:=value` words as a mapping, the last of equal names; raises LaunchError for a word of another form."""
+    arguments = {}
+    for word in words:
+        name, sign, value = word.partition(":=")
+        if not name or not sign or not value:
+            raise LaunchError(f"'{word}' is no argument, it must be <name>:=<value>")
+        arguments[name] = value
+    return arguments
+
+
+def run(specs: Sequence[ProcessSpec]) -> int:
+    """Runs the processes in the foreground until they have ended; Ctrl-C ends them, a second one hastens it.
+
+    The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
+    when the runner itself was terminated.
+    """
+    with _LogFile(specs) as log:
+        printer = _Printer(specs, log)
+        with LaunchRun(specs, listener=printer.show) as processes, _signals(processes, printer):
+            printer.on_broken_pipe = processes.request_stop
+            processes.start()
+            processes.wait()
+    return 1 if printer.terminated else 0
+
+
+def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
+    """What `--show-args` prints, in the form of `ros2 launch`."""
+    lines = ["Arguments (pass arguments as '<name>:=<value>'):"]
+    for argument in arguments:
+        lines += ["", f"    '{argument.name}':{'*' if argument.conditional else ''}", f"        {argument.description}"]
+        if argument.default is not None:
+            lines.append(f"        (default: '{argument.default}')")
+    if not arguments:
+        lines += ["", "  No arguments."]
+    if any(argument.conditional for argument in arguments):
+        lines += ["", "* argument(s) which are only used if specific conditions occur"]
+    return "\n".join(lines)
+
+
+class _LogFile:
+    """The launch log, opened only when a process's output goes there."""
+
+    def __init__(self, specs: Sequence[ProcessSpec]) -> None:
+        self._wanted = any(spec.output != "screen" for spec in specs)
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Callable[[str], None]:
+        if self._wanted:
+            stamp = datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H-%M-%S-%f")
+            folder = _log_folder(os.environ) / f"{stamp}-ghostshell-{os.getpid()}"
+            try:
+                folder.mkdir(parents=True)
+                self._file = (folder / "launch.log").open("w", encoding="utf-8", buffering=1)
+            except OSError as error:
+                print(f"cannot write a log below '{folder.parent}': {error.strerror}", file=sys.stderr)
+            else:
+                print(f"[INFO] [launch]: output that is not shown here goes to {folder}/launch.log", flush=True)
+        return self._write
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, line: str) -> None:
+        if self._file is not None:
+            self._file.write(f"{line}\n")
+
+
+def _log_folder(environment: Mapping[str, str]) -> Path:
+    if environment.get("ROS_LOG_DIR"):
+        return Path(environment["ROS_LOG_DIR"]).expanduser()
+    return Path(environment.get("ROS_HOME") or "~/.ros").expanduser() / "log"
+
+
+class _Printer:
+    """Writes events to the terminal and the log; when the terminal is gone, it asks for the end."""
+
+    def __init__(self, specs: Sequence[ProcessSpec], log: Callable[[str], None]) -> None:
+        self._outputs = {spec.name: spec.output for spec in specs}
+        self._log = log
+        self._silent = False
+        self.terminated = False
+        self.on_broken_pipe: Callable[[], None] = lambda: None
+
+    def show(self, event: Event) -> None:
+        line = _line(event)
+        kind = self._outputs[event.name] if isinstance(event, Output) else "both"
+        if kind != "screen":
+            self._log(line)
+        if kind != "log" or (isinstance(event, Output) and event.stream == "stderr"):
+            self._print(line)
+
+    def _print(self, line: str) -> None:
+        if self._silent:
+            return
+        try:
+            print(line, flush=True)
+        except BrokenPipeError:
+            self._silent = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.on_broken_pipe()
+
+
+def _line(event: Event) -> str:
+    if isinstance(event, Output):
+        return f"[{event.name}] {event.line}"
+    if isinstance(event, Started):
+        return f"[INFO] [{event.name}]: process started with pid [{event.pid}]"
+    if isinstance(event, Report):
+        return f"[{event.level}] [{event.name}]: {event.text}"
+    if event.returncode == 0:
+        return f"[INFO] [{event.name}]: process has finished cleanly [pid {event.pid}]"
+    return (f"[ERROR] [{event.name}]: process has died "
+            f"[pid {event.pid}, exit code {event.returncode}, cmd '{event.command}'].")
+
+
+@contextlib.contextmanager
+def _signals(processes: LaunchRun, printer: _Printer) -> Iterator[None]:
+    """Ctrl-C and the signals that end a program stop the processes, for the time of the block."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        printer.terminated = printer.terminated or number in _TERMINATIONS
+        name = signal.Signals(number).name
+        os.write(sys.stderr.fileno(), f"[WARNING] [launch]: {name}, stopping; once more to hasten it\n".encode())
+        processes.request_stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, *_TERMINATIONS)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

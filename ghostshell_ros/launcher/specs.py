@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the resolved launch file asks for: processes, ready to start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True)
+class InlineParameters:
+    """Parameters written into the launch file; a process gets them as a YAML file of its own."""
+
+    node: str
+    """Full name of the node, or `/**` when its name or namespace is not given."""
+    values: Mapping[str, Any]
+
+    def to_yaml(self) -> str:
+        """The text of a parameter file as rcl reads it."""
+        text: str = yaml.safe_dump({self.node: {"ros__parameters": dict(self.values)}}, default_flow_style=False)
+        return text
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process to start."""
+
+    name: str
+    """Label in the output: the executable's name and a running number, from 1."""
+    command: tuple[str | InlineParameters, ...]
+    environment: Mapping[str, str]
+    cwd: str | None = None
+    shell: bool = False
+    output: str = "log"
+    """`screen`: both streams; `log`: stdout to the log file, stderr to both; `both`: everything to both."""
+    respawn: bool = False
+    respawn_delay_s: float = 0.0
+    respawn_max_retries: int = -1
+    """How often it is started again; negative: without limit."""
+    shutdown_on_exit: bool = False
+    """When it ends, everything ends."""
+    sigterm_timeout_s: float = 5.0
+    """From SIGINT to SIGTERM."""
+    sigkill_timeout_s: float = 5.0
+    """From SIGTERM to SIGKILL."""
+
+    def argv(self, folder: Path) -> list[str]:
+        """The command line, with inline parameters written to files in `folder`."""
+        words: list[str] = []
+        for position, word in enumerate(self.command):
+            if isinstance(word, InlineParameters):
+                file = folder / f"{self.name}-{position}.yaml"
+                file.write_text(word.to_yaml(), encoding="utf-8")
+                words.append(str(file))
+            else:
+                words.append(word)
+        return words

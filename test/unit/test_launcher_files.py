@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launch files into process specifications: grammar, scoping, commands, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ghostshell_ros.launcher import InlineParameters, LaunchError, ProcessSpec, declared_arguments, describe
+from ghostshell_ros.launcher.errors import Place
+from ghostshell_ros.launcher.expression import evaluate
+from ghostshell_ros.launcher.substitution import Template, parse
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "drivers", "mind", "process_scheduler", "action_planner",
+               "token_parser", "channel_scheduler")
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """A prefix with the packages `demo` and `ghostshell`, whose executables do nothing."""
+    root = tmp_path / "prefix"
+    markers = root / "share/ament_index/resource_index/packages"
+    markers.mkdir(parents=True)
+    for package, executables in (("demo", ("talker",)), ("ghostshell", EXECUTABLES)):
+        (markers / package).touch()
+        (root / "lib" / package).mkdir(parents=True)
+        for name in executables:
+            (root / "lib" / package / name).write_text("#!/bin/sh\n")
+            (root / "lib" / package / name).chmod(0o755)
+    (root / "share/demo").mkdir()
+    (root / "share/ghostshell").mkdir()
+    for folder in ("launch", "config"):
+        (root / "share/ghostshell" / folder).symlink_to(REPOSITORY / folder)
+    return root
+
+
+@pytest.fixture
+def environment(prefix: Path) -> dict[str, str]:
+    return {"AMENT_PREFIX_PATH": str(prefix), "HERE": "home"}
+
+
+@pytest.fixture
+def load(tmp_path: Path, environment: dict[str, str]) -> Callable[..., list[ProcessSpec]]:
+    """Describes a launch file given as its content, with arguments as keywords."""
+
+    def run(content: str, **arguments: str) -> list[ProcessSpec]:
+        file = tmp_path / "test.launch.xml"
+        file.write_text(f"<launch>\n{content}\n</launch>")
+        return describe(file, arguments, environment)
+
+    return run
+
+
+def echoed(load: Callable[..., list[ProcessSpec]], value: str, before: str = "", **arguments: str) -> str:
+    """What an attribute's value becomes."""
+    (spec,) = load(f"{before}<executable cmd='x' name='n'><env name='V' value=\"{value}\"/></executable>", **arguments)
+    return spec.environment["V"]
+
+
+def inline(spec: ProcessSpec) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for word in spec.command:
+        if isinstance(word, InlineParameters):
+            values.update(word.values)
+    return values
+
+
+def shape(template: Template) -> list[object]:
+    return [piece if isinstance(piece, str) else [piece.name, *map(shape, piece.arguments)]
+            for piece in template.pieces]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("a$(var x)b", ["a", ["var", ["x"]], "b"]),
+        ("a$b $ (var x) $", ["a$b $ (var x) $"]),
+        (r"\$(var x)", ["$(var x)"]),
+        (r"\\$(var x)", [r"\$(var x)"]),
+        (r"a\\b\n", [r"a\bn"]),
+        ("$$(var x)$", ["$", ["var", ["x"]], "$"]),
+        ("$(env A '')b", [["env", ["A"], []], "b"]),
+        ("$(env A 'x $(var y) z')", [["env", ["A"], ["x ", ["var", ["y"]], " z"]]]),
+        ("""$(env A "x $(var $(var q)) 'z'")""", [["env", ["A"], ["x ", ["var", [["var", ["q"]]]], " 'z'"]]]),
+        ("""$(env A 'a$(env B "c")')""", [["env", ["A"], ["a", ["env", ["B"], ['"c"']]]]]),
+        ("$(env $(var a)$(var b) $(var c)d$(dirname))",
+         [["env", [["var", ["a"]], ["var", ["b"]]], [["var", ["c"]], "d", ["dirname"]]]]),
+        (r"$(eval '1 == \'a\'')", [["eval", ["1 == 'a'"]]]),
+        (r"$(var a\ b)", [["var", ["a\\"], ["b"]]]),
+        (r"$(var a\(b)", [["var", ["a(b"]]]),
+        (r"$(env A '\$(var x)')", [["env", ["A"], ["$(var x)"]]]),
+        ("$(var a)) (b", [["var", ["a"]], ") (b"]),
+        ("$(env A a=b,c:d;e/f.g#h[i]{j})", [["env", ["A"], ["a=b,c:d;e/f.g#h[i]{j}"]]]),
+        ("'$(var x)' 中文", ["'", ["var", ["x"]], "' 中文"]),
+        ("", []),
+    ],
+)
+def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[object]) -> None:
+    assert shape(parse(text, Place("f", 1))) == pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("$(var a  b)", "exactly one blank"),
+        ("$(var x", "expected"),
+        ("$(", "name must follow"),
+        ("$(1x)", "name must follow"),
+        ("$(var a'b)", "escaped"),
+        ("$(var a(b)", "escaped"),
+        ("$(env A 'b'c)", "expected"),
+        (r"$(env A 'a\')", "closing '"),
+        ("$(env A 'a$(env B 'c')')", "escaped"),
+        ("$(var)", "takes 1 or 2"),
+        ("$(dirname x)", "takes 0"),
+        ("$(command echo)", r"'\$\(command …\)' is not known"),
+        ("$(find-pkg-shar x)", "did you mean 'find-pkg-share'"),
+    ],
+)
+def test_a_malformed_or_unknown_substitution_is_an_error(text: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=message) as caught:
+        parse(text, Place("f.launch.xml", 7))
+    assert str(caught.value).startswith("f.launch.xml:7: ")
+
+
+@pytest.mark.parametrize("expression", ["'a' == 'a'", "1 < 2 < 3", "not (1 == 2)", "'a' not in ['a', 'b']", "-1 >= 0",
+                                        "True and 'x'", "'' or 'q'", "('a', 1) == ('a', 1)", "1.5 != 2"])
+def test_comparisons_give_what_python_gives(expression: str) -> None:
+    assert evaluate(expression) == str(eval(expression))
+
+
+@pytest.mark.parametrize("expression", ["a == 'b'", "print(1)", "1 + 1", "'a' < 1", "1 is 1", "(", "().__class__",
+                                        "'a' if 1 else 'b'", "[x for x in 'ab']", "b'a' == 1",
+                                        "(" * 300 + ")" * 300, "not " * 50000 + "1"])
+def test_what_is_no_plain_comparison_is_refused(expression: str) -> None:
+    with pytest.raises(ValueError, match=".+"):
+        evaluate(expression)
+
+
+def test_variables_environment_and_expressions_are_performed(load: Callable[..., list[ProcessSpec]]) -> None:
+    before = "<arg name='a' default='1'/><let name='name' value='a'/>"
+    assert echoed(load, "$(var $(var name))-$(env HERE)", before) == "1-home"
+    assert echoed(load, "$(var nope d)$(env NOPE 'e f')", before) == "de f"
+    assert echoed(load, r"$(eval '\'$(var a)\' == \'1\'')", before) == "True"
+    assert echoed(load, r"$(eval '\'$(var a)\' == \'1\'')", before, a="2") == "False"
+
+
+def test_packages_and_directories_are_found(
+    load: Callable[..., list[ProcessSpec]], prefix: Path, tmp_path: Path
+) -> None:
+    assert echoed(load, "$(find-pkg-share demo)/x") == f"{prefix}/share/demo/x"
+    assert echoed(load, "$(find-pkg-prefix demo)") == str(prefix)
+    assert echoed(load, "$(dirname)") == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<nod pkg='demo'/>", r"3: element <nod> is not known here; did you mean 'node'\?"),
+        ("<node pkg='demo' exec='talker' nmae='x'/>", r"attribute 'nmae' of <node> is not known here; .*'name'"),
+        ("<node pkg='demo' exec='talker'><parm name='x'/></node>", "<parm> inside <node> .*'param'"),
+        ("<node pkg='demo'/>", "<node> lacks the attribute 'exec'"),
+        ("<node pkg='demo' exec='talker' emulate_tty='true'/>", "'emulate_tty' of <node> is not known"),
+        ("<set_remap from='a' to='b'/>", "<set_remap> is not known"),
+        ("<node pkg='demo' exec='talker' if='1' unless='0'/>", "both 'if' and 'unless'"),
+        ("<let name='a' value='b' if='maybe'/>", "condition is 'maybe', it must be true, 1, false or 0"),
+        ("<let name='a' value='b'/>words", "text 'words' inside <launch>"),
+        ("<let name='a' value='$(var b)'/>", "variable 'b' is not set"),
+        ("<let name='a' value='$(env NO_SUCH)'/>", "'NO_SUCH' is not set and no default"),
+        ("<let name='launch-prefix' value='gdb'/>", "'launch-prefix' has a meaning of its own"),
+        ("<let name='a' value=\"$(eval 'x == 1')\"/>", "'x' is a name"),
+        ("<node pkg='demo' exec='tallker'/>", "executable 'tallker' is not in .*; there: talker"),
+        ("<node pkg='dmo' exec='talker'/>", "package 'dmo' is not in AMENT_PREFIX_PATH"),
+        ("<node pkg='demo' exec='talker' name='1a'/>", "'1a' is no node name"),
+        ("<node pkg='demo' exec='talker' namespace='a//b'/>", "'/a//b' is no namespace"),
+        ("<node pkg='demo' exec='talker' respawn='often'/>", "'often' is neither true nor false"),
+        ("<node pkg='demo' exec='talker' respawn_delay='-1'/>", "'respawn_delay' of <node> is '-1'"),
+        ("<node pkg='demo' exec='talker' on_exit='restart'/>", "it can only be 'shutdown'"),
+        ("<node pkg='demo' exec='talker' output='own_log'/>", "output is 'own_log'"),
+        ("<node pkg='demo' exec='talker' args=\"'$(env HERE)'\"/>", "quotes may not reach over"),
+        ("<node pkg='demo' exec='talker'><param name='a'/></node>", "<param> needs"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='x' type='int'/></node>", "not of type int"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='x' type='integer'/></node>", "type 'integer' is not"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='[1, b]'/></node>", "mixes types"),
+        ("<node pkg='demo' exec='talker'><param name='a' value='2024-01-01'/></node>", 'add type="str"'),
+        ("<node pkg='demo' exec='talker'><param from='/no/file.yaml'/></node>", "no parameter file '/no/file.yaml'"),
+        ("<node pkg='demo' exec='talker'><param from='a' name='b'/></node>", "'name' of <param> is not known"),
+        ("<include file='/no/file.launch.xml'/>", "no launch file '/no/file.launch.xml'"),
+        ("<include file='$(dirname)/test.launch.xml'/>", "does it include itself"),
+    ],
+)
+def test_an_error_names_file_line_and_what_is_wrong(
+    load: Callable[..., list[ProcessSpec]], content: str, message: str
+) -> None:
+    with pytest.raises(LaunchError, match=message) as caught:
+        load(f"\n{content}")
+    assert "test.launch.xml:3: " in str(caught.value)
+
+
+def test_a_file_that_is_no_xml_is_an_error_with_its_line(tmp_path: Path, environment: dict[str, str]) -> None:
+    file = tmp_path / "broken.launch.xml"
+    file.write_text("<launch>\n  <node>\n</launch>")
+    with pytest.raises(LaunchError, match=r"broken\.launch\.xml:3: not well-formed XML: mismatched tag"):
+        describe(file, {}, environment)
+
+
+def test_missing_and_unknown_arguments_are_named(load: Callable[..., list[ProcessSpec]]) -> None:
+    content = "<arg name='robot' description='which one'/><arg name='speed' default='1'/>"
+    with pytest.raises(LaunchError, match="robot:=…  which one\n.*not declared: robbot .did you mean 'robot'"):
+        load(content, robbot="x")
+    with pytest.raises(LaunchError, match=r"declares no argument 'sped'; did you mean 'speed'\?"):
+        load(content, robot="x", sped="2")
+    with pytest.raises(LaunchError, match="'c' is 'z', it must be one of x, y"):
+        load("<arg name='c'><choice value='x'/><choice value='y'/></arg>", c="z")
+
+
+def test_declared_arguments_are_listed_with_what_they_need(tmp_path: Path) -> None:
+    file = tmp_path / "a.launch.xml"
+    file.write_text("<launch><arg name='a' description='first'/><group if='1'>"
+                    "<arg name='b' default='$(var a)/x'><choice value='1'/></arg></group></launch>")
+    first, second = declared_arguments(file)
+    assert (first.name, first.description, first.default, first.conditional) == ("a", "first", None, False)
+    assert (second.name, second.description, second.default, second.conditional) == (
+        "b", "One of: 1.", "$(var a)/x", True)
+
+
+def test_a_node_command_is_built_as_launch_ros_builds_it(
+    load: Callable[..., list[ProcessSpec]], prefix: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "p.yaml").write_text("{}")
+    (spec,) = load(
+        "<node pkg='demo' exec='talker' name='n' namespace='ns' args=\"--x 'q u' $(env HERE)/y\" ros_args='-p a:=b'>"
+        "<param name='i' value='1'/><param from='$(dirname)/p.yaml'/><remap from='a' to='/b'/></node>")
+    assert spec.name == "talker-1"
+    assert spec.command == (
+        f"{prefix}/lib/demo/talker", "--x", "q u", "home/y", "--ros-args", "-p", "a:=b",
+        "--ros-args", "-r", "__node:=n", "-r", "__ns:=/ns",
+        "--params-file", InlineParameters("/ns/n", {"i": 1}), "--params-file", f"{tmp_path}/p.yaml", "-r", "a:=/b")
+
+
+def test_parameters_of_a_node_without_name_or_namespace_go_to_all_nodes_of_its_process(
+    load: Callable[..., list[ProcessSpec]]
+) -> None:
+    for attributes in ("", "name='n'", "namespace='ns'"):
+        (spec,) = load(f"<node pkg='demo' exec='talker' {attributes}><param name='i' value='1'/></node>")
+        assert InlineParameters("/**", {"i": 1}) in spec.command
+
+
+@pytest.mark.parametrize(
+    ("attributes", "value"),
+    [
+        ("value='1'", 1), ("value='1.5'", 1.5), ("value='true'", True), ("value='off'", False),
+        ("value='text'", "text"),
+        ("value=\"'1'\"", "1"), ("value='$(var n)'", 3), ("value=\"'$(var n)'\"", 3),
+        ("value='$(var n)' type='str'", "3"),
+        ("value='007' type='str'", "007"), ("value='2' type='float'", 2.0), ("value='$(var n)' type='float'", 3.0),
+        ("value='1' type='bool'", True), ("value='True' type='bool'", True), ("value='1e-3'", "1e-3"),
+        ("value='[1, 2]'", [1, 2]), ("value='[1, $(var n)]'", [1, 3]), ("value='[a, b]'", ["a", "b"]),
+        ("value=\"['1', '$(var n)']\" type='list_of_str'", ["1", "3"]), ("value='' type='str'", ""), ("value=''", ""),
+        ("value='a&#10;b: 中' type='str'", "a\nb: 中"),
+    ],
+)
+def test_a_parameter_keeps_its_type(load: Callable[..., list[ProcessSpec]], attributes: str, value: object) -> None:
+    (spec,) = load(f"<arg name='n' default='3'/><node pkg='demo' exec='talker'><param name='p' {attributes}/></node>")
+    found = inline(spec)["p"]
+    assert (found, type(found)) == (value, type(value))
+    (parameters,) = [word for word in spec.command if isinstance(word, InlineParameters)]
+    assert yaml.safe_load(parameters.to_yaml()) == {"/**": {"ros__parameters": {"p": value}}}
+
+
+def test_nested_parameters_get_dotted_names(load: Callable[..., list[ProcessSpec]]) -> None:
+    (spec,) = load("<node pkg='demo' exec='talker'><param name='a'><param name='b' value='1'/>"
+                   "<param name='c'><param name='d' value='2'/></param></param></node>")
+    assert inline(spec) == {"a.b": 1, "a.c.d": 2}
+
+
+def test_namespaces_nest_and_an_absolute_one_replaces_them(load: Callable[..., list[ProcessSpec]]) -> None:
+    node = "<node pkg='demo' exec='talker' {}/>"
+    specs = load("<group><push_ros_namespace namespace='a'/><push-ros-namespace namespace='b/'/>"
+                 + node.format("") + node.format("namespace='c'") + node.format("namespace='/d'") + "</group>"
+                 + node.format("") + node.format("namespace=''"))
+    assert [spec.command[-1] for spec in specs] == ["__ns:=/a/b", "__ns:=/a/b/c", "__ns:=/d", "--ros-args", "__ns:=/"]
+
+
+def test_a_group_keeps_variables_and_environment_to_itself_unless_it_is_not_scoped(
+    load: Callable[..., list[ProcessSpec]]
+) -> None:
+    inner = "<let name='a' value='in'/><set_env name='E' value='in'/><unset_env name='HERE'/>"
+    end = "<executable cmd='x $(var a)'/>"
+    (scoped,) = load(f"<let name='a' value='out'/><group>{inner}</group>{end}")
+    assert (scoped.command, "E" in scoped.environment, scoped.environment["HERE"]) == (("x", "out"), False, "home")
+    (leaking,) = load(f"<let name='a' value='out'/><group scoped='false'>{inner}</group>{end}")
+    assert (leaking.command, leaking.environment["E"], "HERE" in leaking.environment) == (("x", "in"), "in", False)
+
+
+def test_conditions_hold_on_every_action(load: Callable[..., list[ProcessSpec]]) -> None:
+    specs = load("<arg name='on' default='TRUE'/><arg name='off' default=' 0 '/>"
+                 "<executable cmd='a' if='$(var on)'/><executable cmd='b' unless='$(var on)'/>"
+                 "<group unless='$(var off)'><executable cmd='c'/></group>"
+                 "<group if='$(var off)'><executable cmd='d'/></group>"
+                 "<let name='v' value='1' if='false'/><include file='/no/such' if='0'/>"
+                 "<executable cmd='e $(var v unset)'/>")
+    assert [spec.command for spec in specs] == [("a",), ("c",), ("e", "unset")]
+
+
+def test_an_included_file_shares_the_scope_of_the_one_that_includes_it(
+    load: Callable[..., list[ProcessSpec]], tmp_path: Path
+) -> None:
+    (tmp_path / "inner.launch.xml").write_text(
+        "<launch><arg name='need'/><arg name='a' default='never'/><arg name='b' default='default'/>"
+        "<push_ros_namespace namespace='inside'/><executable cmd='i $(var need) $(var a) $(var b)'/></launch>")
+    include = "<include file='$(dirname)/inner.launch.xml'><arg name='need' value='$(var a)!'/></include>"
+    after = "<executable cmd='o $(var need unset) $(var b unset) $(var ros_namespace none)'/>"
+    inner, outer = load(f"<arg name='a' default='1'/>{include}{after}")
+    assert (inner.command, outer.command) == (("i", "1!", "1", "default"), ("o", "1!", "default", "/inside"))
+    inner, outer = load(f"<arg name='a' default='1'/><group>{include}</group>{after}", b="given")
+    assert (inner.command, outer.command) == (("i", "1!", "1", "given"), ("o", "unset", "given", "none"))
+    with pytest.raises(LaunchError, match="must be given these arguments:\n  need"):
+        load("<include file='$(dirname)/inner.launch.xml'/>")
+
+
+def test_dirname_after_an_include_elsewhere_is_refused_because_launch_means_another_folder(
+    load: Callable[..., list[ProcessSpec]], tmp_path: Path
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/inner.launch.xml").write_text("<launch><executable cmd='$(dirname)/i'/></launch>")
+    content = "<let name='here' value='$(dirname)'/><include file='$(var here)/sub/inner.launch.xml'/>"
+    assert load(content)[0].command == (f"{tmp_path}/sub/i",)
+    with pytest.raises(LaunchError, match=r"put \$\(dirname\) into a <let> before the <include>"):
+        load(f"{content}<executable cmd='$(dirname)/o'/>")
+
+
+def test_process_options_are_taken_over(load: Callable[..., list[ProcessSpec]]) -> None:
+    (spec,) = load("<executable cmd='run $(env HERE)' cwd='/tmp' name='label' shell='true' output='both' "
+                   "respawn='true' respawn_delay='0.5' respawn_max_retries='2' on_exit='shutdown' sigterm_timeout='1' "
+                   "sigkill_timeout='2'><env name='X_$(env HERE)' value='y'/></executable>")
+    assert (spec.name, spec.cwd, spec.shell, spec.output) == ("label-1", "/tmp", True, "both")
+    assert (spec.respawn, spec.respawn_delay_s, spec.respawn_max_retries, spec.shutdown_on_exit) == (True, 0.5, 2, True)
+    assert (spec.sigterm_timeout_s, spec.sigkill_timeout_s, spec.environment["X_home"]) == (1.0, 2.0, "y")
+
+
+def executables(specs: list[ProcessSpec]) -> list[str]:
+    return [os.path.basename(str(spec.command[0])) for spec in specs]
+
+
+def words(spec: ProcessSpec) -> list[str]:
+    return [word for word in spec.command if isinstance(word, str)]
+
+
+MIND = ["process_scheduler", "action_planner", "token_parser", "channel_scheduler"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ["sim", "safety_gate", "skill_kernel", "drivers", "mind"]),
+        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "drivers", "mind"]),
+        ({"composed": "false"}, ["sim", "safety_gate", "skill_kernel", "drivers", *MIND]),
+    ],
+)
+def test_coco_is_brought_up_whole(
+    environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]
+) -> None:
+    specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
+    assert executables(specs) == expected
+    assert all("__ns:=/kit" in words(spec) for spec in specs)
+    assert [spec.respawn for spec in specs] == [name == "drivers" for name in expected]
+    for spec, name in zip(specs, expected, strict=True):
+        shared = name in ("drivers", "mind")
+        assert (f"__node:={name}" in words(spec)) is not shared
+
+
+def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) -> None:
+    arguments = {"model": "007", "default_robot": "false", "use_sim_time": "true", "viewer": "true",
+                 "log_level": "warn"}
+    by_name = {os.path.basename(str(spec.command[0])): spec for spec in describe("coco", arguments, environment)}
+    mind = inline(by_name["mind"])
+    assert (mind["model"], mind["global_instruction"], mind["use_sim_time"], mind["robot"]) == (
+        "007", False, True, "coco")
+    assert inline(by_name["sim"]) == {"robot": "coco", "viewer": True, "publish_clock": True}
+    assert all("--log-level warn" in " ".join(words(spec)) for spec in by_name.values())
+
+
+def test_every_argument_of_coco_is_described(environment: Mapping[str, str]) -> None:
+    for argument in declared_arguments("coco", environment):
+        assert argument.description != "no description given", argument.name
+
+
+def test_a_launch_file_nobody_knows_is_an_error_that_lists_those_there_are(environment: Mapping[str, str]) -> None:
+    with pytest.raises(LaunchError, match=r"no launch file 'kokko'.*there: .*coco\.launch\.xml"):
+        describe("kokko", {}, environment)
+    with pytest.raises(LaunchError, match="AMENT_PREFIX_PATH is empty"):
+        describe("coco", {}, {})
