@@ -56,14 +56,14 @@ check_machine() {
     [ "$GHOSTSHELL_ROS" = apt ] || [ "$(uname -sm)" = "Linux x86_64" ] ||
         fail "the ROS 2 wheels exist for Linux on x86-64 only, this is $(uname -sm); install ROS 2 Jazzy from its Debian packages and source it"
     check_python
-    command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || need g++ "a C++ compiler (g++ or clang++)"
+    command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || need g++ "a C++ compiler"
     command -v cmake >/dev/null || need cmake "cmake"
     command -v make >/dev/null || need make "make"
-    [ -n "$(_ghostshell_gl)" ] || want "libegl1 libgl1-mesa-dri" "EGL or OSMesa, for camera images"
-    command -v espeak-ng >/dev/null || want espeak-ng "espeak-ng, for audible speech"
+    [ -n "$(_ghostshell_gl)" ] || want "libegl1 libgl1-mesa-dri" "EGL or OSMesa (for camera images)"
+    command -v espeak-ng >/dev/null || want espeak-ng "espeak-ng (for audible speech)"
 }
 
-join() { local IFS=,; echo "$*" | sed 's/,/, /g'; }
+join() { local word all=${1:-}; for word in "${@:2}"; do all="$all, $word"; done; echo "$all"; }
 
 install_packages() {
     local sudo=() log=$logs/apt.log
