@@ -9,15 +9,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ghostshell_ros.robots.coco import gait
-from ghostshell_ros.robots.coco.gait import Trajectory
+from ghostshell_ros.robots.coco import gait, postures
+from ghostshell_ros.robots.coco.postures import Trajectory
 from skill_kernel.drivers import DriverResult, Drivers, Pose2D, StopEvent
 from skill_kernel.returns import SkillReturn
 
 WALK_TOLERANCE_M = 0.025
 TURN_TOLERANCE_RAD = math.radians(4.0)
 MAX_CORRECTIONS = 3
-REJOIN_M = 0.3
+REJOIN_M = 0.6
 
 CLOSE_TO_COMMAND_RAD = 0.2
 """A joint nearer than this to its last set-point carries on from the set-point, else from where it was measured."""
@@ -26,6 +26,10 @@ HEAD = ("head_yaw", "head_pitch")
 
 _GO_ON = threading.Event()
 """Never set: the motion that makes a stopped body stable is not stopped itself; its length bounds it."""
+
+
+class BodyError(RuntimeError):
+    """The body cannot move safely; the message says why and what would help."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,17 @@ class CocoBody:
         self.voice = Voice()
         self._commanded: dict[str, float] = {}
 
-    def pose(self, joints: Sequence[str] = gait.JOINTS) -> dict[str, float]:
-        """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured."""
+    def pose(self, joints: Sequence[str] = postures.JOINTS) -> dict[str, float]:
+        """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured.
+
+        Raises BodyError while a joint has not been measured: a guess could make it jump."""
         measured = self.drivers.joint_positions()
+        missing = [joint for joint in joints if joint not in measured]
+        if missing:
+            raise BodyError(f"joint '{missing[0]}' has not been measured; check that the robot publishes joint_states")
         pose = {}
         for joint in joints:
-            value = measured.get(joint, 0.0)
+            value = measured[joint]
             commanded = self._commanded.get(joint)
             near = commanded is not None and abs(commanded - value) < CLOSE_TO_COMMAND_RAD
             pose[joint] = commanded if commanded is not None and near else value
@@ -70,17 +79,17 @@ class CocoBody:
     def move(self, goal: Mapping[str, float], seconds: float, stop: StopEvent) -> DriverResult:
         """Move some joints smoothly to an angle each."""
         joints = tuple(goal)
-        return self.play(gait.move(self.pose(joints), [(seconds, goal)], joints), stop)
+        return self.play(postures.move(self.pose(joints), [(seconds, goal)], joints), stop)
 
     def stay(self, joints: Sequence[str], seconds: float, stop: StopEvent) -> DriverResult:
         """Keep joints where they are for a time, on the drivers' clock."""
-        if seconds < gait.SAMPLE_S:
+        if seconds < postures.SAMPLE_S:
             return DriverResult(ok=True)
-        return self.play(gait.hold(self.pose(joints), seconds, joints), stop)
+        return self.play(postures.hold(self.pose(joints), seconds, joints), stop)
 
     def settle(self) -> DriverResult:
-        """Bring the legs into a stable stance after a motion was stopped; takes `gait.SETTLE_S`."""
-        return self.play(gait.settle(self.pose()), _GO_ON)
+        """Bring the legs into a stable stance after a motion was stopped; takes `postures.SETTLE_S`."""
+        return self.play(postures.settle(self.pose()), _GO_ON)
 
     def relax(self, goal: Mapping[str, float], seconds: float) -> DriverResult:
         """Move joints home after their skill was stopped; no stop event ends it early."""
@@ -89,7 +98,7 @@ class CocoBody:
     def ready(self, stop: StopEvent) -> DriverResult:
         """Stand up first unless CoCo stands already."""
         pose = self.pose()
-        return DriverResult(ok=True) if gait.is_standing(pose) else self.play(gait.stand(pose), stop)
+        return DriverResult(ok=True) if postures.is_standing(pose) else self.play(postures.stand(pose), stop)
 
     def legs(self, trajectories: Sequence[Trajectory], stop: StopEvent) -> DriverResult:
         """Play leg trajectories one after the other; if that is stopped in between, put all feet down."""
@@ -111,7 +120,7 @@ class CocoBody:
                 break
             aim = math.copysign(min(abs(distance - done), reach), distance - done)
             here = self.drivers.odometry()
-            error = _course_error(start, here) if start and here else 0.0
+            error = _course_error(start, here, math.copysign(1.0, distance)) if start and here else 0.0
             result = self.legs([gait.walk(self.pose(), aim, speed, amplitude, error)], stop)
             now = self.drivers.odometry()
             done = _along(start, now) if start and now else done + aim * _share(result)
@@ -156,10 +165,11 @@ def _angle(value: float) -> float:
     return math.atan2(math.sin(value), math.cos(value))
 
 
-def _course_error(start: Pose2D, now: Pose2D) -> float:
-    """Angle in rad by which to turn right to come back to the line through `start` within `REJOIN_M`."""
+def _course_error(start: Pose2D, now: Pose2D, way: float) -> float:
+    """Angle in rad by which to turn right to come back to the line through `start` within about `REJOIN_M`; `way` is 1
+    when CoCo walks forward along it, -1 when backward."""
     across = (now.y - start.y) * math.cos(start.yaw) - (now.x - start.x) * math.sin(start.yaw)
-    return _angle(now.yaw - start.yaw) + math.atan2(across, REJOIN_M)
+    return _angle(now.yaw - start.yaw) + way * math.atan2(across, REJOIN_M)
 
 
 def _share(result: DriverResult) -> float:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.coco import gait
+from ghostshell_ros.robots.coco import postures
 from ghostshell_ros.robots.coco.body import CocoBody, outcome, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
@@ -36,7 +36,7 @@ _STATES: dict[str, tuple[float, float]] = {
 
 def _swing_s(start_angle: float, end_angle: float, speed: float) -> float:
     """Seconds of one swing from one angle to the other; the peak stays below the servos' speed."""
-    return max(0.12, abs(math.radians(end_angle - start_angle)) * 1.5 / gait.blend(1.2, 5.5, speed))
+    return max(0.12, abs(math.radians(end_angle - start_angle)) * 1.5 / postures.blend(1.2, 5.5, speed))
 
 
 def _swings(start_angle: float, end_angle: float, speed: float, duration: float) -> int:
@@ -127,7 +127,7 @@ def _swing(
 ) -> SkillReturn:
     rounds = 0
     while not rounds or until_reset:
-        result = body.play(gait.move(body.pose(joints), frames, joints), stop_evt)
+        result = body.play(postures.move(body.pose(joints), frames, joints), stop_evt)
         if not result.ok:
             break
         rounds += 1

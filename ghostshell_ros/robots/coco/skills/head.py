@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.coco import gait
+from ghostshell_ros.robots.coco import postures
 from ghostshell_ros.robots.coco.body import HEAD, CocoBody, outcome, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
@@ -58,7 +58,7 @@ def head_act(
     frames = _frames(action, max(duration, MIN_ACT_S), home)
     rounds = 0
     while not rounds or until_reset:
-        result = body.play(gait.move(body.pose(HEAD), frames, HEAD), stop_evt)
+        result = body.play(postures.move(body.pose(HEAD), frames, HEAD), stop_evt)
         if not result.ok:
             break
         rounds += 1
@@ -88,7 +88,7 @@ def head_pose(
     return outcome(result, f"head at yaw {yaw:g}, pitch {pitch:g}" if result.ok else "head did not get there")
 
 
-def _frames(action: str, duration: float, home: gait.Pose) -> list[tuple[float, dict[str, float]]]:
+def _frames(action: str, duration: float, home: postures.Pose) -> list[tuple[float, dict[str, float]]]:
     """Key poses relative to where the head was; they take `duration` seconds and end there."""
 
     def at(offset: tuple[float, float]) -> dict[str, float]:

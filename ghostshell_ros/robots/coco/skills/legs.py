@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.coco import gait
+from ghostshell_ros.robots.coco import gait, moves, postures
 from ghostshell_ros.robots.coco.body import CocoBody, outcome, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
 
 STOP_S = 0.9
-"""0.2 s until the driver stops, `gait.SETTLE_S` to put the feet down, and what two driver calls cost."""
+"""0.2 s until the driver stops, `postures.SETTLE_S` to put the feet down, and what two driver calls cost."""
 
 HOLD_STOP_S = 0.4
 
@@ -23,7 +23,7 @@ Centimetres = Annotated[float, Field(ge=-1000, le=1000), Limited("walk_distance_
 Degrees = Annotated[float, Field(ge=-1080, le=1080), Limited("turn_deg")]
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, gait.MOVE_S), stop_s=HOLD_STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S)
 def spider_stand(
     posture: Literal["normal", "high", "low", "wide"] = "normal",
     duration: Seconds = 1.0,
@@ -34,10 +34,11 @@ def spider_stand(
 ) -> SkillReturn:
     """Stand up, or change how tall CoCo stands. duration: seconds in all, at least 0.8; CoCo stays standing
     afterwards."""
-    return _posture(body, gait.stand(body.pose(), posture), duration, stop_evt, until_reset, f"standing ({posture})")
+    change = postures.stand(body.pose(), posture)
+    return _posture(body, change, duration, stop_evt, until_reset, f"standing ({posture})")
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, gait.MOVE_S), stop_s=HOLD_STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S)
 def spider_sit(
     style: Literal["normal", "dog", "lie"] = "normal",
     duration: Seconds = 1.0,
@@ -48,7 +49,8 @@ def spider_sit(
 ) -> SkillReturn:
     """Sit down: normal (belly on the desk), dog (rear down, chest up) or lie (flat, legs spread). duration: seconds
     in all, at least 0.8; CoCo stays seated afterwards."""
-    return _posture(body, gait.sit(body.pose(), style), duration, stop_evt, until_reset, f"sitting ({style})")
+    change = postures.sit(body.pose(), style)
+    return _posture(body, change, duration, stop_evt, until_reset, f"sitting ({style})")
 
 
 @robot_skill(
@@ -93,9 +95,9 @@ def spider_rotate(
     return outcome(result, f"turned {math.degrees(done):.0f} of {angle:g} degrees")
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * gait.MOVE_S), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * postures.MOVE_S), stop_s=STOP_S)
 def spider_body_lean(
-    direction: gait.Direction = "left",
+    direction: moves.Direction = "left",
     duration: Seconds = 2.5,
     *,
     body: CocoBody,
@@ -107,24 +109,24 @@ def spider_body_lean(
     result = body.ready(stop_evt)
     if not result.ok:
         return outcome(result, "not leaned")
-    lean = gait.lean(body.pose(), direction)
-    stay = gait.hold(lean.end(), max(gait.SAMPLE_S, duration - 2.0 * gait.MOVE_S))
+    lean = moves.lean(body.pose(), direction)
+    stay = postures.hold(lean.end(), max(postures.SAMPLE_S, duration - 2.0 * postures.MOVE_S))
     if until_reset:
         result = body.legs([lean], stop_evt)
         if result.ok:
             wait_for_reset(stop_evt)
             body.settle()
     else:
-        result = body.legs([lean, stay, gait.stand(stay.end())], stop_evt)
+        result = body.legs([lean, stay, postures.stand(stay.end())], stop_evt)
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
 def _posture(
-    body: CocoBody, change: gait.Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str
+    body: CocoBody, change: postures.Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str
 ) -> SkillReturn:
     result = body.play(change, stop_evt)
     if result.ok:
-        result = body.stay(gait.JOINTS, duration - change.duration, stop_evt)
+        result = body.stay(postures.JOINTS, duration - change.duration, stop_evt)
         if result.ok and until_reset:
             wait_for_reset(stop_evt)
         return outcome(result, what)

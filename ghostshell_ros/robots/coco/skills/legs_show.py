@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Literal
 
-from ghostshell_ros.robots.coco import gait
+from ghostshell_ros.robots.coco import moves, postures
 from ghostshell_ros.robots.coco.body import CocoBody, outcome
-from ghostshell_ros.robots.coco.gait import Pose, Trajectory
+from ghostshell_ros.robots.coco.postures import Pose, Trajectory
 from ghostshell_ros.robots.coco.skills.legs import STOP_S
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds, Times
 from skill_kernel import SkillReturn, robot_skill
@@ -17,7 +17,7 @@ from skill_kernel import SkillReturn, robot_skill
 HOME_S = 0.4
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * gait.wave_period_s(speed), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * moves.wave_period_s(speed), stop_s=STOP_S)
 def spider_wave_move(
     speed: Percent = 60.0,
     amplitude: Percent = 60.0,
@@ -30,12 +30,12 @@ def spider_wave_move(
     """Let a wave run round the body on the spot, a dance move. speed and amplitude in percent, times: number of
     waves."""
     return _perform(
-        body, stop_evt, until_reset, lambda pose: [gait.wave(pose, speed, amplitude, times)], f"{times} waves"
+        body, stop_evt, until_reset, lambda pose: [moves.wave(pose, speed, amplitude, times)], f"{times} waves"
     )
 
 
 @robot_skill(
-    subsystem="legs", nominal_s=lambda speed, times: times * gait.shake_period_s(speed) + HOME_S, stop_s=STOP_S
+    subsystem="legs", nominal_s=lambda speed, times: times * moves.shake_period_s(speed) + HOME_S, stop_s=STOP_S
 )
 def spider_shake_ass(
     speed: Percent = 70.0,
@@ -49,17 +49,17 @@ def spider_shake_ass(
     """Raise the rear and wag it from side to side. speed and amplitude in percent, times: number of wags."""
 
     def motion(pose: Pose) -> Sequence[Trajectory]:
-        return [_home(gait.shake(pose, speed, amplitude, times))]
+        return [_home(moves.shake(pose, speed, amplitude, times))]
 
     return _perform(body, stop_evt, until_reset, motion, f"{times} wags")
 
 
 def _push_ups(duration: float) -> int:
-    return max(1, round((duration - HOME_S) / gait.PUSH_UP_S))
+    return max(1, round((duration - HOME_S) / moves.PUSH_UP_S))
 
 
 @robot_skill(
-    subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * gait.PUSH_UP_S + HOME_S, stop_s=STOP_S
+    subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * moves.PUSH_UP_S + HOME_S, stop_s=STOP_S
 )
 def spider_push_up(
     duration: Seconds = 4.0,
@@ -71,13 +71,13 @@ def spider_push_up(
     """Do push-ups. duration: seconds; one push-up takes 1.25 s and none is left half done."""
     times = _push_ups(duration)
     return _perform(
-        body, stop_evt, until_reset, lambda pose: [_home(gait.push_up(pose, times))], f"{times} push-ups"
+        body, stop_evt, until_reset, lambda pose: [_home(moves.push_up(pose, times))], f"{times} push-ups"
     )
 
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * gait.pull_period_s(speed) + gait.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * moves.pull_period_s(speed) + moves.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_arm_pull(
@@ -94,16 +94,16 @@ def spider_arm_pull(
     leg = 1 if direction == "left" else 2
 
     def motion(pose: Pose) -> Sequence[Trajectory]:
-        free = gait.free_leg(pose, leg)
-        stroke = gait.pull(free.end(), leg, speed, times, inward=direction != "forward")
-        return [free.then(stroke).then(gait.unfree_leg(stroke.end(), leg))]
+        free = moves.free_leg(pose, leg)
+        stroke = moves.pull(free.end(), leg, speed, times, inward=direction != "forward")
+        return [free.then(stroke).then(moves.unfree_leg(stroke.end(), leg))]
 
     return _perform(body, stop_evt, until_reset, motion, f"{times} strokes {direction}")
 
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * gait.knock_period_s(speed) + gait.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_arm_knock(
@@ -120,7 +120,7 @@ def spider_arm_knock(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * gait.knock_period_s(speed) + gait.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_single_leg_knock(
@@ -141,15 +141,15 @@ def _knock(
     body: CocoBody, leg: int, speed: float, times: int, forward: float, stop_evt: Event, until_reset: bool
 ) -> SkillReturn:
     def motion(pose: Pose) -> Sequence[Trajectory]:
-        free = gait.free_leg(pose, leg)
-        knocks = gait.knock(free.end(), leg, speed, times, forward)
-        return [free.then(knocks).then(gait.unfree_leg(knocks.end(), leg))]
+        free = moves.free_leg(pose, leg)
+        knocks = moves.knock(free.end(), leg, speed, times, forward)
+        return [free.then(knocks).then(moves.unfree_leg(knocks.end(), leg))]
 
     return _perform(body, stop_evt, until_reset, motion, f"{times} knocks with leg {leg}")
 
 
 def _home(trajectory: Trajectory) -> Trajectory:
-    return trajectory.then(gait.move(trajectory.end(), [(HOME_S, gait.STAND["normal"])]))
+    return trajectory.then(postures.move(trajectory.end(), [(HOME_S, postures.STAND["normal"])]))
 
 
 def _perform(
