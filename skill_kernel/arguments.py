@@ -54,13 +54,18 @@ def bind_typed(skill: Skill, values: Mapping[str, Any], limits: Limits) -> Bound
 
 def bind_json(skill: Skill, text: str, limits: Limits) -> BoundArguments:
     """`bind_typed` of a JSON object; raises ArgumentError as well when the text is none."""
+    return bind_typed(skill, parse_json(skill.name, text), limits)
+
+
+def parse_json(function: str, text: str) -> dict[str, Any]:
+    """The arguments of a call as they travel; "" means none. Raises ArgumentError when the text is no JSON object."""
     try:
         values = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{skill.name}: the arguments are not JSON ({error})") from error
+        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments are not JSON ({error})") from error
     if not isinstance(values, dict):
-        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{skill.name}: the arguments must be a JSON object, not {text[:80]}")
-    return bind_typed(skill, values, limits)
+        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}")
+    return values
 
 
 def to_json(values: Mapping[str, Any]) -> str:
@@ -78,6 +83,16 @@ def parameters_schema(skill: Skill) -> dict[str, Any]:
             properties[name]["default"] = json.loads(_pydantic_json(parameter.default, fallback=str))
     required = [n for n, p in plan.parameters.items() if not p.has_default and n != skill.content]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def signature_text(skill: Skill) -> str:
+    """The signature in Python's notation, types alone: `walk(distance: float, side: Literal['left', 'right'] = 'left')`."""
+    shown = []
+    for p in skill.signature.parameters.values():
+        plain = str if content_marker(p.annotation) else converter_for(p.annotation).base
+        shown.append(p.replace(annotation=plain))
+    signature = skill.signature.replace(parameters=shown, return_annotation=skill.signature.empty)
+    return f"{skill.name}{signature}".replace("typing.", "")
 
 
 def check_parameters(skill: Skill) -> None:

@@ -75,7 +75,6 @@ class Interruption:
 class KernelEventType(Enum):
     """What the kernel reports beside results."""
 
-    INTERRUPTED = "interrupted"
     HALTED = "halted"
     HALT_CLEARED = "halt_cleared"
     STOP_UNCERTAIN = "stop_uncertain"
@@ -85,12 +84,11 @@ class KernelEventType(Enum):
 
 @dataclass(frozen=True)
 class KernelEvent:
-    """One event, with the call or the process it concerns where there is one."""
+    """One event, with the call it concerns where there is one."""
 
     type: KernelEventType
     text: str
     call: CallSpec | None = None
-    process_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,12 @@ class ValueFault(ValueError):
 
 
 class Converter:
-    """Makes values of one annotated type. `expected` says in words what fits, `limit` is its `Limited` mark if any."""
+    """Makes values of one annotated type. `base` is the type without its annotations, `expected` says in words what
+    fits, `unit` is the declared unit or "", `limit` the `Limited` mark if any."""
 
     def __init__(self, annotation: Any, *, base: Any, metadata: tuple[Any, ...]) -> None:
         self._annotation = annotation
-        self._base = base
+        self.base = base
         self._adapter = _adapter(annotation)
         self._constrained = any(not isinstance(m, (str, Limited)) for m in metadata)
         self.unit = _unit(metadata)
@@ -62,7 +63,7 @@ class Converter:
 
     def from_json(self, value: Any) -> Any:
         """The value as it was parsed from JSON. Raises ValueFault."""
-        base = self._base
+        base = self.base
         if base is float and isinstance(value, int) and not isinstance(value, bool):
             value = _finite(value, self.expected)
         elif base is int and isinstance(value, float) and value.is_integer():
@@ -80,7 +81,7 @@ class Converter:
         return schema
 
     def _read(self, text: str) -> Any:
-        base = self._base
+        base = self.base
         if base is str or base is Any:
             return text
         stripped = text.strip()
@@ -97,7 +98,7 @@ class Converter:
         digits, unit = match.groups()
         if unit is not None and (not self.unit or _UNIT_OF.get(unit.casefold()) != self.unit):
             raise ValueFault(f"write the number alone, '{digits}'; it must be {self.expected}")
-        if self._base is float:
+        if self.base is float:
             return _finite(digits, self.expected)
         if digits.lstrip("+-").isdigit():
             return _whole(digits, self.expected)
@@ -118,7 +119,7 @@ class Converter:
         return text
 
     def _checked(self, value: Any) -> Any:
-        if self._base in _NUMBER_WORDS and not self._constrained:
+        if self.base in _NUMBER_WORDS and not self._constrained:
             return value
         try:
             return self._adapter.validate_python(value)

@@ -178,7 +178,6 @@ class Kernel:
             uncertain = tuple(r.spec.call_id for r in hit if r.reported)
             for run in hit:
                 self._stop(run, _interruption(cause))
-            self._report(KernelEventType.INTERRUPTED, cause, process_id=process_id)
         self._outbox.flush()
         return Interruption(new, stopped, uncertain)
 
@@ -356,9 +355,8 @@ class Kernel:
             self._ended.popitem(last=False)
         self._outbox.put(self._on_change)
 
-    def _report(self, kind: KernelEventType, text: str, call: CallSpec | None = None, *, process_id: str = "") -> None:
-        event = KernelEvent(kind, text, call, call.process_id if call else process_id)
-        self._outbox.put(partial(self._on_event, event))
+    def _report(self, kind: KernelEventType, text: str, call: CallSpec | None = None) -> None:
+        self._outbox.put(partial(self._on_event, KernelEvent(kind, text, call)))
 
     def _not_stopped(self, run: RunningCall, bound_s: float) -> None:
         with self._lock:

@@ -59,12 +59,12 @@ class SkillRegistry:
     def replace_from_modules(self, modules: Sequence[str], *, text_skill: str = "") -> None:
         """Read the modules anew from disk and take their skills; on RegistryError the present set stays."""
         importlib.invalidate_caches()
-        before = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
+        before = {name: sys.modules.pop(name) for name in _loaded(modules)}
         try:
             self.replace(SkillRegistry.from_modules(modules, text_skill=text_skill))
         except RegistryError:
-            for name in modules:
-                sys.modules.pop(name, None)
+            for name in _loaded(modules):
+                del sys.modules[name]
             sys.modules.update(before)
             raise
 
@@ -135,6 +135,11 @@ class _SkillSet:
         if len(speaking) > 1:
             raise RegistryError(f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill")
         return speaking[0] if speaking else None
+
+
+def _loaded(modules: Sequence[str]) -> list[str]:
+    """Names of these modules and of what lies below them, as far as they are imported."""
+    return [name for name in sys.modules if any(name == m or name.startswith(m + ".") for m in modules)]
 
 
 def _module_named(name: str) -> ModuleType:

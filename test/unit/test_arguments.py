@@ -22,6 +22,7 @@ from skill_kernel.arguments import (
     bind_typed,
     check_parameters,
     parameters_schema,
+    signature_text,
     to_json,
     unknown_limits,
 )
@@ -252,3 +253,11 @@ def test_the_schema_tells_type_range_unit_and_default() -> None:
     assert schema["properties"]["angle"]["description"] == "deg"
     assert schema["properties"]["side"]["enum"] == ["left", "right"]
     assert schema["additionalProperties"] is False
+
+
+def test_the_signature_shows_types_without_what_is_annotated_to_them() -> None:
+    @skill
+    def turn(text: Content, angle: Annotated[float, Field(ge=0), "deg"], side: Literal["l", "r"] = "l") -> SkillReturn:
+        return SkillReturn.success()
+
+    assert signature_text(turn) == "turn(text: str, angle: float, side: Literal['l', 'r'] = 'l')"

@@ -131,3 +131,18 @@ def test_the_text_skill_is_the_named_one_or_the_only_one_that_speaks(tmp_path: P
     write(path, SKILLS.replace('@robot_skill(subsystem="legs")', '@robot_skill(subsystem="legs", speaks_text=True)'))
     with pytest.raises(RegistryError, match="several skills speak text"):
         SkillRegistry.from_file(path)
+
+
+def test_a_package_of_skills_is_read_anew_with_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "reg_package"
+    package.mkdir()
+    write(package / "__init__.py", "from reg_package.inner import walk\n")
+    write(package / "inner.py", SKILLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    registry = SkillRegistry.from_modules(["reg_package"])
+    assert registry.names == ("walk",)
+    before = registry.version
+    write(package / "inner.py", SKILLS.replace("10.0", "11.5"))
+    registry.replace_from_modules(["reg_package"])
+    assert registry.version != before

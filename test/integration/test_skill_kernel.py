@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node skill_kernel over real DDS: goals, control, content, interrupts, halt, and how fast a skill begins."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ghostshell.action import ExecuteSkill
+from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
+from ghostshell.srv import Interrupt, ListSkills
+from kernel_robot import ROBOT_YAML
+from ros_support import ROOT, Processes, wait_until
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
+
+DONE, FAILED, INTERRUPTED, REFUSED = (
+    SkillEvent.DONE,
+    SkillEvent.FAILED,
+    SkillEvent.OUTCOME_INTERRUPTED,
+    SkillEvent.REFUSED,
+)
+
+
+class Flight:
+    """A goal and what was heard of it."""
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        self.accepted = False
+        self.phases: list[str] = []
+        self.ends: list[tuple[GoalEnd, Any]] = []
+
+    @property
+    def result(self) -> Any:
+        ((_, result),) = self.ends
+        return result
+
+
+class Scheduler(RuntimeNode):
+    """Stands where the channel scheduler and the safety gate stand."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("stand_in", namespace=namespace)
+        self.client = GoalClient(self, ExecuteSkill, "execute_skill")
+        self.content = self.create_publisher(CallContent, "call_content", STREAM)
+        self.control = self.create_publisher(CallControl, "call_control", STREAM)
+        self.halted = self.create_publisher(Bool, "halted", LATCHED)
+        self.states: list[KernelState] = []
+        self.events: list[SkillEvent] = []
+        self.halt_calls = 0
+        self.create_subscription(KernelState, "kernel_state", self.states.append, LATCHED)
+        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
+        self.list_client = self.create_client(ListSkills, "list_skills")
+        self.create_service(Trigger, "halt", self._on_halt)
+
+    def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.halt_calls += 1
+        self.halted.publish(Bool(data=True))
+        response.success = True
+        return response
+
+    def ready(self) -> bool:
+        return (
+            bool(self.states)
+            and self.client.server_is_ready()
+            and self.interrupt_client.service_is_ready()
+            and self.control.get_subscription_count() > 0
+            and self.content.get_subscription_count() > 0
+            and self.halted.get_subscription_count() > 0
+        )
+
+    def send(self, function: str, *, args_json: str | None = None, call_id: str = "", process: str = "p", **more: Any) -> Flight:
+        """Start a call; further fields of SkillCall and, in `arguments`, its arguments by name."""
+        flight = Flight(call_id or uuid.uuid4().hex)
+        text = json.dumps(more.pop("arguments", {})) if args_json is None else args_json
+        call = SkillCall(process_id=process, call_id=flight.call_id, function=function, args_json=text, **more)
+
+        def accepted() -> None:
+            flight.accepted = True
+
+        self.call_soon(
+            lambda: self.client.send(
+                ExecuteSkill.Goal(call=call),
+                on_end=lambda end, result: flight.ends.append((end, result)),
+                on_accepted=accepted,
+                on_feedback=lambda feedback: flight.phases.append(feedback.phase),
+                goal_id=uuid.uuid4().bytes,
+            )
+        )
+        return flight
+
+    def start(self, function: str, **more: Any) -> Flight:
+        """Start a call and wait until it runs."""
+        flight = self.send(function, **more)
+        wait_until(lambda: flight.phases or flight.ends, 5.0, f"{function} runs")
+        return flight
+
+    def end(self, flight: Flight, timeout_s: float = 5.0) -> Any:
+        """Wait for a call's one result."""
+        wait_until(lambda: flight.ends, timeout_s, f"result of {flight.call_id}")
+        return flight.result
+
+    def ask(self, client: Any, request: Any) -> Any:
+        """Call a service and wait for its answer."""
+        answers: list[Any] = []
+        self.call_soon(lambda: client.call_async(request).add_done_callback(lambda future: answers.append(future.result())))
+        wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
+        return answers[0]
+
+    def command(self, flight: Flight, command: int, cause: str = "") -> None:
+        self.control.publish(CallControl(call_id=flight.call_id, command=command, cause=cause))
+
+
+@pytest.fixture
+def scheduler(
+    namespace: str, host: Callable[..., Any], processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Scheduler:
+    robot = tmp_path / "toy.yaml"
+    robot.write_text(ROBOT_YAML)
+    monkeypatch.syspath_prepend(str(ROOT / "test" / "support"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
+    processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2")
+    made = Scheduler(namespace)
+    host(made)
+    wait_until(made.ready, 15.0, "skill_kernel is there")
+    return made
+
+
+def test_a_call_runs_and_gives_one_result(scheduler: Scheduler) -> None:
+    result = scheduler.end(scheduler.send("clock_now"))
+    assert (result.outcome, result.error_code) == (DONE, 0) and int(result.message) > 0
+    assert 0 < result.start_s <= result.end_s
+    assert (scheduler.end(scheduler.send("explode")).outcome) == FAILED
+
+
+WRONG_CALLS: list[tuple[dict[str, Any], int]] = [
+    ({"function": "wlak"}, ExecuteSkill.Goal.UNKNOWN_FUNCTION),
+    ({"function": "walk"}, ExecuteSkill.Goal.MISSING_ARGUMENT),
+    ({"function": "walk", "arguments": {"distance": 900}}, ExecuteSkill.Goal.OUT_OF_RANGE),
+    ({"function": "walk", "arguments": {"distance": 1, "speed": 2}}, ExecuteSkill.Goal.UNKNOWN_ARGUMENT),
+    ({"function": "walk", "args_json": "["}, ExecuteSkill.Goal.INVALID_ARGUMENT),
+    ({"function": "walk", "args_json": "[" * 100_000}, ExecuteSkill.Goal.INVALID_ARGUMENT),
+    ({"function": "walk", "args_json": '{"distance": Infinity}'}, ExecuteSkill.Goal.INVALID_ARGUMENT),
+]
+
+
+def test_every_wrong_call_is_refused_with_a_reason_and_the_node_lives_on(scheduler: Scheduler) -> None:
+    for call, code in WRONG_CALLS:
+        result = scheduler.end(scheduler.send(**call))
+        assert (result.outcome, result.error_code, result.start_s) == (REFUSED, code, -1.0) and result.error_msg
+    assert scheduler.end(scheduler.send("clock_now")).outcome == DONE
+
+
+def test_control_ends_calls_and_a_held_subsystem_names_its_holder(scheduler: Scheduler) -> None:
+    walk = scheduler.start("walk", arguments={"distance": 400}, process="p1", open=True)
+    wait_until(lambda: walk.call_id in scheduler.states[-1].running, 5.0, "state shows the call")
+    (legs,) = [s for s in scheduler.states[-1].subsystems if s.name == "legs"]
+    assert (legs.process_id, list(legs.call_ids)) == ("p1", [walk.call_id])
+    assert [e.text for e in scheduler.events] == ["walk: distance 400.0 was limited to 200.0 (distance)"]
+    held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="p2"))
+    assert held.error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD and "p1" in held.error_msg
+    scheduler.command(walk, CallControl.RESET)
+    assert (scheduler.end(walk).outcome, walk.result.message) == (DONE, "walked of 200")
+    assert walk.ends[0][0] is GoalEnd.SUCCEEDED
+    wait_until(lambda: not scheduler.states[-1].running, 5.0, "state shows it free")
+    walk = scheduler.start("walk", arguments={"distance": 1}, process="p2")
+    scheduler.command(walk, CallControl.INTERRUPT, "because")
+    assert (scheduler.end(walk).outcome, walk.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.INTERRUPTED_BY)
+    assert "because" in walk.result.error_msg and walk.ends[0][0] is GoalEnd.ABORTED
+
+
+def test_feedback_goes_on_while_a_call_runs(scheduler: Scheduler) -> None:
+    walk = scheduler.start("walk", arguments={"distance": 1}, open=True)
+    wait_until(lambda: len(walk.phases) >= 3, 2.0, "three feedbacks")
+    scheduler.command(walk, CallControl.RESET)
+    scheduler.end(walk)
+
+
+def test_a_call_that_was_held_runs_when_it_is_sent_again_under_its_id(scheduler: Scheduler) -> None:
+    walk = scheduler.start("walk", arguments={"distance": 1}, process="p1")
+    again = scheduler.send("walk", arguments={"distance": 1}, process="p2")
+    assert scheduler.end(again).error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD
+    scheduler.command(walk, CallControl.INTERRUPT)
+    scheduler.end(walk)
+    retried = scheduler.start("walk", arguments={"distance": 1}, process="p2", call_id=again.call_id)
+    scheduler.command(retried, CallControl.INTERRUPT)
+    assert scheduler.end(retried).outcome == INTERRUPTED
+
+
+def test_content_arrives_whole_or_piece_by_piece(scheduler: Scheduler) -> None:
+    for function, expected in (("say", "one two three "), ("count_pieces", "3")):
+        call = scheduler.start(function, streams_content=True)
+        for seq, word in enumerate(["one ", "two ", "three "]):
+            scheduler.content.publish(CallContent(call_id=call.call_id, seq=seq, text=word, last=seq == 2))
+        assert (scheduler.end(call).outcome, call.result.message) == (DONE, expected)
+
+
+def test_an_interrupt_stops_what_runs_and_voids_goals_of_the_old_epoch(scheduler: Scheduler) -> None:
+    walk = scheduler.start("walk", arguments={"distance": 1}, process="p1")
+    started = time.monotonic()
+    answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="p1", cause="new instruction"))
+    assert list(answer.stopped) == [walk.call_id] and answer.error_code == 0
+    assert scheduler.end(walk).outcome == INTERRUPTED and "new instruction" in walk.result.error_msg
+    assert time.monotonic() - started < 1.0
+    late = scheduler.end(scheduler.send("clock_now", process="p1", epoch=answer.epoch - 1))
+    assert (late.outcome, late.error_code) == (INTERRUPTED, ExecuteSkill.Goal.STALE_EPOCH)
+    assert scheduler.end(scheduler.send("clock_now", process="p1", epoch=answer.epoch)).outcome == DONE
+
+
+def test_goals_that_race_an_interrupt_never_run_on(scheduler: Scheduler) -> None:
+    """Whatever overtakes what, no call of the old epoch is running once the interrupt and its results are in."""
+    for round_number in range(40):
+        process = f"race{round_number}"
+        flights = [scheduler.send("walk", arguments={"distance": 1}, process=process)]
+        answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id=process, cause="race"))
+        flights.append(scheduler.send("walk", arguments={"distance": 1}, process=process, epoch=answer.epoch - 1))
+        for flight in flights:
+            result = scheduler.end(flight)
+            assert result.outcome == INTERRUPTED
+            assert result.error_code in (ExecuteSkill.Goal.STALE_EPOCH, ExecuteSkill.Goal.INTERRUPTED_BY)
+
+
+def test_a_halt_of_the_gate_stops_and_refuses_until_it_is_cleared(scheduler: Scheduler) -> None:
+    walk = scheduler.start("walk", arguments={"distance": 1})
+    scheduler.halted.publish(Bool(data=True))
+    assert (scheduler.end(walk).outcome, walk.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.HALTED)
+    refused = scheduler.end(scheduler.send("clock_now"))
+    assert (refused.outcome, refused.error_code) == (REFUSED, ExecuteSkill.Goal.HALTED)
+    assert scheduler.states[-1].halted
+    scheduler.halted.publish(Bool(data=False))
+    wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
+    assert scheduler.end(scheduler.send("clock_now")).outcome == DONE
+
+
+def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: Scheduler) -> None:
+    deaf = scheduler.start("deaf", arguments={"seconds": 1.5})
+    scheduler.command(deaf, CallControl.INTERRUPT, "enough")
+    assert (scheduler.end(deaf).outcome, deaf.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.STOP_UNCERTAIN)
+    wait_until(lambda: scheduler.halt_calls, 5.0, "the gate's halt is called")
+    answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="", cause="again"))
+    assert answer.error_code == Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
+    wait_until(
+        lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so"
+    )
+    wait_until(lambda: any("has stopped after all" in e.text for e in scheduler.events), 5.0, "it stopped late")
+    assert scheduler.states[-1].halted and len(deaf.ends) == 1
+    scheduler.halted.publish(Bool(data=False))
+    wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
+
+
+def test_the_skill_list_tells_signatures_and_schemas(scheduler: Scheduler) -> None:
+    answer = scheduler.ask(scheduler.list_client, ListSkills.Request())
+    walk = next(s for s in answer.skills if s.name == "walk")
+    assert walk.signature == "walk(distance: float)" and walk.interruptible and walk.stop_s == pytest.approx(0.3)
+    assert json.loads(walk.parameters_json)["properties"]["distance"]["maximum"] == 500
+    assert answer.skills_version == scheduler.states[-1].skills_version
+    assert {s.name for s in answer.subsystems} == {"main", "legs", "arm", "free"}
+
+
+def test_a_skill_begins_soon_after_its_goal_is_sent(scheduler: Scheduler, record_property: Any) -> None:
+    """From the client's send to the skill's first statement, both processes on this machine."""
+    took_ms = []
+    for _ in range(60):
+        sent_ns = time.monotonic_ns()
+        result = scheduler.end(scheduler.send("clock_now"))
+        took_ms.append((int(result.message) - sent_ns) / 1e6)
+    record_property("goal_to_skill_ms", took_ms)
+    print(f"goal sent to skill running: median {statistics.median(took_ms):.2f} ms, worst {max(took_ms):.2f} ms")
+    assert statistics.median(took_ms) < 20.0
