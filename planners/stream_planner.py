@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ghostshell_ros.shell.builtins import BUILTINS
+from ghostshell_ros.shell.calls import TEXT
 from ghostshell_ros.shell.routines import Routine
 from planners.llm.base import Image, Message, ModelRequest
 from planners.prompt import CallReport, GrammarOptions, build_system_prompt, build_turn_prompt
 from skill_kernel.codes import TaskCode
 from skill_kernel.skill import Skill
+
+WORDS = frozenset({TEXT, *BUILTINS})
+"""Calls that do nothing by themselves: a failure is not mended by talking about it."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +76,14 @@ class StreamPlanner:
         self._instruction = ""
         self._sender = ""
         self._failures = 0
+        self._fault = ""
         self.turn = 0
 
     def begin(self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
               images: Sequence[Image] = ()) -> ModelRequest:  # fmt: skip
         """The first request for an instruction."""
         self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
+        self._fault = ""
         return self._request(build_turn_prompt(instruction, source=self._sender, state=state), images)
 
     def wrote(self, text: str) -> None:
@@ -92,8 +99,10 @@ class StreamPlanner:
         first_fault = f"'{failed[0].function}' {failed[0].outcome}: {failed[0].message}" if failed else ""
         if result.code:
             return PlanEnded(result.code, result.error)
+        if first_fault or any(c.outcome == "DONE" and c.function not in WORDS for c in result.calls):
+            self._fault = first_fault
         if result.reason in ("end", "plan_done"):
-            return PlanEnded(int(TaskCode.CALL_FAILED), first_fault) if failed else PlanEnded()
+            return PlanEnded(int(TaskCode.CALL_FAILED), self._fault) if self._fault else PlanEnded()
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         self._failures = self._failures + 1 if result.reason == "failure" else 0

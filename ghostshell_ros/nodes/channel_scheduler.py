@@ -62,12 +62,12 @@ class ChannelScheduler(RuntimeNode):
             ),
         )
         self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
-        ready_s = self.declare("kernel_ready_s", 3.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
+        ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
         silence_s = self.declare(
             "kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", minimum=0.2, maximum=60.0
         )
         self._robot = robot
-        self._clock = RosClock(self)
+        self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}
         self._events = EventWriter(self)
         text_skill = robot.registry.text_skill
@@ -93,7 +93,7 @@ class ChannelScheduler(RuntimeNode):
                 del self._processes[idle if idle is not None else next(iter(self._processes))]
             executor = ProcessExecutor(self._link, process_id)
             executor.scheduler = Scheduler(
-                self._robot.mapper, executor, self._clock, lambda event: self._events.write_shell(process_id, event),
+                self._robot.mapper, executor, self._ros_clock, lambda event: self._events.write_shell(process_id, event),
                 new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
             )  # fmt: skip
             process = self._processes[process_id] = _Process(executor.scheduler)

@@ -11,6 +11,7 @@ from ghostshell_ros.nodes.robot_setup import RobotSetup
 from planners.llm.base import ModelClient
 from planners.llm.config import ConfigError, load_models, parse_spec
 from planners.llm.factory import make_client
+from planners.prompt import GrammarOptions
 
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
@@ -29,10 +30,8 @@ def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
 def _offline(robot: RobotSetup) -> ModelClient:
     from planners.llm.offline import OfflineClient
 
-    return OfflineClient(
-        skills=lambda: robot.registry, routines=robot.routines.list, builtin_names=robot.config.builtin_names,
-        limits=robot.config.limits,
-    )  # fmt: skip
+    options = GrammarOptions(robot.config.builtin_names, robot.config.limits)
+    return OfflineClient(robot.registry, robot.routines, options=options, robot_name=robot.config.name)
 
 
 def _shipped_models() -> Path:

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skill import Skill
 
+TEXT = "text"
+"""Function name under which spoken text appears."""
+
 
 class CallState(Enum):
     """Where a call stands between its token and its outcome."""

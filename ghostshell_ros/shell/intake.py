@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ghostshell_ros.shell.calls import Call, CallResult, CallState, EventType, Role
+from ghostshell_ros.shell.calls import TEXT, Call, CallResult, CallState, EventType, Role
 from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
 from ghostshell_ros.shell.parse_error import ParseError
 from ghostshell_ros.shell.parser import StreamingParser
@@ -23,9 +23,6 @@ MAX_RUN_DEPTH = 8
 
 NOT_IN_ROUTINES = frozenset({"save", "observe", "plan_done"})
 """Built-ins that end a turn or record; a routine cannot hold them."""
-
-TEXT = "text"
-"""Function name under which spoken text appears."""
 
 
 class Intake:

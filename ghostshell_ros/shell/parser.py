@@ -8,7 +8,14 @@ from typing import Literal
 
 from ghostshell_ros.shell.content import ContentReader
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
-from ghostshell_ros.shell.simple_tags import plain_run, simple_attributes, simple_tag, simple_tag_begun, special
+from ghostshell_ros.shell.simple_tags import (
+    plain_run,
+    simple_attributes,
+    simple_tag,
+    simple_tag_begun,
+    special,
+    text_then_tag,
+)
 from ghostshell_ros.shell.tokens import NO_ATTRS, FunctionToken, TokenKind
 
 REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
@@ -65,13 +72,18 @@ class StreamingParser(ContentReader):
         """The tokens that `text` completes. Raises ParseError in strict mode."""
         mode = self._mode
         if mode == _TEXT:
-            if special(text) or not text:
-                return self._read_simple(text)
             start = self._fed
-            end = start + len(text)
-            if end > self._total:
+            if start + len(text) > self._total:
                 return self._read(text)
-            self._fed = end
+            if special(text) or not text:
+                split = text_then_tag(text)
+                if not split:
+                    return self._read_simple(text)
+                text, self._fast = split.groups()
+                self._mode = _TAG
+                if not text:
+                    return []
+            self._fed = end = start + len(text)
             if self._line_blank or "\n" in text:
                 self._line_passed(text, start)
             seq = self._seq
@@ -120,12 +132,18 @@ class StreamingParser(ContentReader):
         seq, stream_id, open_elements = self._seq, self._stream_id, self._open
         i = 0
         while i < size:
-            if run := plain_run(data, i):
+            if data[i] != "<":
+                run = plain_run(data, i)
+                if not run:
+                    break
                 text, j = run[0], run.end()
                 out.append(_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, base + i, base + j, seq, stream_id)))
                 if self._line_blank or "\n" in text:
                     self._line_passed(text, base + i)
-            elif tag := simple_tag(data, i):
+            else:
+                tag = simple_tag(data, i)
+                if not tag:
+                    break
                 j = tag.end()
                 name, written, empty, closed = tag.groups()
                 attrs: Mapping[str, str] = NO_ATTRS
@@ -149,8 +167,6 @@ class StreamingParser(ContentReader):
                         kind = _AF
                 out.append(_new(FunctionToken, (kind, name, attrs, "", base + i, base + j, seq, stream_id)))
                 self._line_blank = False
-            else:
-                break
             seq += 1
             i = j
         self._seq, self._fed = seq, base + i

@@ -53,7 +53,8 @@ class Reporter:
 
     def end_segment(self) -> None:
         """Counts the newlines of the segment to its end."""
-        self.locate(self.end)
+        if "\n" in self._buffer:
+            self.locate(self.end)
 
     def newlines(self, text: str, offset: int) -> None:
         """Counts the newlines of a text that was read outside any segment."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast path's patterns: chunks that are nothing but text, and tags of ASCII names with plain quoted values."""
+"""The fast path's patterns: chunks of nothing but text, tags of ASCII names with plain values in quotes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import re
 
 from ghostshell_ros.shell.xml_chars import INVALID
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
-_VALUE = rf"""(?:"[^"<&\t\n\r{INVALID}]*"|'[^'<&\t\n\r{INVALID}]*')"""
+_NAME = r"[A-Za-z_][\w.\-]*"
+_SPECIAL = f"<&\\]`{INVALID}\\r"
 
-special = re.compile(f"[<&\\]`{INVALID}\\r]").search
+special = re.compile(f"[{_SPECIAL}]").search
 """Finds what makes a chunk more than text."""
-plain_run = re.compile(f"[^<&\\]`{INVALID}\\r]+").match
-simple_tag = re.compile(rf"<(?:({_NAME})((?: +{_NAME}={_VALUE})*) *(/?)|/({_NAME}) *)>").match
+plain_run = re.compile(f"[^{_SPECIAL}]+").match
+text_then_tag = re.compile(f"([^{_SPECIAL}]*)(</?(?:{_NAME})?)", re.ASCII).fullmatch
+"""Matches text and behind it the beginning of a tag; the two are its groups."""
+_QUOTED = r"""(?:"[^"<&\x00-\x1F]*"|'[^'"<&\x00-\x1F]*')"""
+simple_tag = re.compile(rf"<(?:({_NAME})((?: {_NAME}={_QUOTED})*) ?(/?)|/({_NAME}))>", re.ASCII).match
 """Groups: name, attributes, the slash of an empty element; name of an end tag."""
-simple_tag_begun = re.compile(rf"""<(?:/?(?:{_NAME})?|{_NAME} +(?:{_NAME}(?:=(["'][^<>\n\r]*)?)?)?)""").fullmatch
+simple_tag_begun = re.compile(rf'<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=(["\'][^<>\n\r]*)?)?)?)', re.ASCII).fullmatch
 """Matches a beginning of such a tag; group 1 is set once a value has begun, then all but `<`, `>` goes on with it."""
 
 
 def simple_attributes(written: str) -> dict[str, str] | None:
-    """The attributes of a simple tag, or None where one is given twice or both kinds of quote occur."""
-    if "'" not in written:
-        parts = written.split('"')
-    elif '"' not in written:
-        parts = written.split("'")
-    else:
+    """The attributes of a simple tag, or None where one is given twice or something needs a closer look."""
+    parts = written.split('"' if '"' in written else "'")
+    if '"' in written and "'" in written and "'" in "".join(parts[::2]):
         return None
-    attrs = {name.strip(" ="): value for name, value in zip(parts[::2], parts[1::2])}
-    return attrs if len(parts) == 2 * len(attrs) + 1 else None
+    attrs = {name[1:-1]: value for name, value in zip(parts[::2], parts[1::2])}
+    # Printable characters are characters of XML, but not the other way round.
+    return attrs if 2 * len(attrs) + 1 == len(parts) and (written.isascii() or written.isprintable()) else None
