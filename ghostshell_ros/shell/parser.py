@@ -17,14 +17,15 @@ from ghostshell_ros.shell.simple_tags import (
     text_then_tag,
 )
 from ghostshell_ros.shell.tokens import NO_ATTRS, FunctionToken, TokenKind
+from ghostshell_ros.shell.xml_chars import reference, reference_begun, resolve
 
 REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 """Elements whose content is a model's reasoning (semantics 1.6)."""
 
-_AF, _RF, _SCF, _CHAR, _ = TokenKind
+_AF, _RF, _SCF, _CHAR, _REF = TokenKind
 _new = tuple.__new__  # half the time of the NamedTuple's own constructor
 
-_SLOW, _TEXT, _TAG, _TAG_VALUE = range(4)
+_SLOW, _TEXT, _TAG, _TAG_VALUE, _REFERENCE = range(5)
 
 
 class StreamingParser(ContentReader):
@@ -99,6 +100,8 @@ class StreamingParser(ContentReader):
         if mode == _TAG_VALUE:
             if ">" in text or "<" in text:
                 return self._read_simple(begun)
+        elif mode == _REFERENCE:
+            return self._read_simple(begun)
         elif not (text.isidentifier() and text.isascii() and fast[-1] != "="):
             match = simple_tag_begun(begun)
             if not match:
@@ -132,7 +135,15 @@ class StreamingParser(ContentReader):
         seq, stream_id, open_elements = self._seq, self._stream_id, self._open
         i = 0
         while i < size:
-            if data[i] != "<":
+            if data[i] == "&":
+                entity = reference(data, i)
+                char = entity and resolve(entity)
+                if not entity or not char or entity.end() - i > self._fast_max:
+                    break
+                j = entity.end()
+                out.append(_new(FunctionToken, (_REF, "", NO_ATTRS, char, base + i, base + j, seq, stream_id)))
+                self._line_blank = False
+            elif data[i] != "<":
                 run = plain_run(data, i)
                 if not run:
                     break
@@ -179,6 +190,9 @@ class StreamingParser(ContentReader):
         if size - i <= self._fast_max and (begun := simple_tag_begun(data, i)):
             self._fast = data[i:]
             self._mode = _TAG_VALUE if begun[1] else _TAG
+            return out
+        if size - i <= self._fast_max and reference_begun(data, i):
+            self._fast, self._mode = data[i:], _REFERENCE
             return out
         return self._read(data[i:], out)
 
