@@ -7,6 +7,7 @@ import typer
 
 from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.launch import launch
+from ghostshell_ros.cli.say import clear, halt, say
 from ghostshell_ros.cli.tokens import tokens
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app = typer.Typer(
 app.command("tokens")(tokens)
 app.command("dry-run")(dry_run)
 app.command("launch")(launch)
+app.command("say")(say)
+app.command("halt")(halt)
+app.command("clear")(clear)
 
 
 @app.callback()

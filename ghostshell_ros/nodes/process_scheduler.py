@@ -102,7 +102,6 @@ class ProcessScheduler(RuntimeNode):
             self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, f"stopped: {text.strip()[:100]}")
         else:
             self._interrupter.interrupt("", "stop word")
-        self._events.write(SkillEvent.NOTICE, error_msg="halted by a stop word; " + CLEAR_HINT, text=text[:200])
 
     def _halt_answered(self) -> None:
         self._halting = False

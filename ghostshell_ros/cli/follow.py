@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends an instruction to a robot and follows what happens until its task has ended."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from rich.console import Console
+from rich.live import Live
+
+from ghostshell.action import RunTask
+from ghostshell.msg import FunctionToken, KernelState, SkillEvent
+from ghostshell_ros.cli.task_view import TaskView
+from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
+from sensor_msgs.msg import JointState
+from skill_kernel.process import ProcessStatus
+
+OUTCOMES = {
+    SkillEvent.DONE: "DONE",
+    SkillEvent.FAILED: "FAILED",
+    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
+    SkillEvent.REFUSED: "REFUSED",
+    SkillEvent.DROPPED: "DROPPED",
+}
+
+
+class NotThereError(RuntimeError):
+    """The robot does not answer; the message says what to start."""
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """How a task ended: its status, the reason where it did not succeed, and the summary."""
+
+    status: ProcessStatus
+    code: int
+    message: str
+    summary: str
+
+
+class RobotClient(RuntimeNode):
+    """A client of one robot's `run_task`; what it hears goes into `inbox`."""
+
+    def __init__(self, robot: str) -> None:
+        super().__init__("ghostshell_cli", namespace=robot, use_global_arguments=False)
+        self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self._task = GoalClient(self, RunTask, "run_task")
+        self._goal: SentGoal | None = None
+        self.process_id = ""
+        self.kernel_seen = False
+        self.joints_seen = False
+        self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
+        self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
+        self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
+
+    def watch_joints(self) -> None:
+        """Notice when the robot's body is there, too."""
+        self.create_subscription(JointState, "joint_states", self._joints, 1)
+
+    def ready(self) -> bool:
+        """Whether the robot can take a task."""
+        return self._task.server_is_ready() and self.kernel_seen and self.count_publishers("events") >= 2
+
+    def send(self, instruction: str) -> None:
+        """Send the task; feedback, and at last its end, arrive in the inbox."""
+        goal = RunTask.Goal(instruction=instruction, sender="command line", door="chat")
+        self._goal = self._task.send(goal, on_end=self._ended, on_feedback=self._feedback)
+
+    def cancel(self) -> None:
+        """Cancel the task; its end still arrives."""
+        if self._goal is not None:
+            self._goal.cancel()
+
+    def _kernel(self, _: KernelState) -> None:
+        self.kernel_seen = True
+
+    def _joints(self, _: JointState) -> None:
+        self.joints_seen = True
+
+    def _feedback(self, feedback: RunTask.Feedback) -> None:
+        self.process_id = feedback.state.process_id
+
+    def _ended(self, end: GoalEnd, result: RunTask.Result | None) -> None:
+        if result is None or end in (GoalEnd.REJECTED, GoalEnd.UNKNOWN):
+            why = f"the process scheduler did not take the task (goal {end.value})"
+            self.inbox.put(("end", TaskEnd(ProcessStatus.FAILED, 526, why, "")))
+        else:
+            status = ProcessStatus(result.status)
+            self.inbox.put(("end", TaskEnd(status, result.error_code, result.error_msg, result.summary)))
+
+
+def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] = lambda: True) -> None:
+    """Wait until the robot can take a task. Raises NotThereError at the deadline or when `alive` says no."""
+    deadline = time.monotonic() + timeout_s
+    while not client.ready():
+        robot = client.get_namespace().strip("/")
+        if not alive():
+            raise NotThereError("a process of the robot ended while it was starting; its log says why")
+        if time.monotonic() > deadline:
+            raise NotThereError(
+                f"no robot '{robot}' answers on ROS domain {client.context.get_domain_id()}; start one in another "
+                f"terminal: ghostshell launch {robot}"
+            )
+        time.sleep(0.05)
+
+
+def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s: float) -> TaskEnd:
+    """Send an instruction and show what happens until the task has ended. Ctrl-C cancels it and waits for its end."""
+    client.send(instruction)
+    deadline = time.monotonic() + timeout_s
+    live: Any = Live(view.render(), console=view.console, refresh_per_second=8) if view.live else nullcontext()
+    with live:
+        end, settle_s = None, 0.0
+        while end is None or time.monotonic() < settle_s:
+            try:
+                kind, item = client.inbox.get(timeout=0.1)
+                if kind == "end":
+                    end, settle_s = item, time.monotonic() + 0.3
+                elif kind == "token":
+                    view.token(_source(item))
+                else:
+                    _show(view, client, item)
+            except queue.Empty:
+                pass
+            except KeyboardInterrupt:
+                client.cancel()
+                deadline = min(deadline, time.monotonic() + 3.0)
+            if view.origin_s is not None:
+                view.tick(client.get_clock().now().nanoseconds * 1e-9)
+            if view.live:
+                live.update(view.render())
+            if end is None and time.monotonic() > deadline:
+                client.cancel()
+                why = f"the task did not end within {timeout_s:g} s and was cancelled"
+                return TaskEnd(ProcessStatus.FAILED, 526, why, "")
+    return end
+
+
+def open_client(robot: str) -> tuple[NodeHost, RobotClient]:
+    """A client of the robot, spun on a thread of its own; close the host when done."""
+    client = RobotClient(robot)
+    host = NodeHost([client])
+    host.start()
+    return host, client
+
+
+def make_view(title: str) -> TaskView:
+    """A view on standard output, live when that is a terminal."""
+    console = Console()
+    return TaskView(console, title, live=console.is_terminal)
+
+
+def _show(view: TaskView, client: RobotClient, event: SkillEvent) -> None:
+    if event.process_id and client.process_id and event.process_id != client.process_id:
+        return
+    now = event.stamp.sec + event.stamp.nanosec * 1e-9
+    if event.type == SkillEvent.CALL_QUEUED:
+        view.queued(now, event.call_id, event.function, event.args_json, list(event.channels), event.parent_id)
+    elif event.type == SkillEvent.CALL_STARTED:
+        view.started(now, event.call_id, event.args_json)
+    elif event.type == SkillEvent.CALL_ENDED:
+        view.ended(
+            now, event.call_id, event.function, event.args_json, list(event.channels), event.parent_id, event.start_s,
+            OUTCOMES.get(event.outcome, "?"), event.error_code, event.error_msg,
+        )  # fmt: skip
+    elif event.type == SkillEvent.ROUTINE_SAVED:
+        view.notice(now, f"routine '{event.text}' saved", "green")
+    elif event.error_msg and event.type in (
+        SkillEvent.NOTICE, SkillEvent.REPAIR, SkillEvent.HALTED, SkillEvent.STREAM_ENDED, SkillEvent.PLAN_ENDED,
+    ):  # fmt: skip
+        if event.error_msg not in view.notices[-3:]:
+            view.notice(now, event.error_msg)
+
+
+def _source(token: FunctionToken) -> str:
+    """The token as a model may have written it."""
+    if token.kind in (FunctionToken.CHAR, FunctionToken.REF):
+        return escape(token.text)
+    if token.kind == FunctionToken.RESET:
+        return f"</{token.name}>"
+    if token.kind in (FunctionToken.ACTIVATE, FunctionToken.SELF_CONTAINED):
+        attrs = "".join(f" {k}={quoteattr(v)}" for k, v in zip(token.attr_names, token.attr_values, strict=False))
+        return f"<{token.name}{attrs}{'/' if token.kind == FunctionToken.SELF_CONTAINED else ''}>"
+    return ""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell say`, `halt` and `clear`: what a person says to a running robot."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+Robot = Annotated[str, typer.Option("--robot", help="namespace of the robot")]
+Wait = Annotated[float, typer.Option(min=0.1, help="wait for the robot at most [s]")]
+
+
+def say(
+    instruction: Annotated[str, typer.Argument(help="what the robot should do, in plain words")],
+    robot: Robot = "coco",
+    wait: Wait = 10.0,
+    timeout: Annotated[float, typer.Option(min=1.0, help="the task may take so long [s]")] = 600.0,
+) -> None:
+    """Send an instruction and follow the task live until it ends; Ctrl-C cancels it.
+
+    Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
+    """
+    import rclpy
+
+    from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
+    from skill_kernel.process import ProcessStatus
+
+    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    host, client = open_client(robot)
+    try:
+        wait_ready(client, wait)
+        end = run_task(client, make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
+    except NotThereError as error:
+        print(f"ghostshell say: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    finally:
+        host.close()
+        rclpy.try_shutdown()
+    print(f"{end.status.name}{f' ({end.message})' if end.message else ''}{f': {end.summary}' if end.summary else ''}")
+    obeyed = end.status is ProcessStatus.STOPPED and not end.code
+    raise typer.Exit(0 if obeyed or end.status is ProcessStatus.SUCCESS else 1)
+
+
+def halt(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Halt the robot at its safety gate; it stays halted until cleared."""
+    _trigger("halt", robot, wait)
+
+
+def clear(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Clear a halt, so that the robot takes instructions again."""
+    _trigger("clear_halt", robot, wait)
+
+
+def _trigger(service: str, robot: str, wait: float) -> None:
+    import rclpy
+
+    from std_srvs.srv import Trigger
+
+    rclpy.init()
+    node = rclpy.create_node("ghostshell_cli", namespace=robot, use_global_arguments=False)
+    try:
+        client = node.create_client(Trigger, service)
+        if not client.wait_for_service(timeout_sec=wait):
+            print(f"ghostshell: no robot '{robot}' answers ({service}); is it launched on this ROS domain?", file=sys.stderr)
+            raise typer.Exit(2)
+        future = client.call_async(Trigger.Request())
+        rclpy.spin_until_future_complete(node, future, timeout_sec=wait)
+        if not future.done() or future.result() is None:
+            print(f"ghostshell: '{robot}' did not answer {service} within {wait:g} s", file=sys.stderr)
+            raise typer.Exit(2)
+        answer = future.result()
+        print(f"{robot}: {answer.message or service}")
+        raise typer.Exit(0 if answer.success else 1)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
