@@ -8,6 +8,7 @@ import datetime
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,8 @@ from ghostshell_ros.launcher.resolver import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Started
 from ghostshell_ros.launcher.specs import ProcessSpec
 
+_ONE_PRESS_S = 0.3
+"""Signals closer than this are one: `timeout` and some shells send theirs to the process and to its group."""
 _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -142,8 +145,14 @@ def _line(event: Event) -> str:
 def _signals(processes: LaunchRun, printer: _Printer) -> Iterator[None]:
     """Ctrl-C and the signals that end a program stop the processes, for the time of the block."""
 
+    last_s = float("-inf")
+
     def stop(number: int, _: FrameType | None) -> None:
+        nonlocal last_s
         printer.terminated = printer.terminated or number in _TERMINATIONS
+        before_s, last_s = last_s, time.monotonic()
+        if last_s - before_s < _ONE_PRESS_S:
+            return
         name = signal.Signals(number).name
         os.write(sys.stderr.fileno(), f"[WARNING] [launch]: {name}, stopping; once more to hasten it\n".encode())
         processes.request_stop()
