@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel stands on: leases that cannot be given back twice, and the steady clock's timers."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from kernel_bench import ROBOT
+
+from skill_kernel.clock import SteadyClock
+from skill_kernel.epochs import EpochTable
+from skill_kernel.leases import LeaseError, LeaseTable, Owner
+
+
+def test_several_subsystems_are_taken_together_or_not_at_all() -> None:
+    leases = LeaseTable(ROBOT.subsystems)
+    assert leases.acquire(Owner("p1", "a"), ["arm"]) is None
+    held = leases.acquire(Owner("p1", "b"), ["legs", "arm"])
+    assert held is not None and (held.subsystem, held.owner.call_id) == ("arm", "a")
+    assert leases.holders("legs") == ()
+
+
+def test_a_lease_is_given_back_once_and_only_by_its_owner() -> None:
+    leases, owner = LeaseTable(ROBOT.subsystems), Owner("p1", "a")
+    leases.acquire(owner, ["legs", "arm"])
+    with pytest.raises(LeaseError, match="not held by call b"):
+        leases.release(Owner("p1", "b"), ["legs"])
+    with pytest.raises(LeaseError, match="not held by call a of process p2"):
+        leases.release(Owner("p2", "a"), ["legs"])
+    leases.release(owner, ["legs"])
+    with pytest.raises(LeaseError, match="'legs' is not held"):
+        leases.release(owner, ["arm", "legs"])
+    assert leases.holders("arm") == (owner,)
+    leases.release(owner, ["arm"])
+    with pytest.raises(LeaseError):
+        leases.release(owner, ["arm"])
+
+
+def test_a_subsystem_nobody_declared_is_exclusive_and_serial() -> None:
+    leases = LeaseTable({})
+    assert leases.acquire(Owner("p1", "a"), ["tail"]) is None
+    assert leases.acquire(Owner("p1", "b"), ["tail"]) is not None
+    assert leases.acquire(Owner("p2", "c"), ["tail"]) is not None
+
+
+def test_epochs_of_a_channel_do_not_touch_another() -> None:
+    epochs = EpochTable()
+    assert epochs.advance("p", ["legs"]) == 1
+    assert (epochs.lowest("p", ["legs"]), epochs.lowest("p", ["arm"]), epochs.lowest("q", ["legs"])) == (1, 0, 0)
+    assert epochs.advance("", ["arm"]) == 2
+    assert (epochs.lowest("q", ["arm"]), epochs.lowest("q", ["legs"])) == (2, 0)
+
+
+def test_steady_timers_fire_in_the_order_of_their_times_and_not_when_cancelled() -> None:
+    clock, fired, done = SteadyClock(), list[str](), threading.Event()
+    clock.call_later(0.06, done.set)
+    clock.call_later(0.04, lambda: fired.append("late"))
+    clock.call_later(0.02, lambda: fired.append("early"))
+    clock.call_later(0.03, lambda: 1 / 0)
+    clock.call_later(0.03, lambda: fired.append("cancelled")).cancel()
+    started = time.monotonic()
+    assert done.wait(5.0) and fired == ["early", "late"]
+    assert time.monotonic() - started >= 0.05
+    clock.close()
