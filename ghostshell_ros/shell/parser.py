@@ -135,23 +135,8 @@ class StreamingParser(ContentReader):
         seq, stream_id, open_elements = self._seq, self._stream_id, self._open
         i = 0
         while i < size:
-            if data[i] == "&":
-                entity = reference(data, i)
-                char = entity and resolve(entity)
-                if not entity or not char or entity.end() - i > self._fast_max:
-                    break
-                j = entity.end()
-                out.append(_new(FunctionToken, (_REF, "", NO_ATTRS, char, base + i, base + j, seq, stream_id)))
-                self._line_blank = False
-            elif data[i] != "<":
-                run = plain_run(data, i)
-                if not run:
-                    break
-                text, j = run[0], run.end()
-                out.append(_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, base + i, base + j, seq, stream_id)))
-                if self._line_blank or "\n" in text:
-                    self._line_passed(text, base + i)
-            else:
+            char = data[i]
+            if char == "<":
                 tag = simple_tag(data, i)
                 if not tag:
                     break
@@ -178,12 +163,29 @@ class StreamingParser(ContentReader):
                         kind = _AF
                 out.append(_new(FunctionToken, (kind, name, attrs, "", base + i, base + j, seq, stream_id)))
                 self._line_blank = False
+            elif char == "&":
+                entity = reference(data, i)
+                meant = entity and resolve(entity)
+                if not entity or not meant or entity.end() - i > self._fast_max:
+                    break
+                j = entity.end()
+                out.append(_new(FunctionToken, (_REF, "", NO_ATTRS, meant, base + i, base + j, seq, stream_id)))
+                self._line_blank = False
+            else:
+                run = plain_run(data, i)
+                if not run:
+                    break
+                text, j = run[0], run.end()
+                out.append(_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, base + i, base + j, seq, stream_id)))
+                if self._line_blank or "\n" in text:
+                    self._line_passed(text, base + i)
             seq += 1
             i = j
-        self._seq, self._fed = seq, base + i
+        self._seq = seq
+        self._fed = base + i
         if i == size:
             self._mode = _TEXT
-            self._remember(data[-40:])
+            self._remember(data if size <= 40 else data[-40:])
             return out
         if i:
             self._remember(data[:i][-40:])
