@@ -66,7 +66,8 @@ BROKEN = st.one_of(
     st.lists(
         st.sampled_from(
             """< > / </ /> & ; " ' = ! ? [ ] ]] ]]> -- ` ``` ```xml <a <a> </a> <b </b> x y=1 y="1" z='2' , “ ”
-            <think> </think> <!-- --> <![CDATA[ <!DOCTYPE <?x ?> &lt; &#0; &#x41; &am &foo; 你 5 a b . : <> < <3 </> </3 #""".split()
+            <think> </think> <!-- --> <![CDATA[ <!DOCTYPE <?x ?> &lt; &#0; &#x41; &am &foo; 你 5 a b
+            . : <> < <3 </> </3 #""".split()
             + [" ", " ", "\n", "\r", "\r\n", "\0", "\n\n"]
         ),
         max_size=14,
