@@ -178,7 +178,7 @@ class ClauseReader:
         """Stop a channel; when it is not clear which, everything stops."""
         name = self.options.tag("stop")
         channels: tuple[str, ...] = ()
-        if rest and not all(w.text in _EVERYTHING for w in rest):
+        if rest and not all(w.text in _EVERYTHING or concept(w.text) == "dance" for w in rest):
             try:
                 channels = self.matcher.channels_named(rest)
             except (NotUnderstood, CannotDo):

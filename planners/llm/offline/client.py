@@ -16,7 +16,7 @@ from skill_kernel.codes import ModelCode
 from skill_kernel.skill import Skill
 
 NAME = "offline-command-parser (no language model)"
-MAX_INSTRUCTION = 2000
+MAX_INSTRUCTION = 1000
 """Longest instruction read, in characters."""
 
 _PIECE = re.compile(r"<[^>]*>|[^<]+")

@@ -61,9 +61,8 @@ def in_a_row(items: Sequence[Item]) -> Item:
     items = [i for i in items if i.source]
     for at, item in enumerate(items):
         rest = items[at + 1 :]
-        inner = in_a_row(rest) if rest else NOTHING
-        if item.endless and item.opening and rest and not item.channels & inner.channels:
-            return _joined([*items[:at], item.around(inner)])
+        if item.endless and item.opening and rest and not item.channels & _channels(rest):
+            return _joined([*items[:at], item.around(in_a_row(rest))])
     return _joined(items)
 
 
@@ -84,11 +83,9 @@ def in_sequence(steps: Sequence[Item], wait: str) -> Item:
     runs: list[list[Item]] = []
     for at, step in enumerate(steps):
         rest = steps[at + 1 :]
-        if step.endless and step.opening and rest:
-            inner = in_sequence(rest, wait)
-            if not step.channels & inner.channels:
-                runs.append([step.around(inner)])
-                break
+        if step.endless and step.opening and rest and not step.channels & _channels(rest):
+            runs.append([step.around(in_sequence(rest, wait))])
+            break
         alone = len(step.channels) == 1 and runs and runs[-1][-1].channels == step.channels
         if alone and step.channels != _ON_MAIN:
             runs[-1].append(step)
@@ -99,6 +96,10 @@ def in_sequence(steps: Sequence[Item], wait: str) -> Item:
     return _joined([*barred, parts[-1]])
 
 
+def _channels(items: Sequence[Item]) -> frozenset[str]:
+    return frozenset().union(*(item.channels for item in items))
+
+
 def _joined(items: Sequence[Item]) -> Item:
     if len(items) == 1:
         return items[0]
@@ -106,4 +107,4 @@ def _joined(items: Sequence[Item]) -> Item:
     for item in items:
         gap = " " if source and not source.endswith(">") and item.source and not item.source.startswith("<") else ""
         source += gap + item.source
-    return Item(source, frozenset().union(*(i.channels for i in items)), bounded=any(i.bounded for i in items))
+    return Item(source, _channels(items), bounded=any(i.bounded for i in items))

@@ -131,7 +131,7 @@ PHRASES = {tuple(k.split()): tuple(v.split()) for k, v in _PHRASES.items()}
 
 CHINESE = _table(
     """
-    站起来: stand; 起立: stand; 站立: stand; 站好: stand; 起来: stand; 坐下来: sit; 坐下: sit; 请坐: sit; 坐好: sit;
+    站起来: stand; 起立: stand; 站立: stand; 站好: stand; 起来: stand; 坐下来: sit; 坐下: sit; 坐好: sit;
     趴下: lie; 躺下: lie; 点点头: nod; 点头: nod; 点一下头: nod; 摇摇头: shake head; 摇头: shake head; 摇: shake;
     晃: shake; 耳朵: ear; 动耳朵: wave ear; 摇耳朵: shake ears; 双耳: ears; 尾巴: tail; 屁股: bottom; 扭: wave;
     停下来: stop; 停下: stop; 停止: stop; 停: stop; 别动: stop; 跳舞: dance; 跳个舞: dance; 跳支舞: dance;

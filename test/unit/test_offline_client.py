@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The offline model speaks the protocol of the models, says what it is, and ends in named errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ghostshell_ros.shell.routines import RoutineStore
+from planners.llm.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.llm.offline import NAME, OfflineClient
+from planners.prompt import CallReport, GrammarOptions, build_turn_prompt
+from skill_kernel.codes import ModelCode
+from skill_kernel.registry import SkillRegistry
+
+SETS = Path(__file__).parent / "skillsets"
+
+
+def _client(routines: RoutineStore | None = None) -> OfflineClient:
+    return OfflineClient(SkillRegistry.from_file(SETS / "quadruped.py"), routines, robot_name="pup")
+
+
+def _request(instruction: str, *, prompt: str = "", before: str = "") -> ModelRequest:
+    history = (Message("user", "x"), Message("assistant", before)) if before else ()
+    return ModelRequest(
+        "", (*history, Message("user", prompt or build_turn_prompt(instruction))), instruction=instruction
+    )
+
+
+def _text(client: OfflineClient, request: ModelRequest) -> str:
+    return "".join(e.text for e in client.stream(request, cancel=CancelToken()) if isinstance(e, TextDelta))
+
+
+def test_the_answer_streams_tag_by_tag_and_finishes() -> None:
+    events = list(_client().stream(_request("sit, then nod"), cancel=CancelToken()))
+    assert [e.text for e in events if isinstance(e, TextDelta)] == ["<wait>", "<sit/>", "</wait>", "<nod/>"]
+    assert isinstance(events[-2], Usage) and events[-2].cost_usd == 0.0
+    assert events[-1] == Finished()
+
+
+def test_it_is_labelled_as_what_it_is() -> None:
+    assert _client().name == NAME
+    assert "no language model" in NAME
+    with pytest.raises(ModelError, match="no language model"):
+        _text(_client(), _request("tell me a joke"))
+
+
+def test_the_instruction_is_read_from_the_prompt_where_the_request_does_not_repeat_it() -> None:
+    assert _text(_client(), ModelRequest("", (Message("user", build_turn_prompt("nod")),))) == "<nod/>"
+    assert _text(_client(), ModelRequest("", (Message("user", "nod"),))) == "<nod/>"
+
+
+@pytest.mark.parametrize("instruction", ["tell me a joke", "don't walk", "walk?", "if it rains, sit", "", "🙂"])
+def test_nothing_understood_is_a_named_error_that_says_what_can_be_said(instruction: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        _text(_client(), _request(instruction))
+    assert caught.value.code is ModelCode.MODEL_NOT_UNDERSTOOD
+    assert "move forward" in caught.value.message
+
+
+def test_what_was_not_understood_is_spoken_after_what_was_done() -> None:
+    assert _text(_client(), _request("sit, then twirl")) == "<sit/>I did not understand “twirl”. I stop there."
+
+
+def test_a_value_out_of_range_is_spoken_and_nothing_moves() -> None:
+    answer = _text(_client(), _request("walk 9 m"))
+    assert "0 to 3" in answer and "<" not in answer
+
+
+def test_an_instruction_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ModelError, match="1000"):
+        _text(_client(), _request("nod and " * 400))
+
+
+def test_a_cancelled_stream_ends_at_once() -> None:
+    cancel = CancelToken()
+    stream = _client().stream(_request("sit, then nod"), cancel=cancel)
+    assert isinstance(next(stream), TextDelta)
+    cancel.cancel()
+    with pytest.raises(ModelError) as caught:
+        next(stream)
+    assert caught.value.code is ModelCode.MODEL_CANCELLED and caught.value.partial
+
+
+def test_a_closed_client_gives_no_answer() -> None:
+    client = _client()
+    client.close()
+    with pytest.raises(ModelError) as caught:
+        _text(client, _request("nod"))
+    assert caught.value.code is ModelCode.MODEL_CANCELLED
+
+
+def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
+    results = [CallReport("move_forward", {}, "FAILED", "a leg <slipped>"), CallReport("nod", {}, "DONE")]
+    answer = _text(_client(), _request("walk 1 m", prompt=build_turn_prompt("walk 1 m", turn=1, results=results)))
+    assert answer == "move_forward did not work: a leg &lt;slipped&gt;.<plan_done/>"
+    done = build_turn_prompt("nod", turn=1, results=[CallReport("nod", {}, "DONE")])
+    assert _text(_client(), _request("nod", prompt=done)) == "<plan_done/>"
+
+
+def test_the_last_answer_can_be_repeated() -> None:
+    assert _text(_client(), _request("do that twice instead", before="<nod/>")) == "<wait><nod/></wait><nod/>"
+
+
+def test_routines_are_those_of_the_store_at_that_moment(tmp_path: Path) -> None:
+    store = RoutineStore(tmp_path / "r.json", clock=lambda: 0.0)
+    client = _client(store)
+    with pytest.raises(ModelError):
+        _text(client, _request("perform bow"))
+    store.save("bow", "", "<nod/>")
+    assert _text(client, _request("perform bow")) == '<run name="bow"/>'
+
+
+def test_an_exchanged_skill_set_is_followed() -> None:
+    skills = SkillRegistry.from_file(SETS / "quadruped.py")
+    client = OfflineClient(skills, options=GrammarOptions())
+    with pytest.raises(ModelError):
+        _text(client, _request("smile"))
+    skills.replace_from_file(SETS / "desk_spider.py")
+    assert _text(client, _request("smile")) == '<display_face face="smile"/>'
