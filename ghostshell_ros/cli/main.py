@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import typer
 
+from ghostshell_ros.cli.demo import demo
 from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.launch import launch
 from ghostshell_ros.cli.say import clear, halt, say
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command("tokens")(tokens)
 app.command("dry-run")(dry_run)
 app.command("launch")(launch)
+app.command("demo")(demo)
 app.command("say")(say)
 app.command("halt")(halt)
 app.command("clear")(clear)

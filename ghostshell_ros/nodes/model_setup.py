@@ -21,7 +21,7 @@ def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
     )
     file = node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
     try:
-        config = parse_spec(spec, load_models(Path(file) if file else _shipped_models()))
+        config = parse_spec(spec, load_models(Path(file) if file else shipped_config() / "models.yaml"))
         return make_client(config, offline=lambda: _offline(robot))
     except ConfigError as error:
         raise NodeStartError(f"parameter model: {error}") from error
@@ -34,11 +34,12 @@ def _offline(robot: RobotSetup) -> ModelClient:
     return OfflineClient(robot.registry, robot.routines, options=options, robot_name=robot.config.name)
 
 
-def _shipped_models() -> Path:
-    beside = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
-    if beside.is_file():
+def shipped_config() -> Path:
+    """The project's `config` folder, beside the sources or in the installed share. Raises NodeStartError without one."""
+    beside = Path(__file__).resolve().parents[2] / "config"
+    if (beside / "models.yaml").is_file():
         return beside
     try:
-        return Path(get_package_share_directory("ghostshell")) / "config" / "models.yaml"
+        return Path(get_package_share_directory("ghostshell")) / "config"
     except PackageNotFoundError as error:
-        raise NodeStartError("config/models.yaml is not installed; set the parameter models_file") from error
+        raise NodeStartError("the package ghostshell is not installed; build it, or set the parameter models_file") from error

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell demo`: starts the simulated robot, lets a stream of function tokens move it, keeps a picture and a film."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from ghostshell_ros.cli.film import FilmReel
+    from ghostshell_ros.cli.follow import TaskEnd
+    from ghostshell_ros.cli.task_view import TaskView
+    from ghostshell_ros.launcher import LaunchRun
+
+INSTRUCTION = (
+    "Stand up and shake your head. Say: let's go! Play music and rotate while counting from one to eight, then rotate back "
+    "in the same way. Finish with a happy face."
+)
+STREAM = "coco_demo.jsonl"
+RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
+
+
+def demo(
+    robot: Annotated[str, typer.Option(help="which robot to show: coco")] = "coco",
+    instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
+    model: Annotated[str, typer.Option(help="model that answers; nothing: the recorded demonstration stream")] = "",
+    out: Annotated[Path, typer.Option(help="folder for timeline.png, the film and the nodes' log")] = Path("out"),
+    film: Annotated[bool, typer.Option("--film/--no-film", help="keep a film of the simulator")] = True,
+    viewer: Annotated[bool, typer.Option("--viewer/--no-viewer", help="open MuJoCo's window; needs a display")] = False,
+) -> None:
+    """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
+
+    Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
+    """
+    if robot != "coco":
+        _fail(f"there is no demonstration of '{robot}'; there is one of: coco")
+    if viewer and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        _fail("the viewer needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set; leave VIEWER out")
+    out.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    spoken = instruction or INSTRUCTION
+    spec = model or ("offline" if instruction else _recorded())
+    arguments = {"model": spec, "viewer": str(viewer).lower(), "default_robot": "true"}
+    log = out / "demo.log"
+    print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
+    exited: list[str] = []
+    with _launched(robot, arguments, log, exited) as run:
+        run.start()
+        end, view, filmed = _perform(robot, spoken, film, begun, RECORDED if not model and not instruction else spec, exited)
+        print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
+        _keep(view, spoken, out / "timeline.png")
+        if filmed is not None:
+            _write_film(filmed, out / f"{robot}.gif")
+    raise typer.Exit(0 if end.status.name == "SUCCESS" else 1)
+
+
+def _perform(
+    robot: str, spoken: str, film: bool, begun: float, what: str, exited: list[str]
+) -> tuple[TaskEnd, TaskView, FilmReel | None]:
+    import rclpy
+
+    from ghostshell_ros.cli.film import FilmReel
+    from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
+
+    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    host, client = open_client(robot)
+    reel = FilmReel(client) if film else None
+    try:
+        wait_ready(client, 60.0, alive=lambda: not exited)
+        print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
+        print(f"instruction: {spoken}", flush=True)
+        view = make_view(f"{robot}")
+        return run_task(client, view, spoken, timeout_s=300.0), view, reel
+    except NotThereError as error:
+        _fail(f"{'; '.join([str(error), *exited])}")
+    finally:
+        host.close()
+        rclpy.try_shutdown()
+
+
+def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str]) -> LaunchRun:
+    """The robot's processes, not started yet; what they say goes to the log, which of them ended to `exited`."""
+    from ghostshell_ros import launcher
+
+    file = log.open("w", encoding="utf-8")
+
+    def listen(event: launcher.Event) -> None:
+        if isinstance(event, launcher.Output):
+            print(f"[{event.name}] {event.line}", file=file, flush=True)
+        elif isinstance(event, launcher.Exited):
+            exited.append(f"{event.name} ended with status {event.returncode}")
+            print(f"[{event.name}] ended with status {event.returncode}", file=file, flush=True)
+        elif isinstance(event, launcher.Report):
+            print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
+
+    try:
+        return launcher.LaunchRun(launcher.describe(robot, arguments), listener=listen)
+    except launcher.LaunchError as error:
+        _fail(str(error))
+
+
+def _recorded() -> str:
+    from ghostshell_ros.nodes.model_setup import shipped_config
+
+    return f"replay:{shipped_config() / 'streams' / STREAM}"
+
+
+def _keep(view: TaskView, spoken: str, path: Path) -> None:
+    from ghostshell_ros.cli.gantt import draw_timeline
+
+    draw_timeline(
+        view.records, path, title=spoken if len(spoken) < 110 else spoken[:107] + "…", stream="".join(view.stream),
+        note="measured in simulation",
+    )  # fmt: skip
+    print(f"timeline: {path}")
+
+
+def _write_film(reel: FilmReel, path: Path) -> None:
+    try:
+        reel.write(path)
+        print(f"film: {path} ({reel.frames} frames)")
+    except ValueError as error:
+        print(f"no film: {error}", file=sys.stderr)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"ghostshell demo: {message}", file=sys.stderr)
+    raise typer.Exit(2)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collects the simulator's film camera into an animated GIF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from sensor_msgs.msg import Image
+
+MAX_FRAMES = 600
+
+
+class FilmReel:
+    """Frames with the time each arrived, at most `MAX_FRAMES`. Frames of a film nobody asked to stop are dropped then."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+        self._frames: list[tuple[float, Image]] = []
+        self._subscription = node.create_subscription(Image, "film/image_raw", self._frame, SENSORS)
+
+    @property
+    def frames(self) -> int:
+        """How many were taken."""
+        return len(self._frames)
+
+    def _frame(self, message: Image) -> None:
+        if len(self._frames) < MAX_FRAMES:
+            self._frames.append((message.header.stamp.sec + message.header.stamp.nanosec * 1e-9, message))
+
+    def write(self, path: Path, *, width: int = 320) -> None:
+        """Write the GIF, each frame shown for as long as it was the newest. Raises ValueError when there are none."""
+        from PIL import Image as Pillow
+
+        frames = list(self._frames)
+        if not frames:
+            raise ValueError("the simulator sent no film; is MuJoCo's off-screen rendering (EGL or OSMesa) installed?")
+        pictures: list[Any] = []
+        for _, message in frames:
+            picture = Pillow.frombytes("RGB", (message.width, message.height), bytes(message.data))
+            picture = picture.resize((width, round(width * message.height / message.width)))
+            pictures.append(picture.quantize(128, dither=Pillow.Dither.NONE))
+        times = [t for t, _ in frames]
+        gaps = [max(20, min(1000, round((b - a) * 1000))) for a, b in zip(times, times[1:], strict=False)] + [1000]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=gaps, loop=0, optimize=False)
