@@ -56,6 +56,7 @@ class _Call:
     end: GoalEnd | None = None
     result: Any = None
     given_up: bool = False
+    sent_again: bool = False
 
 
 class RosDrivers:
@@ -251,10 +252,16 @@ class RosDrivers:
 
             def ended(end: GoalEnd, result: Any) -> None:
                 with call.changed:
+                    if end is GoalEnd.UNKNOWN and call.state is _State.SENT and not call.sent_again:
+                        # It never arrived. Under the same id, the server takes it once even if it still does.
+                        call.sent_again = True
+                        self._send(client, goal, call, deadline)
+                        return
                     call.end, call.result = end, result
                     self._tell(call, _State.ENDED)
 
-            call.sent = client.send(goal, on_end=ended, on_accepted=accepted, on_feedback=feedback)
+            goal_id = None if call.sent is None else call.sent.goal_id
+            call.sent = client.send(goal, on_end=ended, on_accepted=accepted, on_feedback=feedback, goal_id=goal_id)
             self._tell(call, _State.SENT)
 
     @staticmethod

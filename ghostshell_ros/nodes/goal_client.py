@@ -74,7 +74,7 @@ class SentGoal:
         self._node.call_soon(self._cancel)
 
     def ask(self) -> None:
-        """Ask how it ended, when the answer to the goal is overdue; an unknown goal ends as UNKNOWN. From any thread."""
+        """Ask how it ended when the answer is overdue; a goal unknown to the server ends UNKNOWN. From any thread."""
         self._node.call_soon(self._ask)
 
     def abandon(self) -> None:
@@ -104,7 +104,7 @@ class SentGoal:
     def _responded(self, future: Future) -> None:
         if future.result().accepted:
             self._accept()
-        else:
+        elif not self.accepted:
             self._end(GoalEnd.REJECTED, None)
 
     def _accept(self) -> None:

@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 import time
+from typing import Any
 
-import mujoco
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
@@ -71,7 +71,11 @@ class Sim(RuntimeNode):
         self._clock_publisher = self.create_publisher(Clock, "/clock", SENSORS) if clock else None
         self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self._pictures = PictureThread(
-            robot.model_path(), self._copy_state, [self._camera_shot(), self._film_shot()], self._no_pictures
+            robot.model_path(),
+            self._copy_state,
+            [self._camera_shot(), self._film_shot()],
+            self._no_pictures,
+            lambda: not self.context.ok(),
         )
         self.create_subscription(String, "face", self._on_face, LATCHED)
         self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
@@ -209,14 +213,14 @@ class Sim(RuntimeNode):
             with self._lock:
                 self._viewer.sync()
 
-    def _copy_state(self, data: mujoco.MjData) -> None:
+    def _copy_state(self, world: SimWorld) -> None:
         with self._lock:
-            mujoco.mj_copyData(data, self._world.model, self._world.data)
+            world.copy_state(self._world)
 
     def _no_pictures(self, text: str) -> None:
         self.get_logger().error(f"no camera images: {text}")
 
-    def _open_viewer(self) -> "mujoco.viewer.Handle | None":
+    def _open_viewer(self) -> Any:
         if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             self.get_logger().warning("viewer is set, but there is no display; going on without it")
             return None

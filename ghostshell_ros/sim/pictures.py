@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import mujoco
-
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError
 
 
@@ -30,21 +28,23 @@ class Shot:
 class PictureThread:
     """Owns a second world of the same model, into which the state of the first is copied for each picture.
 
-    `copy_state(data)` copies the current state into an MjData. A picture that comes late pushes the next ones back:
-    frames are left out, never queued. When rendering is not possible, `failed` gets one sentence and the thread ends.
+    `copy_state(world)` copies the current state into that world. A picture that comes late pushes the next ones back:
+    frames are left out, never queued. `over` says that there is nobody left to deliver to. When rendering is not possible, `failed` gets one sentence and the thread ends.
     """
 
     def __init__(
         self,
         model: Path,
-        copy_state: Callable[[mujoco.MjData], None],
+        copy_state: Callable[[SimWorld], None],
         shots: list[Shot],
         failed: Callable[[str], None],
+        over: Callable[[], bool],
     ) -> None:
         self._model = model
         self._copy_state = copy_state
         self._shots = shots
         self._failed = failed
+        self._over = over
         self._face: tuple[str, Image] | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
@@ -72,7 +72,7 @@ class PictureThread:
                 for shot in due:
                     shot.due_at = max(shot.due_at + shot.period_s, now)
                 if wanted:
-                    self._copy_state(world.data)
+                    self._copy_state(world)
                     if self._face is not shown and self._face is not None:
                         shown = self._face
                         world.set_face(*shown)
@@ -82,5 +82,8 @@ class PictureThread:
                 self._ending.wait(max(next_due - time.monotonic(), 0.005))
         except SimWorldError as error:
             self._failed(str(error))
+        except Exception:
+            if not self._over():
+                raise
         finally:
             world.close()

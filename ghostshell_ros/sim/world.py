@@ -108,6 +108,10 @@ class SimWorld:
         self.step(round(0.5 / self.timestep))
         self.data.time = 0.0
 
+    def copy_state(self, other: SimWorld) -> None:
+        """Take over the state of another world of the same model."""
+        mujoco.mj_copyData(self.data, self.model, other.data)
+
     def step(self, n: int = 1) -> None:
         """Advance by `n` steps."""
         mujoco.mj_step(self.model, self.data, n)
