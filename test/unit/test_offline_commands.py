@@ -282,8 +282,8 @@ def test_nothing_is_kept_or_repeated_where_there_is_nothing(text: str) -> None:
 
 WORDS = st.sampled_from(
     (
-        "walk turn nod shake sit stand say smile left right forward 40 cm degrees 90 twice times and then while , . ? ! "
-        "not don't if the a your head ear both music play stop dance slowly again as remember : 'hi' at same time "
+        "walk turn nod shake sit stand say smile left right forward 40 cm degrees 90 twice times and then while , . ? "
+        "! not don't if the a your head ear both music play stop dance slowly again as remember : 'hi' at same time "
         "点头 说 走 然后 别 20厘米 < > & \" ' half hundred quarter save it perform zigzag count to from 3 before look"
     ).split(" ")
 )
