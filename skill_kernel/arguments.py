@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an element's attributes to typed arguments of a skill, and the same check again in the kernel (GhostShell 3.4.2)."""
+"""From an element's attributes to typed arguments of a skill, and the kernel's own check (GhostShell 3.4.2)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def parse_json(function: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments are not JSON ({error})") from error
     if not isinstance(values, dict):
-        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}")
+        raise ArgumentError(
+            CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}"
+        )
     return values
 
 
@@ -86,7 +88,7 @@ def parameters_schema(skill: Skill) -> dict[str, Any]:
 
 
 def signature_text(skill: Skill) -> str:
-    """The signature in Python's notation, types alone: `walk(distance: float, side: Literal['left', 'right'] = 'left')`."""
+    """The signature in Python's notation, types alone: `walk(cm: float, side: Literal['left', 'right'] = 'left')`."""
     shown = []
     for p in skill.signature.parameters.values():
         plain = str if content_marker(p.annotation) else converter_for(p.annotation).base
@@ -138,12 +140,16 @@ def _make_plan(skill: Skill) -> _Plan:
         try:
             converter = converter_for(annotation)
         except TypeError as error:
-            raise SkillDefinitionError(f"skill '{skill.name}': parameter '{p.name}' cannot be written by a model ({error})") from error
+            raise SkillDefinitionError(
+                f"skill '{skill.name}': parameter '{p.name}' cannot be written by a model ({error})"
+            ) from error
         parameters[p.name] = _Parameter(converter, p.default is not p.empty, p.default, converter.limit)
     return _Plan(parameters, skill.signature)
 
 
-def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]) -> BoundArguments:
+def _bind(
+    skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]
+) -> BoundArguments:
     parameters = _plan_of(skill).parameters
     for name in given:
         if name not in parameters:

@@ -16,7 +16,7 @@ class CallSpec:
     """One typed call of a skill (SkillCall.msg).
 
     `channels` are the scheduling channels it claims. An `open` call runs until it is reset. With `streams_content` its
-    character data follows through `Kernel.content`. `deadline_s` replaces the kernel's own deadline when it is positive.
+    character data follows through `Kernel.content`. A positive `deadline_s` replaces the kernel's own.
     """
 
     process_id: str

@@ -34,7 +34,7 @@ class _SteadyTimer:
 
 
 class SteadyClock:
-    """Monotonic time. All timers share one daemon thread, which sleeps until the earliest is due; callbacks are short."""
+    """Monotonic time. All timers share one daemon thread, which sleeps until the first is due; callbacks are short."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, _SteadyTimer]] = []

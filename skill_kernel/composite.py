@@ -34,7 +34,7 @@ class SkillCaller:
         self._lock, self._leases, self._on_change = lock, leases, on_change
 
     def call(self, name: str, /, **arguments: Any) -> SkillReturn:
-        """Run a skill to its end. A failure is returned, not raised; what the skill's function raises passes through."""
+        """Run a skill to its end. A failure is returned, not raised; what the skill itself raises passes through."""
         skill = self._registry.get(name)
         if skill is None:
             return SkillReturn.failure(f"there is no skill '{name}'", CallCode.UNKNOWN_FUNCTION)
@@ -47,8 +47,12 @@ class SkillCaller:
             text = str(values.pop(skill.content, ""))
             values[skill.content] = iter([text]) if skill.content_streams else text
         injected = {
-            "body": self._body, "stop_evt": self._run.stop_evt, "pause_evt": self._run.pause_evt, "until_reset": False, "kernel": self,
-        }  # fmt: skip
+            "body": self._body,
+            "stop_evt": self._run.stop_evt,
+            "pause_evt": self._run.pause_evt,
+            "until_reset": False,
+            "kernel": self,
+        }
         taken: list[str] = []
         try:
             refused = self._take(name, skill.subsystems_for(bound.values), taken)

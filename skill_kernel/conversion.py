@@ -207,7 +207,9 @@ def converter_for(annotation: Any) -> Converter:
     kind: type[Converter] = Converter
     if get_origin(base) in (Union, types.UnionType):
         kind = _OneOf
-    elif get_origin(base) is Literal or (get_origin(base) is None and isinstance(base, type) and issubclass(base, Enum)):
+    elif get_origin(base) is Literal or (
+        get_origin(base) is None and isinstance(base, type) and issubclass(base, Enum)
+    ):
         kind = _Choice
     return kind(annotation, base=base, metadata=metadata)
 

@@ -9,8 +9,8 @@ from skill_kernel.clock import Clock, Timer
 
 
 class Deadline:
-    """Calls back once when the time set has passed, pauses left out. Not thread-safe: its owner's lock guards it, and
-    the callback, which comes without that lock, asks `passed` under it: the deadline may have been put off meanwhile."""
+    """Calls back once when the time set has passed, pauses left out. Not thread-safe: its owner's lock guards it.
+    The callback comes without that lock, so it asks `passed` under it: the deadline may have been put off meanwhile."""
 
     def __init__(self, clock: Clock, on_late: Callable[[], None]) -> None:
         self._clock = clock

@@ -35,6 +35,7 @@ from skill_kernel.returns import SkillReturn
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.running import RESET, Ending, RunningCall, normalized
 from skill_kernel.skill import Skill
+from skill_kernel.threads import SkillThreads
 
 EARLY_CALLS, EARLY_MESSAGES = 256, 2000
 """Calls not known yet for which content and control is kept, and how much of each: it may overtake the call."""
@@ -53,11 +54,6 @@ class KernelSettings:
     deadline_extra_s: float = 10.0
     content_timeout_s: float = 30.0
     max_running: int = 64
-
-
-def spawn_thread(run: Callable[[], None], name: str) -> None:
-    """Run on a daemon thread of its own."""
-    threading.Thread(target=run, name=name, daemon=True).start()
 
 
 class Kernel:
@@ -80,7 +76,7 @@ class Kernel:
         on_event: Callable[[KernelEvent], None] = lambda event: None,
         on_change: Callable[[], None] = lambda: None,
         on_halt: Callable[[str], None] = lambda cause: None,
-        spawn: Callable[[Callable[[], None], str], None] = spawn_thread,
+        spawn: Callable[[Callable[[], None], str], None] | None = None,
         settings: KernelSettings | None = None,
     ) -> None:
         for skill in registry:
@@ -88,7 +84,7 @@ class Kernel:
                 raise RobotConfigError(_no_limit(skill, missing[0], robot))
         self._registry, self._robot, self._body, self._clock = registry, robot, body, clock
         self._on_result, self._on_event, self._on_change, self._on_halt = on_result, on_event, on_change, on_halt
-        self._spawn = spawn
+        self._spawn = spawn or SkillThreads()
         self._settings = settings or KernelSettings()
         self._lock = threading.Lock()
         self._outbox = Outbox()
@@ -116,7 +112,9 @@ class Kernel:
         except ArgumentError as error:
             return Refused(error.code, error.message)
         except Exception as error:  # noqa: BLE001 - a subsystem made of an argument that has no text
-            return Refused(CallCode.SKILL_FAILED, f"{skill.name} cannot tell its subsystem: {type(error).__name__}: {error}")
+            return Refused(
+                CallCode.SKILL_FAILED, f"{skill.name} cannot tell its subsystem: {type(error).__name__}: {error}"
+            )
         buffer = self._new_buffer(skill, call, bound.values)
         with self._lock:
             refused = self._refusal(call, skill, subsystems)
@@ -165,14 +163,16 @@ class Kernel:
 
     # -- interrupts and halt -------------------------------------------------------------------------------------
 
-    def interrupt_process(self, process_id: str, channels: Iterable[str], cause: str, *, epoch: int = 0) -> Interruption:
+    def interrupt_process(
+        self, process_id: str, channels: Iterable[str], cause: str, *, epoch: int = 0
+    ) -> Interruption:
         """End what a process runs ("" = every process) on these channels (none = all), and void its older goals.
 
         Answers at once, with the new epoch and what was running; results follow within the skills' stop times.
         """
         wanted = frozenset(channels)
         with self._lock:
-            new = self._epochs.advance(process_id, sorted(wanted), at_least=epoch)
+            new = self._epochs.advance(process_id, sorted(wanted), self._clock.now(), at_least=epoch)
             hit = [r for r in self._calls.values() if process_id in ("", r.spec.process_id) and r.holds(wanted)]
             stopped = tuple(r.spec.call_id for r in hit if not r.reported)
             uncertain = tuple(r.spec.call_id for r in hit if r.reported)
@@ -247,7 +247,9 @@ class Kernel:
             run.deadline.close()
             if run.reported:
                 late_s = self._clock.now() - run.accepted_s
-                self._report(KernelEventType.STOPPED_LATE, f"{run.skill.name} has stopped after all, {late_s:.1f} s on", run.spec)
+                self._report(
+                    KernelEventType.STOPPED_LATE, f"{run.skill.name} has stopped after all, {late_s:.1f} s on", run.spec
+                )
                 self._forget(run)
             elif run.ending is not None or not run.spec.open or not body.ok:
                 self._end(run, run.result(self._clock.now()))
@@ -260,30 +262,40 @@ class Kernel:
     # -- under the lock ------------------------------------------------------------------------------------------
 
     def _refusal(self, call: CallSpec, skill: Skill, subsystems: tuple[str, ...]) -> Refused | None:
-        lowest = self._epochs.lowest(call.process_id, (*call.channels, *subsystems))
+        lowest = self._epochs.lowest(call.process_id, (*call.channels, *subsystems), self._clock.now())
         if call.epoch < lowest:
             text = f"{skill.name} is of epoch {call.epoch}; an interrupt ended all before epoch {lowest}"
             return Refused(CallCode.STALE_EPOCH, text)
         if self._halt_cause is not None:
             return Refused(CallCode.HALTED, f"the robot is halted ({self._halt_cause}); clear the halt first")
         if call.call_id in self._calls or call.call_id in self._ended:
-            return Refused(CallCode.INVALID_ARGUMENT, f"call id {call.call_id} was used before; each call needs its own")
+            return Refused(
+                CallCode.INVALID_ARGUMENT, f"call id {call.call_id} was used before; each call needs its own"
+            )
         if len(self._calls) >= self._settings.max_running:
             return Refused(CallCode.QUEUE_FULL, f"{len(self._calls)} calls run already; wait until some have ended")
         return None
 
     def _held(self, skill: Skill, call: CallSpec, held: Held) -> Refused:
-        holder, ancestor = self._calls[held.owner.call_id], self._calls.get(call.parent_id)
-        while ancestor is not None:
-            if ancestor is holder and holder.spec.process_id == call.process_id:
-                text = f"{skill.name} needs {held.subsystem}, which the {holder.skill.name} around it holds; write it after the end tag"
-                return Refused(CallCode.CHANNEL_HELD_BY_ANCESTOR, text, holder.spec.process_id)
-            ancestor = self._calls.get(ancestor.spec.parent_id)
+        holder = self._calls[held.owner.call_id]
+        if holder.spec.process_id == call.process_id and holder in self._ancestors(call):
+            around = f"which the {holder.skill.name} around it holds; write it after the end tag"
+            text = f"{skill.name} needs {held.subsystem}, {around}"
+            return Refused(CallCode.CHANNEL_HELD_BY_ANCESTOR, text, holder.spec.process_id)
         text = (
             f"{skill.name} needs {held.subsystem}, which {holder.skill.name} (call {holder.spec.call_id} of process "
             f"{holder.spec.process_id}) holds until it ends"
         )
         return Refused(CallCode.SUBSYSTEM_HELD, text, holder.spec.process_id)
+
+    def _ancestors(self, call: CallSpec) -> list[RunningCall]:
+        """Running calls around this one. What a caller says of its parents may be wrong, even circular."""
+        found: list[RunningCall] = []
+        run = self._calls.get(call.parent_id)
+        while run is not None and run not in found:
+            found.append(run)
+            run = self._calls.get(run.spec.parent_id)
+        return found
 
     def _deliver(self, call_id: str, message: Callable[[RunningCall], None]) -> None:
         """What concerns a call not known yet waits for it; what concerns one that has its result is void."""

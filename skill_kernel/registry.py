@@ -116,7 +116,9 @@ class _SkillSet:
             if other is not None:
                 raise RegistryError(f"skill '{skill.name}' is defined twice: {_where(other)} and {_where(skill)}")
             if SYNC in skill.signature.parameters:
-                raise RegistryError(f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it")
+                raise RegistryError(
+                    f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it"
+                )
             try:
                 check_parameters(skill)
             except SkillDefinitionError as error:
@@ -129,11 +131,15 @@ class _SkillSet:
     def _pick_text_skill(self, wanted: str) -> Skill | None:
         if wanted:
             if wanted not in self.by_name:
-                raise RegistryError(f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})")
+                raise RegistryError(
+                    f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})"
+                )
             return self.by_name[wanted]
         speaking = [s for s in self.by_name.values() if s.speaks_text]
         if len(speaking) > 1:
-            raise RegistryError(f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill")
+            raise RegistryError(
+                f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill"
+            )
         return speaking[0] if speaking else None
 
 
@@ -150,7 +156,8 @@ def _module_named(name: str) -> ModuleType:
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise RegistryError(f"skill file {path} does not exist")
-    name = f"_skills_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"_skills_{digest}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RegistryError(f"skill file {path} is not a Python file; its name must end in .py")
@@ -203,7 +210,9 @@ def _refuse_shadowed(module: ModuleType) -> None:
         if isinstance(node, ast.FunctionDef) and any("robot_skill" in ast.unparse(d) for d in node.decorator_list):
             if node.name in lines:
                 file = module.__file__
-                raise RegistryError(f"skill '{node.name}' is defined twice: {file}:{lines[node.name]} and {file}:{node.lineno}")
+                raise RegistryError(
+                    f"skill '{node.name}' is defined twice: {file}:{lines[node.name]} and {file}:{node.lineno}"
+                )
             lines[node.name] = node.lineno
 
 

@@ -72,7 +72,9 @@ def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
 _Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
 _ClassPath = Annotated[
     str,
-    AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'")),
+    AfterValidator(
+        _matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'")
+    ),
 ]
 _Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
 
@@ -177,7 +179,9 @@ def _one_sentence(error: ValidationError) -> str:
         return f"key '{key}' is unknown{_nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
     if first["type"] == "missing":
         given = list(first["input"]) if isinstance(first["input"], Mapping) else []
-        near = difflib.get_close_matches(where[-1], [str(k) for k in given if str(k) not in _valid_keys(where[:-1])], n=1)
+        near = difflib.get_close_matches(
+            where[-1], [str(k) for k in given if str(k) not in _valid_keys(where[:-1])], n=1
+        )
         return f"key '{key}' is missing{f' (is {near[0]!r} meant?)' if near else ''}{more}"
     reason = first["msg"].removeprefix("Value error, ")
     shown = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One running call: its events, its first cause of ending, and the outcome that follows from both (laws C5, C9, C10)."""
+"""One running call: its events, its first cause of ending, and the outcome that follows (laws C5, C9, C10)."""
 
 from __future__ import annotations
 
@@ -101,8 +101,7 @@ class RunningCall:
         interrupted = self.ending is not None and self.ending.outcome is Outcome.INTERRUPTED
         outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED
         error = (
-            f"{self.skill.name} did not stop within {bound_s:g} s; the robot is halted: "
-            "look at it, then clear the halt"
+            f"{self.skill.name} did not stop within {bound_s:g} s; the robot is halted: look at it, then clear the halt"
         )
         return CallResult(outcome, CallCode.STOP_UNCERTAIN, error, "", self.start_s, end_s)
 
@@ -117,7 +116,9 @@ def normalized(returned: object, name: str) -> SkillReturn:
         return SkillReturn.success(returned)
     if returned is False:
         return SkillReturn.failure(f"{name} did not succeed and gives no reason")
-    return SkillReturn.failure(f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None")
+    return SkillReturn.failure(
+        f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None"
+    )
 
 
 def _of_body(name: str, body: SkillReturn) -> tuple[Outcome, int, str]:

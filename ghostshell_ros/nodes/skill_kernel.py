@@ -3,30 +3,29 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from importlib import import_module
 from typing import Any
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent, SkillInfo, Subsystem
+from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
 from ghostshell.srv import Interrupt, ListSkills
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.event_writer import OUTCOME_NUMBERS, EventWriter
+from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
+from ghostshell_ros.nodes.kernel_messages import info, refusal, result_message, subsystem
 from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
-from skill_kernel.arguments import ArgumentError, parameters_schema, parse_json, signature_text
-from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused, SubsystemState
+from skill_kernel.arguments import ArgumentError, parse_json
+from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.kernel import Kernel, KernelSettings
 from skill_kernel.registry import RegistryError, SkillRegistry
 from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.skill import Skill
 
 HALT_RETRY_S = 0.2
 """How often the safety gate is asked to halt until it says that it has."""
@@ -49,7 +48,7 @@ class SkillKernelNode(RuntimeNode):
     Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
     the reason. Subscribes `call_content`, `call_control` and `halted` (std_msgs/Bool, latched, from safety_gate);
     publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills` and `~/interrupt`; client
-    of `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times, deadlines and halts are in steady time.
+    of `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times and deadlines are in steady time.
 
     Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
     `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2).
@@ -66,7 +65,10 @@ class SkillKernelNode(RuntimeNode):
         self._events = EventWriter(self)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         try:
-            body_class = _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's")) or robot.load_body()
+            body_class = (
+                _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's"))
+                or robot.load_body()
+            )
             self._kernel = Kernel(
                 registry,
                 robot,
@@ -87,7 +89,9 @@ class SkillKernelNode(RuntimeNode):
         self.create_service(ListSkills, "list_skills", self._on_list_skills)
         self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
-        period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0)
+        period_s = self.declare(
+            "feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0
+        )
         self.steady_timer(period_s, self._send_feedback)
         self._publish_state()
 
@@ -110,14 +114,28 @@ class SkillKernelNode(RuntimeNode):
     def _settings(self) -> KernelSettings:
         return KernelSettings(
             stop_margin_s=self.declare(
-                "stop_margin_s", 0.5, "time beyond a skill's stop time until the robot is halted [s]", minimum=0.05, maximum=10.0
+                "stop_margin_s",
+                0.5,
+                "time beyond a skill's stop time until the robot is halted [s]",
+                minimum=0.05,
+                maximum=10.0,
             ),
             deadline_factor=self.declare(
-                "deadline_factor", 3.0, "a call may take this many times its nominal duration", minimum=1.0, maximum=100.0
+                "deadline_factor",
+                3.0,
+                "a call may take this many times its nominal duration",
+                minimum=1.0,
+                maximum=100.0,
             ),
-            deadline_extra_s=self.declare("deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0),
+            deadline_extra_s=self.declare(
+                "deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0
+            ),
             content_timeout_s=self.declare(
-                "content_timeout_s", 30.0, "longest wait of a skill for more of its text [s]", minimum=0.1, maximum=600.0
+                "content_timeout_s",
+                30.0,
+                "longest wait of a skill for more of its text [s]",
+                minimum=0.1,
+                maximum=600.0,
             ),
             max_running=self.declare("max_running", 64, "calls that may run at a time", minimum=1, maximum=1000),
         )
@@ -129,17 +147,25 @@ class SkillKernelNode(RuntimeNode):
         call_id = call.call_id or goal.goal_id.hex()
         if call_id in self._goals:
             refused = Refused(CallCode.INVALID_ARGUMENT, f"call id {call_id} runs already; each call needs its own")
-            goal.abort(_refusal(refused))
+            goal.abort(refusal(refused))
             return
         try:
             arguments = parse_json(call.function, call.args_json)
         except ArgumentError as error:
-            goal.abort(_refusal(Refused(error.code, error.message)))
+            goal.abort(refusal(Refused(error.code, error.message)))
             return
         spec = CallSpec(
-            call.process_id, call_id, call.function, arguments, stream_id=call.stream_id, parent_id=call.parent_id, epoch=call.epoch,
-            channels=tuple(call.channels), open=call.open, streams_content=call.streams_content,
-        )  # fmt: skip
+            call.process_id,
+            call_id,
+            call.function,
+            arguments,
+            stream_id=call.stream_id,
+            parent_id=call.parent_id,
+            epoch=call.epoch,
+            channels=tuple(call.channels),
+            open=call.open,
+            streams_content=call.streams_content,
+        )
         goal.state = _Shown("running", self._steady_clock.now())
         self._goals[call_id] = goal
         answer = self._kernel.execute(spec)
@@ -147,17 +173,14 @@ class SkillKernelNode(RuntimeNode):
             goal.feedback(ExecuteSkill.Feedback(phase="running"))
         else:
             del self._goals[call_id]
-            goal.abort(_refusal(answer))
+            goal.abort(refusal(answer))
 
     def _on_result(self, call_id: str, result: CallResult) -> None:
         """From any thread."""
         goal = self._goals.pop(call_id, None)
         if goal is None:
             return
-        message = ExecuteSkill.Result(
-            outcome=OUTCOME_NUMBERS[result.outcome], error_code=int(result.code), error_msg=result.error,
-            message=_ros_text(result.message), start_s=result.start_s, end_s=result.end_s,
-        )  # fmt: skip
+        message = result_message(result)
         if result.outcome is Outcome.DONE:
             goal.succeed(message)
         elif result.outcome is Outcome.INTERRUPTED:
@@ -202,7 +225,9 @@ class SkillKernelNode(RuntimeNode):
         response.epoch, response.stopped = done.epoch, list(done.stopped)
         if done.uncertain:
             response.error_code = Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
-            response.error_msg = f"calls {', '.join(done.uncertain)} did not stop in time; look at the robot, then clear the halt"
+            response.error_msg = (
+                f"calls {', '.join(done.uncertain)} did not stop in time; look at the robot, then clear the halt"
+            )
         return response
 
     # -- halt ----------------------------------------------------------------------------------------------------
@@ -241,25 +266,33 @@ class SkillKernelNode(RuntimeNode):
         state = self._kernel.state()
         self._state.publish(
             KernelState(
-                stamp=self.get_clock().now().to_msg(), halted=state.halted, halt_cause=state.halt_cause,
-                skills_version=state.skills_version, subsystems=[_subsystem(s) for s in state.subsystems], running=list(state.running),
+                stamp=self.get_clock().now().to_msg(),
+                halted=state.halted,
+                halt_cause=state.halt_cause,
+                skills_version=state.skills_version,
+                subsystems=[subsystem(s) for s in state.subsystems],
+                running=list(state.running),
             )
-        )  # fmt: skip
+        )
 
     def _write_event(self, event: KernelEvent) -> None:
         kind, code = _EVENTS[event.type]
         call: dict[str, Any] = {}
         if event.call is not None:
             call = {
-                "process_id": event.call.process_id, "stream_id": event.call.stream_id, "call_id": event.call.call_id,
-                "parent_id": event.call.parent_id, "function": event.call.function, "channels": list(event.call.channels),
-            }  # fmt: skip
+                "process_id": event.call.process_id,
+                "stream_id": event.call.stream_id,
+                "call_id": event.call.call_id,
+                "parent_id": event.call.parent_id,
+                "function": event.call.function,
+                "channels": list(event.call.channels),
+            }
         self._events.write(kind, error_code=int(code), error_msg=event.text if code else "", text=event.text, **call)
 
     def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:
         response.skills_version = self._registry.version
-        response.skills = [_info(skill) for skill in self._registry]
-        response.subsystems = [_subsystem(s) for s in self._kernel.state().subsystems]
+        response.skills = [info(skill) for skill in self._registry]
+        response.subsystems = [subsystem(s) for s in self._kernel.state().subsystems]
         return response
 
 
@@ -279,35 +312,6 @@ def _class_at(path: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise NodeStartError(f"parameter body: '{path}' is no 'module:Class' that can be imported ({error})") from error
-
-
-def _refusal(refused: Refused) -> ExecuteSkill.Result:
-    """A goal of an old epoch was ended by the interrupt that made it old; all else can never run as it is."""
-    outcome = Outcome.INTERRUPTED if refused.code is CallCode.STALE_EPOCH else Outcome.REFUSED
-    return ExecuteSkill.Result(
-        outcome=OUTCOME_NUMBERS[outcome], error_code=int(refused.code), error_msg=_ros_text(refused.message), start_s=-1.0, end_s=-1.0
-    )
-
-
-def _subsystem(state: SubsystemState) -> Subsystem:
-    return Subsystem(
-        name=state.name, exclusive_per_process=state.exclusive_per_process, parallel=state.parallel,
-        process_id=state.process_id, call_ids=list(state.call_ids),
-    )  # fmt: skip
-
-
-def _info(skill: Skill) -> SkillInfo:
-    bounded = skill.stop_s is not None or skill.interruptible
-    return SkillInfo(
-        name=skill.name, signature=signature_text(skill), description=skill.description, subsystems=list(skill.subsystems),
-        parameters_json=json.dumps(parameters_schema(skill)), interruptible=skill.interruptible, pausable=skill.pausable,
-        takes_content=skill.content is not None, stop_s=skill.stop_bound_s({}) if bounded else -1.0, on_failure=skill.on_failure,
-    )  # fmt: skip
-
-
-def _ros_text(text: str) -> str:
-    """A ROS string cannot hold NUL, nor half of a surrogate pair."""
-    return text.replace("\0", " ").encode("utf-8", errors="replace").decode("utf-8")
 
 
 def main() -> int:

@@ -16,12 +16,12 @@ from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
 from ghostshell.srv import Interrupt, ListSkills
 from kernel_robot import ROBOT_YAML
-from ros_support import ROOT, Processes, wait_until
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
+from ros_support import ROOT, Processes, wait_until
 
 DONE, FAILED, INTERRUPTED, REFUSED = (
     SkillEvent.DONE,
@@ -80,7 +80,9 @@ class Scheduler(RuntimeNode):
             and self.halted.get_subscription_count() > 0
         )
 
-    def send(self, function: str, *, args_json: str | None = None, call_id: str = "", process: str = "p", **more: Any) -> Flight:
+    def send(
+        self, function: str, *, args_json: str | None = None, call_id: str = "", process: str = "p", **more: Any
+    ) -> Flight:
         """Start a call; further fields of SkillCall and, in `arguments`, its arguments by name."""
         flight = Flight(call_id or uuid.uuid4().hex)
         text = json.dumps(more.pop("arguments", {})) if args_json is None else args_json
@@ -114,7 +116,9 @@ class Scheduler(RuntimeNode):
     def ask(self, client: Any, request: Any) -> Any:
         """Call a service and wait for its answer."""
         answers: list[Any] = []
-        self.call_soon(lambda: client.call_async(request).add_done_callback(lambda future: answers.append(future.result())))
+        self.call_soon(
+            lambda: client.call_async(request).add_done_callback(lambda future: answers.append(future.result()))
+        )
         wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
         return answers[0]
 

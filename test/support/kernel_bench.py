@@ -19,19 +19,21 @@ from skill_kernel.robot import RobotConfig
 
 WAIT_S = 5.0
 
-ROBOT = RobotConfig.model_validate({
-    "name": "toy",
-    "skills": ["toy"],
-    "subsystems": {
-        "main": {"exclusive_per_process": False, "parallel": False},
-        "legs": {"exclusive_per_process": True, "parallel": False},
-        "arm": {"exclusive_per_process": True, "parallel": False},
-        "crew": {"exclusive_per_process": True, "parallel": True},
-        "sound": {"exclusive_per_process": False, "parallel": False},
-        "free": {"exclusive_per_process": False, "parallel": True},
-    },
-    "limits": {"distance": [0, 200]},
-})  # fmt: skip
+ROBOT = RobotConfig.model_validate(
+    {
+        "name": "toy",
+        "skills": ["toy"],
+        "subsystems": {
+            "main": {"exclusive_per_process": False, "parallel": False},
+            "legs": {"exclusive_per_process": True, "parallel": False},
+            "arm": {"exclusive_per_process": True, "parallel": False},
+            "crew": {"exclusive_per_process": True, "parallel": True},
+            "sound": {"exclusive_per_process": False, "parallel": False},
+            "free": {"exclusive_per_process": False, "parallel": True},
+        },
+        "limits": {"distance": [0, 200]},
+    }
+)
 
 
 @dataclass
@@ -94,8 +96,19 @@ def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillR
     return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
 
 
-SKILLS = [_skill("walk", "legs"), _skill("wave", "arm"), _skill("crew", "crew"), _skill("hum", "sound"), _skill("think", "free"),
-          _skill("talk", "main"), stand, go, say, recite, dance]  # fmt: skip
+SKILLS = [
+    _skill("walk", "legs"),
+    _skill("wave", "arm"),
+    _skill("crew", "crew"),
+    _skill("hum", "sound"),
+    _skill("think", "free"),
+    _skill("talk", "main"),
+    stand,
+    go,
+    say,
+    recite,
+    dance,
+]
 
 
 class Bench:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot for tests of the skill_kernel node: skills that end when they are stopped, when they are told, or not at all."""
+"""A robot for tests of the skill_kernel node: skills that end when stopped, by themselves, or too late."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class ToyBody:
 
 
 @robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)
-def walk(distance: Annotated[float, Field(ge=0, le=500), Limited("distance")], stop_evt: threading.Event) -> SkillReturn:
+def walk(
+    distance: Annotated[float, Field(ge=0, le=500), Limited("distance")], stop_evt: threading.Event
+) -> SkillReturn:
     """Walk until stopped."""
     stop_evt.wait(30.0)
     return SkillReturn.interruption(f"walked of {distance:g}")

@@ -85,12 +85,14 @@ def one(name: str, text: str) -> Any:
     [
         ("number", "90", 90.0), ("number", " -1.5e1 ", -15.0), ("number", "+.5", 0.5), ("number", "3.", 3.0),
         ("whole", "90", 90), ("whole", "90.0", 90), ("whole", "1e3", 1000), ("whole", "-7", -7),
-        ("flag", "true", True), ("flag", "False", False), ("flag", "0", False), ("flag", "YES", True), ("flag", "off", False),
+        ("flag", "true", True), ("flag", "False", False), ("flag", "0", False), ("flag", "YES", True),
+        ("flag", "off", False),
         ("word", " as it is ", " as it is "), ("word", "", ""),
         ("side", "right", "right"), ("leg", "3", 3), ("mood", "sad", Mood.SAD), ("mood", "SAD", Mood.SAD),
         ("numbers", "[1, 2.5]", [1.0, 2.5]), ("table", '{"a": 1}', {"a": 1}), ("pair", '[1, "b"]', (1, "b")),
         ("point", '{"x": 1}', Point(x=1, y=0)), ("pose", '{"yaw": 2}', Pose(2.0)),
-        ("maybe", "", None), ("maybe", "None", None), ("maybe", "null", None), ("maybe", "5", 5), ("maybe_word", "none", None),
+        ("maybe", "", None), ("maybe", "None", None), ("maybe", "null", None), ("maybe", "5", 5),
+        ("maybe_word", "none", None),
         ("auto", "auto", "auto"), ("auto", "1.5", 1.5),
         ("angle", "90deg", 90.0), ("angle", "90°", 90.0), ("angle", "90 degrees", 90.0), ("volume", "50%", 50),
         ("volume", "100", 100), ("short", "abc", "abc"),
@@ -150,7 +152,9 @@ def test_a_missing_parameter_is_named_with_what_it_needs() -> None:
     def turn(angle: Annotated[float, Field(ge=-180, le=180), "deg"], speed: float = 1.0) -> SkillReturn:
         return SkillReturn.success()
 
-    with pytest.raises(ArgumentError, match="turn needs angle: a number at least -180 and at most 180 in deg") as caught:
+    with pytest.raises(
+        ArgumentError, match="turn needs angle: a number at least -180 and at most 180 in deg"
+    ) as caught:
         bind(turn, {"speed": "2"}, {})
     assert caught.value.code is CallCode.MISSING_ARGUMENT
     assert bind(turn, {"angle": "3"}, {}).values == {"angle": 3.0, "speed": 1.0}
@@ -186,7 +190,8 @@ def test_content_is_no_required_parameter_but_may_come_as_an_attribute() -> None
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("number", "1"), ("number", True), ("whole", 1.5), ("flag", 1), ("flag", "true"), ("word", 5), ("leg", "x"), ("leg", True),
+        ("number", "1"), ("number", True), ("whole", 1.5), ("flag", 1), ("flag", "true"), ("word", 5), ("leg", "x"),
+        ("leg", True),
         ("number", None), ("number", math.nan), ("numbers", [math.inf]), ("maybe", "5"), ("side", 3), ("volume", 101),
     ],
 )  # fmt: skip
@@ -209,7 +214,15 @@ def test_arguments_that_are_no_json_object_are_refused(text: str) -> None:
 
 
 def test_what_was_bound_from_strings_comes_back_from_json() -> None:
-    attrs = {"mood": "sad", "numbers": "[1]", "pair": '[1, "b"]', "point": '{"x": 1}', "pose": '{"yaw": 2}', "maybe": "", "leg": "2"}
+    attrs = {
+        "mood": "sad",
+        "numbers": "[1]",
+        "pair": '[1, "b"]',
+        "point": '{"x": 1}',
+        "pose": '{"yaw": 2}',
+        "maybe": "",
+        "leg": "2",
+    }
     bound = bind(everything, attrs, LIMITS)
     again = bind_json(everything, to_json(bound.values), LIMITS)
     assert again.values == bound.values and again.clamped == []
@@ -224,7 +237,12 @@ def test_no_text_makes_binding_raise_anything_but_argument_errors(text: str, nam
     assert bind_json(everything, to_json(bound.values), LIMITS).values == bound.values
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda s: st.lists(s) | st.dictionaries(st.text(), s),
+    )
+)
 def test_no_json_makes_binding_raise_anything_but_argument_errors(value: Any) -> None:
     for name in everything.signature.parameters:
         try:

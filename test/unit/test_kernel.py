@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The skill kernel: one result a call, exclusive subsystems, resets and interrupts, deadlines, content, epochs, halt."""
+"""The skill kernel: one result a call, subsystems, resets and interrupts, deadlines, content, epochs, halt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,13 @@ def refused(answer: Accepted | Refused, code: CallCode) -> Refused:
         (7, Outcome.FAILED, CallCode.SKILL_FAILED, "returned a int", ""),
         (SkillReturn.failure("a leg is stuck"), Outcome.FAILED, CallCode.SKILL_FAILED, "a leg is stuck", ""),
         (SkillReturn.failure("gone", 133), Outcome.FAILED, CallCode.DRIVER_LOST, "gone", ""),
-        (SkillReturn.interruption("half way"), Outcome.FAILED, CallCode.SKILL_FAILED, "stopped from outside", "half way"),
+        (
+            SkillReturn.interruption("half way"),
+            Outcome.FAILED,
+            CallCode.SKILL_FAILED,
+            "stopped from outside",
+            "half way",
+        ),
         (ValueError("no\nleg"), Outcome.FAILED, CallCode.SKILL_RAISED, "walk raised ValueError: no leg", ""),
         (SystemExit(1), Outcome.FAILED, CallCode.SKILL_RAISED, "SystemExit", ""),
     ],
@@ -243,6 +249,14 @@ def test_a_channel_held_by_an_ancestor_is_refused_for_good_but_main_is_shared_wi
     refused(bench.execute("talk", "g", "p2", parent_id="d"), CallCode.SUBSYSTEM_HELD)
 
 
+def test_parents_that_stand_in_a_circle_do_not_hang_the_kernel(bench: Bench) -> None:
+    bench.start("walk", "other")
+    bench.start("think", "a", parent_id="b")
+    bench.start("think", "b", parent_id="a")
+    refused(bench.execute("walk", "c", parent_id="b"), CallCode.SUBSYSTEM_HELD)
+    refused(bench.execute("walk", "d", parent_id="d"), CallCode.SUBSYSTEM_HELD)
+
+
 def test_calls_beyond_the_bound_are_refused() -> None:
     bench = Bench(settings=KernelSettings(max_running=2))
     bench.start("think", "a")
@@ -374,10 +388,16 @@ def test_an_interrupt_of_channels_leaves_the_others_alone(bench: Bench) -> None:
     assert isinstance(bench.execute("think", "e"), Accepted)
 
 
-def test_an_interrupt_of_every_process_holds_for_those_not_seen_yet(bench: Bench) -> None:
+def test_an_interrupt_of_every_process_voids_goals_on_their_way_and_shuts_out_no_later_process(bench: Bench) -> None:
+    bench.start("think", "a", "known")
+    bench.finish("a")
     answer = bench.kernel.interrupt_process("", [], "stop")
-    refused(bench.execute("think", "a", "new"), CallCode.STALE_EPOCH)
-    assert isinstance(bench.execute("think", "a", "new", epoch=answer.epoch), Accepted)
+    refused(bench.execute("think", "b", "on its way"), CallCode.STALE_EPOCH)
+    assert isinstance(bench.execute("think", "c", "on its way", epoch=answer.epoch), Accepted)
+    bench.clock.run(until_s=1.1)
+    assert isinstance(bench.execute("think", "d", "made later"), Accepted)
+    refused(bench.execute("think", "e", "known"), CallCode.STALE_EPOCH)
+    assert isinstance(bench.execute("think", "f", "known", epoch=answer.epoch), Accepted)
 
 
 def test_an_issued_epoch_is_above_every_one_seen(bench: Bench) -> None:
