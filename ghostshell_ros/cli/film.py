@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
 from sensor_msgs.msg import Image
+
+from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
 
 MAX_FRAMES = 600
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from rich.console import Console
-from rich.live import Live
-
 from ghostshell.action import RunTask
 from ghostshell.msg import FunctionToken, KernelState, SkillEvent
+from rich.console import Console
+from rich.live import Live
+from sensor_msgs.msg import JointState
+
 from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
-from sensor_msgs.msg import JointState
 from skill_kernel.process import ProcessStatus
 
 OUTCOMES = {
@@ -174,9 +174,8 @@ def _show(view: TaskView, client: RobotClient, event: SkillEvent) -> None:
         view.notice(now, f"routine '{event.text}' saved", "green")
     elif event.error_msg and event.type in (
         SkillEvent.NOTICE, SkillEvent.REPAIR, SkillEvent.HALTED, SkillEvent.STREAM_ENDED, SkillEvent.PLAN_ENDED,
-    ):  # fmt: skip
-        if event.error_msg not in view.notices[-3:]:
-            view.notice(now, event.error_msg)
+    ) and event.error_msg not in view.notices[-3:]:  # fmt: skip
+        view.notice(now, event.error_msg)
 
 
 def _source(token: FunctionToken) -> str:

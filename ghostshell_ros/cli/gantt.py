@@ -50,7 +50,9 @@ def draw_timeline(records: list[CallRecord], path: Path, *, title: str, stream: 
     if any(r.call in parents for r in shown):
         handles.append(Patch(color=ELEMENT_COLOUR, label="open element"))
     if handles:
-        axes.legend(handles=handles, fontsize=8, ncols=len(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axes.legend(
+            handles=handles, fontsize=8, ncols=len(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False
+        )
     never = [f"{r.function} ({r.outcome})" for r in records if r.start_s is None]
     foot = "; ".join(filter(None, [note, f"never started: {', '.join(never[:8])}" if never else ""]))
     if lines:
@@ -83,8 +85,12 @@ def _label(record: CallRecord, room: int) -> str:
     if record.function == "text":
         full = f"“{record.args.get('text', '')}”"
     else:
-        full = f"{record.function}({', '.join(f'{v}' for v in record.args.values())})"
+        full = f"{record.function}({', '.join(_value(v) for v in record.args.values())})"
     return full if len(full) <= room else (full[: room - 1] + "…" if room > 3 else "")
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _wrapped(stream: str) -> list[str]:

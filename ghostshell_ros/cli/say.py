@@ -55,7 +55,6 @@ def clear(robot: Robot = "coco", wait: Wait = 3.0) -> None:
 
 def _trigger(service: str, robot: str, wait: float) -> None:
     import rclpy
-
     from std_srvs.srv import Trigger
 
     rclpy.init()

@@ -181,6 +181,7 @@ class RosDrivers:
                 call.sent.abandon()
             if stopped:
                 return DriverResult(False, cancelled=True)
+            client.doubt()
             if state is _State.ACCEPTED:
                 text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
                 return DriverResult(False, CallCode.DRIVER_LOST, text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
+
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.model_setup import declare_model
@@ -144,7 +145,7 @@ class ActionPlanner(RuntimeNode):
                 self.call_soon(self._model_event, turn, event)
         except ModelError as error:
             self.call_soon(self._end_stream, turn, int(error.code), f"model {self._client.name}: {error.message}")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the stream, not the node
             why = f"model {self._client.name}: {type(error).__name__} in its client"
             self.call_soon(self._end_stream, turn, int(ModelCode.MODEL_CONNECTION), why)
         else:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, SkillEvent
 from ghostshell.srv import Interrupt
+from std_msgs.msg import Empty
+
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, RuntimeNode, run
@@ -18,7 +20,6 @@ from ghostshell_ros.nodes.ros_clock import RosClock
 from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
 from skill_kernel.codes import ParseCode
-from std_msgs.msg import Empty
 
 KINDS = {
     TokenMsg.ACTIVATE: TokenKind.AF,

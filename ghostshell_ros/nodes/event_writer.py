@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ghostshell.msg import SkillEvent
+
 from ghostshell_ros.nodes.node_runtime import EVENTS, RuntimeNode
 from ghostshell_ros.shell.calls import Call, EventType, ShellEvent
 from skill_kernel.arguments import to_json

@@ -16,9 +16,8 @@ from unique_identifier_msgs.msg import UUID
 
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
 
-SETTLE_S = 0.25
-"""A server is used this long after it was discovered: it may discover this client later than the client discovers it,
-and answers to a client that it does not know yet are lost (rmw_fastrtps waits 0.1 s, then drops them)."""
+PROBE_S = 0.3
+"""How often a server that was discovered is asked for a sign, until one arrives."""
 
 
 class GoalEnd(Enum):
@@ -137,17 +136,36 @@ class GoalClient:
         self._node = node
         self._type = action_type
         self._client = ActionClient(node, action_type, name)
-        self._discovered_at: float | None = None
+        self._answers = False
+        self._probed_at = 0.0
 
     def server_is_ready(self) -> bool:
-        """Whether the server was discovered SETTLE_S ago or longer, counted from the first time this was asked."""
+        """Whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
+
+        A server may discover its client later than the client discovers it, and answers to a client that it does not
+        know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal that
+        never was, until its answer shows that it knows this client.
+        """
         if not self._client.server_is_ready():
-            self._discovered_at = None
+            self._answers = False
             return False
         now = self._node.steady_now()
-        if self._discovered_at is None:
-            self._discovered_at = now
-        return now - self._discovered_at >= SETTLE_S
+        if not self._answers and now - self._probed_at >= PROBE_S:
+            self._probed_at = now
+            self._handle(uuid.uuid4().bytes).get_result_async().add_done_callback(self._answered)
+        return self._answers
+
+    def doubt(self) -> None:
+        """The server left a goal unanswered: probe it again before the next one. From any thread."""
+        self._answers = False
+
+    def _answered(self, _: Future) -> None:
+        self._answers = True
+
+    def _handle(self, goal_id: bytes) -> ClientGoalHandle:
+        return ClientGoalHandle(
+            self._client, UUID(uuid=list(goal_id)), self._type.Impl.SendGoalService.Response(accepted=True)
+        )
 
     def send(
         self,
@@ -159,10 +177,8 @@ class GoalClient:
         goal_id: bytes | None = None,
     ) -> SentGoal:
         """Send a goal. `goal_id` (16 bytes) names it, so that a call's id is its goal's; random when None."""
-        goal_uuid = UUID(uuid=list(goal_id if goal_id is not None else uuid.uuid4().bytes))
-        assumed = self._type.Impl.SendGoalService.Response(accepted=True)
-        handle = ClientGoalHandle(self._client, goal_uuid, assumed)
+        handle = self._handle(goal_id if goal_id is not None else uuid.uuid4().bytes)
         sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
-        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=goal_uuid)
+        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=handle.goal_id)
         future.add_done_callback(sent._responded)
         return sent

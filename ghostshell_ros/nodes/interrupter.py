@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ghostshell.srv import Interrupt
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from std_srvs.srv import Trigger
+
+from ghostshell_ros.nodes.node_runtime import RuntimeNode
 
 ORDER = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 

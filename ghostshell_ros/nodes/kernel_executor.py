@@ -8,6 +8,7 @@ from typing import Any
 
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, SkillCall, SkillEvent
+
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.node_runtime import STREAM, RuntimeNode

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+
 from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
 from ghostshell_ros.nodes.robot_setup import RobotSetup
 from planners.llm.base import ModelClient

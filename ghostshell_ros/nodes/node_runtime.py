@@ -93,7 +93,7 @@ class RuntimeNode(Node):
                 callback, args = self._soon.popleft()
             try:
                 callback(*args)
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
         # A future set here is seen by the coroutine awaiting it only when the executor turns once more.
         executor = self.executor
@@ -200,7 +200,7 @@ class NodeHost:
                 self._executor.spin_once()
             except ExternalShutdownException:
                 return
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 if not self._context.ok():
                     return
                 self._nodes[0].get_logger().error(f"a callback failed:\n{traceback.format_exc()}")

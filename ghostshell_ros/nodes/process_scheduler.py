@@ -11,6 +11,8 @@ from builtin_interfaces.msg import Time
 from ghostshell.action import RunTask
 from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
+from std_msgs.msg import Bool, String
+
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.interrupter import Interrupter
@@ -18,7 +20,6 @@ from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, Runt
 from reflexes.stop_words import is_stop
 from skill_kernel.codes import TaskCode
 from skill_kernel.process import Process, ProcessStatus, ProcessTable
-from std_msgs.msg import Bool, String
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
 """Nodes a running process depends on, each with a topic it publishes."""

@@ -8,10 +8,11 @@ import math
 from typing import Any
 
 from ghostshell.msg import KernelState
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
 from nav_msgs.msg import Odometry
-from planners.llm.base import Image
 from sensor_msgs.msg import Image as ImageMsg
+
+from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from planners.llm.base import Image
 
 STALE_S = 1.0
 """A pose or an image older than this is left out rather than passed off as the present one."""

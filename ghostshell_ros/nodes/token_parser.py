@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
+
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.node_runtime import STREAM, RuntimeNode, run
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
@@ -139,7 +140,7 @@ class TokenParser(RuntimeNode):
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
         """Forget streams older than the epoch; what arrives of them later is ignored."""
-        for stream_id, stream in self._streams.items():
+        for stream in self._streams.values():
             if request.process_id in ("", stream.process_id) and stream.epoch < request.epoch:
                 stream.ended = True
                 self._oldest_epoch[stream.process_id] = request.epoch

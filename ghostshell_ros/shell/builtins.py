@@ -46,8 +46,7 @@ def plan_done() -> None:
 
 
 BUILTINS: dict[str, Skill] = {
-    f.__robot_skill__.name: f.__robot_skill__  # type: ignore[attr-defined]
-    for f in (wait, sleep, observe, stop, save, run, plan_done)
+    f.__name__: getattr(f, "__robot_skill__") for f in (wait, sleep, observe, stop, save, run, plan_done)  # noqa: B009
 }
 """Built-in functions by name."""
 

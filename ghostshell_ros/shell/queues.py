@@ -13,7 +13,8 @@ class ChannelQueues:
     """All live calls of a process, in token order on each channel they claim.
 
     A call waits for every earlier live call that is not one of its ancestors and either shares a channel with it (C1)
-    or claims main (C3); calls on a `parallel` channel do not wait for one another. So on each channel at most one call can be next, and looking at those suffices.
+    or claims main (C3); calls on a `parallel` channel do not wait for one another. So on each channel at most one call
+    can be next, and looking at those suffices.
     """
 
     def __init__(self, parallel: frozenset[str] = frozenset()) -> None:

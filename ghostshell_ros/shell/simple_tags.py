@@ -27,6 +27,6 @@ def simple_attributes(written: str) -> dict[str, str] | None:
     parts = written.split('"' if '"' in written else "'")
     if '"' in written and "'" in written and "'" in "".join(parts[::2]):
         return None
-    attrs = {name[1:-1]: value for name, value in zip(parts[::2], parts[1::2])}
+    attrs = {name[1:-1]: value for name, value in zip(parts[::2], parts[1::2])}  # noqa: B905
     # Printable characters are characters of XML, but not the other way round.
     return attrs if 2 * len(attrs) + 1 == len(parts) and (written.isascii() or written.isprintable()) else None

@@ -29,7 +29,8 @@ class PictureThread:
     """Owns a second world of the same model, into which the state of the first is copied for each picture.
 
     `copy_state(world)` copies the current state into that world. A picture that comes late pushes the next ones back:
-    frames are left out, never queued. `over` says that there is nobody left to deliver to. When rendering is not possible, `failed` gets one sentence and the thread ends.
+    frames are left out, never queued. When rendering is not possible, `failed` gets one sentence and the thread ends.
+    `over` says that the node is shut down, after which delivering may fail.
     """
 
     def __init__(

@@ -273,7 +273,7 @@ class HttpModelClient(abc.ABC):
                         if attempt.items.qsize() >= MAX_WAITING_ITEMS // 2:
                             await attempt.paused.wait()
                         attempt.paused = None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - handed to the reading thread
             failure = translate(error, self._config, self._key, wall_s=self._around.wall_s())
         attempt.items.put(_End(failure))
 

@@ -79,7 +79,7 @@ BROKEN = st.one_of(
 
 def cut(text: str, points: list[int]) -> list[str]:
     edges = sorted({0, len(text), *(p % (len(text) + 1) for p in points)})
-    return [text[a:b] for a, b in zip(edges, edges[1:])]
+    return [text[a:b] for a, b in zip(edges, edges[1:])]  # noqa: B905
 
 
 def joined(tokens: list[FunctionToken]) -> list[Event]:
