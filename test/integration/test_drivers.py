@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drivers as processes, driven through the clients that skills use."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ros_support import Plant, Processes, wait_until
+from sensor_msgs.msg import Image
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.drivers.clients import RosDrivers
+from ghostshell_ros.nodes.node_runtime import LATCHED, RuntimeNode
+from skill_kernel.codes import CallCode
+from skill_kernel.drivers import DriverResult
+
+
+class Robot(RuntimeNode):
+    """The kernel's place: driver clients, and the faces as they are shown."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("kernel", namespace=namespace)
+        self.drivers = RosDrivers(self)
+        self.faces: list[str] = []
+        self.images: list[Any] = []
+        self.create_subscription(String, "face", lambda message: self.faces.append(message.data), LATCHED)
+        self.create_subscription(Image, "face/image_raw", self.images.append, LATCHED)
+        self._halt = self.create_client(Trigger, "halt")
+
+    def halt(self) -> None:
+        self.call_soon(self._halt.call_async, Trigger.Request())
+
+
+@pytest.fixture
+def robot(namespace: str, host: Callable[..., Any]) -> Robot:
+    made = Robot(namespace)
+    host(made)
+    return made
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as made:
+        yield made
+
+
+def all_ready(robot: Robot) -> None:
+    seen = threading.Event()
+
+    def look() -> None:
+        if robot.drivers.ready():
+            seen.set()
+        else:
+            robot.call_later(0.02, look)
+
+    robot.call_soon(look)
+    assert seen.wait(15.0), "the drivers were not discovered within 15 s"
+
+
+@pytest.fixture
+def body(processes: Processes, plant: Plant, robot: Robot, robot_file: str) -> dict[str, Any]:
+    """Gate and drivers, up and connected; gives their processes."""
+    started = {
+        "gate": processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}"),
+        "drivers": processes.start(
+            "ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "synthesiser:=timing", "player:=timing"
+        ),
+    }
+    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+    all_ready(robot)
+    wait_until(robot.drivers.joint_positions, 5.0, "joint positions")
+    warm = robot.drivers.move_joints(["neck"], [0.02], [[0.0]], stop=threading.Event())
+    assert warm.ok, warm
+    return started
+
+
+def test_a_trajectory_is_played_to_its_end(robot: Robot, body: object, plant: Plant) -> None:
+    plant.commands.clear()
+    started = time.monotonic()
+    result = robot.drivers.move_joints(
+        ["knee", "hip"], [0.3, 0.8], [[0.4, 0.0], [-0.2, 0.3]], stop=threading.Event(), tolerance_rad=0.02
+    )
+    took = time.monotonic() - started
+    assert result.ok, result
+    assert 0.75 < took < 1.5
+    assert result.values["completed_s"] == pytest.approx(0.8, abs=0.001)
+    assert plant.positions["knee"] == pytest.approx(-0.2, abs=0.02)
+    assert max(command.get("knee", -9.0) for _, command in plant.commands) == pytest.approx(0.4, abs=0.08)
+    assert robot.drivers.joint_positions()["hip"] == pytest.approx(0.3, abs=0.02)
+
+
+def test_disjoint_joints_move_side_by_side_and_shared_ones_are_refused(
+    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
+) -> None:
+    started = time.monotonic()
+    one: Future[DriverResult] = pool.submit(robot.drivers.move_joints, ["knee"], [0.8], [[0.5]], stop=threading.Event())
+    two = pool.submit(robot.drivers.move_joints, ["hip"], [0.8], [[0.5]], stop=threading.Event())
+    wait_until(lambda: plant.positions["knee"] > 0.05 and plant.positions["hip"] > 0.05, 3.0, "both move")
+    clash = robot.drivers.move_joints(["neck", "hip"], [0.5], [[0.1, 0.1]], stop=threading.Event())
+    assert (clash.ok, clash.error_code) == (False, 402)
+    assert "hip" in clash.error_msg and "neck" not in clash.error_msg
+    assert one.result(5).ok and two.result(5).ok
+    assert time.monotonic() - started < 1.5, "they ran one after the other"
+
+
+def test_a_stop_ends_the_call_within_a_fifth_of_a_second_and_the_gate_holds(
+    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
+) -> None:
+    stop = threading.Event()
+    call = pool.submit(robot.drivers.move_joints, ["knee"], [2.0], [[1.0]], stop=stop)
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    stopped = time.monotonic()
+    stop.set()
+    result = call.result(5)
+    assert time.monotonic() - stopped < 0.25
+    assert result.cancelled and not result.ok
+    assert 0.1 < result.values["completed_s"] < 1.9
+    time.sleep(0.25)
+    held = plant.positions["knee"]
+    time.sleep(0.2)
+    assert plant.positions["knee"] == held < 0.9
+
+
+@pytest.mark.parametrize(
+    ("joints", "times", "positions", "code", "word"),
+    [
+        (["tail"], [1.0], [[0.1]], 400, "tail"),
+        (["knee"], [1.0], [[float("nan")]], 401, "nan"),
+        (["knee"], [1.0, 0.5], [[0.1], [0.2]], 401, "0.5"),
+        (["knee"], [1.0], [[0.1, 0.2]], 401, "2 positions"),
+        (["knee"], [1.0, 2.0], [[0.1]], 401, "row"),
+        (["knee"], [float("inf")], [[0.1]], 401, "infinity"),
+        ([], [], [], 401, "no joints"),
+    ],
+)
+def test_what_cannot_be_played_says_why(
+    robot: Robot, joints: Any, times: Any, positions: Any, code: int, word: str, body: object
+) -> None:
+    result = robot.drivers.move_joints(joints, times, positions, stop=threading.Event())
+    assert (result.ok, result.error_code) == (False, code), result
+    assert word in result.error_msg
+
+
+def test_a_blocked_joint_is_not_reached(robot: Robot, body: object, plant: Plant) -> None:
+    plant.blocked.set()
+    result = robot.drivers.move_joints(["knee"], [0.2], [[0.5]], stop=threading.Event(), tolerance_rad=0.05)
+    assert (result.ok, result.error_code) == (False, 404), result
+    assert "knee" in result.error_msg
+
+
+def test_halt_ends_running_motion_and_refuses_new_one(
+    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
+) -> None:
+    call = pool.submit(robot.drivers.move_joints, ["knee"], [3.0], [[1.0]], stop=threading.Event())
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    robot.halt()
+    asked = time.monotonic()
+    result = call.result(3)
+    assert (result.ok, result.error_code, result.cancelled) == (False, 403, False)
+    assert time.monotonic() - asked < 0.5
+    assert robot.drivers.move_joints(["knee"], [0.2], [[0.0]], stop=threading.Event()).error_code == 403
+
+
+def test_a_killed_gate_ends_the_motion(
+    robot: Robot, body: dict[str, Any], plant: Plant, pool: ThreadPoolExecutor
+) -> None:
+    call = pool.submit(robot.drivers.move_joints, ["knee"], [5.0], [[1.0]], stop=threading.Event())
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    body["gate"].kill()
+    result = call.result(2)
+    assert (result.ok, result.error_code) == (False, 403), result
+    assert plant.positions["knee"] < 0.9
+
+
+def test_a_killed_driver_is_lost_within_a_second_and_the_robot_holds(
+    robot: Robot, body: dict[str, Any], plant: Plant, pool: ThreadPoolExecutor
+) -> None:
+    call = pool.submit(robot.drivers.move_joints, ["knee"], [5.0], [[1.0]], stop=threading.Event())
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
+    body["drivers"].kill()
+    killed = time.monotonic()
+    result = call.result(3)
+    assert (result.ok, result.error_code) == (False, CallCode.DRIVER_LOST), result
+    assert time.monotonic() - killed < 1.0
+    assert "move_joints" in result.error_msg
+    held = plant.positions["knee"]
+    assert held < 0.9
+    again = time.monotonic()
+    assert robot.drivers.speak("hello", stop=threading.Event()).error_code == CallCode.DRIVER_UNAVAILABLE
+    assert time.monotonic() - again < 1.3
+    assert plant.positions["knee"] == held
+
+
+def test_an_absent_driver_is_reported_soon(robot: Robot) -> None:
+    started = time.monotonic()
+    result = robot.drivers.speak("hello", stop=threading.Event())
+    assert (result.ok, result.error_code) == (False, CallCode.DRIVER_UNAVAILABLE), result
+    assert "/speak" in result.error_msg
+    assert time.monotonic() - started < 1.0
+
+
+def test_a_stop_while_looking_for_the_driver_ends_the_call(robot: Robot, pool: ThreadPoolExecutor) -> None:
+    stop = threading.Event()
+    call = pool.submit(robot.drivers.speak, "hello", stop=stop)
+    stop.set()
+    assert call.result(0.4).cancelled
+
+
+def test_without_a_gate_nothing_is_played(processes: Processes, robot: Robot, robot_file: str) -> None:
+    processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "gate_wait_s:=0.2")
+    all_ready(robot)
+    result = robot.drivers.move_joints(["knee"], [0.2], [[0.1]], stop=threading.Event())
+    assert (result.ok, result.error_code) == (False, 403), result
+    assert "safety gate" in result.error_msg
+
+
+def test_speech_takes_its_time_and_tells_how_far_it_came(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+    started = time.monotonic()
+    assert robot.drivers.speak("你好", stop=threading.Event()).values == {"spoken_chars": 2.0}
+    assert 0.45 < time.monotonic() - started < 1.0
+    stop = threading.Event()
+    long = pool.submit(robot.drivers.speak, "a rather long sentence " * 20, stop=stop)
+    wait_until(lambda: robot.drivers.speak("no", stop=threading.Event()).error_code == 410, 3.0, "it is busy")
+    stop.set()
+    result = long.result(1)
+    assert result.cancelled and 0 <= result.values["spoken_chars"] < 200
+
+
+def test_faces_lie_on_each_other(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+    wait_until(lambda: robot.faces == ["neutral"], 5.0, "the face at rest, latched")
+    stop = threading.Event()
+    happy = pool.submit(robot.drivers.show_face, "happy", stop=stop)
+    wait_until(lambda: robot.faces[-1] == "happy", 3.0, "happy")
+    assert robot.drivers.show_face("surprise", stop=threading.Event(), duration_s=0.2).ok
+    wait_until(lambda: robot.faces[-1] == "happy", 1.0, "the face before comes back")
+    stop.set()
+    assert happy.result(1).cancelled
+    wait_until(lambda: robot.faces[-1] == "neutral", 1.0, "the face at rest comes back")
+    assert robot.faces == ["neutral", "happy", "surprise", "happy", "neutral"]
+    assert len({bytes(image.data) for image in robot.images}) == 3
+    unknown = robot.drivers.show_face("hapy", stop=threading.Event())
+    assert unknown.error_code == 430 and "'happy'" in unknown.error_msg
+
+
+def test_sounds_play_to_their_end_or_until_stopped(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+    assert robot.drivers.play_sound("beep", stop=threading.Event()).ok
+    stop = threading.Event()
+    loop = pool.submit(robot.drivers.play_sound, "beep", stop=stop, loop=True)
+    with pytest.raises(TimeoutError):
+        loop.result(1.0)
+    stop.set()
+    assert loop.result(1).cancelled
+    assert robot.drivers.play_sound("no such tune", stop=threading.Event()).error_code == 420
+
+
+def test_the_synthesiser_gets_the_text_verbatim_and_dies_with_the_cancel(
+    processes: Processes, robot: Robot, robot_file: str, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    """A stand-in for espeak-ng that notes its input and starts a child, which must die with it."""
+    script = tmp_path / "espeak-ng"
+    script.write_text(
+        f'#!/bin/sh\ncat > {tmp_path}/said\necho "$@" > {tmp_path}/arguments\n'
+        f"sleep 60 & echo $! > {tmp_path}/child\nwait\n"
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "synthesiser:=espeak", env={"PATH": path})
+    all_ready(robot)
+    text = "-v --help; $(touch pwned) `id` 'quote\" \n你好"
+    stop = threading.Event()
+    call = pool.submit(robot.drivers.speak, text, stop=stop, voice="--path=/etc", rate=2.0)
+    wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip(), 5.0, "it speaks")
+    child = int((tmp_path / "child").read_text())
+    stop.set()
+    assert call.result(1).cancelled
+    assert (tmp_path / "said").read_text() == text
+    assert (tmp_path / "arguments").read_text().split() == "--stdin -b 1 -v cmn -s 300 -a 100".split()
+
+    def gone() -> bool:
+        try:
+            return Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
+        except FileNotFoundError:
+            return True
+
+    wait_until(gone, 2.0, "the synthesiser's child is gone")

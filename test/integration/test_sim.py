@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulation node behind the standard topics of a robot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from nav_msgs.msg import Odometry
+from ros_support import Processes, wait_until
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
+
+from ghostshell_ros.nodes.images import to_pixels
+from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from skill_kernel.robot import RobotConfig
+
+pytest.importorskip("mujoco")
+
+
+class Watcher(RuntimeNode):
+    """Notes what the simulator publishes."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("watcher", namespace=namespace)
+        self.joints: dict[str, float] = {}
+        self.seen: dict[str, list[Any]] = {"joint_states": [], "odom": [], "imu": []}
+        self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
+        self.create_subscription(Odometry, "odom", self.seen["odom"].append, SENSORS)
+        self.create_subscription(Imu, "imu", self.seen["imu"].append, SENSORS)
+        self.command = self.create_publisher(JointState, "joint_command", SET_POINTS)
+
+    def _on_joints(self, message: Any) -> None:
+        self.joints = dict(zip(message.name, message.position, strict=True))
+        self.seen["joint_states"].append((time.monotonic(), message))
+
+    def subscribe_images(self) -> None:
+        for topic, kind in (("film/image_raw", Image), ("camera/image_raw", Image), ("camera/camera_info", CameraInfo)):
+            self.seen[topic] = []
+            self.create_subscription(kind, topic, self.seen[topic].append, IMAGES)
+
+
+@pytest.fixture
+def watcher(namespace: str, host: Callable[..., Any], processes: Processes) -> Watcher:
+    made = Watcher(namespace)
+    host(made)
+    processes.start("ghostshell_ros.nodes.sim", "robot:=coco")
+    wait_until(lambda: made.joints and made.command.get_subscription_count(), 20.0, "the simulator is up")
+    return made
+
+
+def test_the_robot_stands_in_real_time_and_its_servos_hold(watcher: Watcher) -> None:
+    assert set(watcher.joints) == set(RobotConfig.load("coco").joints)
+    for bad in (
+        JointState(name=["no_such_joint"], position=[1.0]),
+        JointState(name=["ear_left"], position=[]),
+        JointState(name=["ear_left"], position=[float("nan")]),
+    ):
+        watcher.command.publish(bad)
+    watcher.command.publish(JointState(name=["ear_left"], position=[0.5]))
+    wait_until(lambda: abs(watcher.joints["ear_left"] - 0.5) < 0.05, 3.0, "the ear follows its set-point")
+    watcher.seen["joint_states"].clear()
+    wait_until(lambda: len(watcher.seen["joint_states"]) >= 50, 5.0, "50 joint states")
+    first, last = watcher.seen["joint_states"][0], watcher.seen["joint_states"][-1]
+    assert last[0] - first[0] == pytest.approx((len(watcher.seen["joint_states"]) - 1) * 0.02, rel=0.3)
+    assert watcher.joints["ear_left"] == pytest.approx(0.5, abs=0.05)
+    odom, imu = watcher.seen["odom"][-1], watcher.seen["imu"][-1]
+    assert (odom.header.frame_id, odom.child_frame_id) == ("odom", "base_link")
+    assert odom.pose.pose.position.z > 0.04
+    assert imu.linear_acceleration.z == pytest.approx(9.81, abs=1.0)
+
+
+def test_images_come_once_somebody_subscribes(watcher: Watcher) -> None:
+    try:
+        SimWorld(RobotConfig.load("coco").model_path()).render("film", 64, 48)
+    except SimWorldError as error:
+        pytest.skip(str(error))
+    watcher.subscribe_images()
+    wait_until(lambda: all(watcher.seen[t] for t in watcher.seen), 15.0, "an image of each camera")
+    film = to_pixels(watcher.seen["film/image_raw"][-1])
+    assert film.shape == (360, 480, 3) and film.std() > 20
+    assert to_pixels(watcher.seen["camera/image_raw"][-1]).shape == (240, 320, 3)
+    info = watcher.seen["camera/camera_info"][-1]
+    assert (info.width, info.height) == (320, 240) and info.k[0] > 100
