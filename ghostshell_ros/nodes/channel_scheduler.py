@@ -14,7 +14,7 @@ from std_msgs.msg import Empty
 
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.kernel_executor import KernelLink, ProcessExecutor
-from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode, run
 from ghostshell_ros.nodes.robot_setup import declare_robot
 from ghostshell_ros.nodes.ros_clock import RosClock
 from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
@@ -75,16 +75,15 @@ class ChannelScheduler(RuntimeNode):
         self._link = KernelLink(
             self, text_skill.name if text_skill is not None else "", ready_s=ready_s, silence_s=silence_s
         )
-        self._heartbeat = self.create_publisher(Empty, "scheduler_heartbeat", 1)
+        self._heartbeat = self.create_publisher(Empty, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self.steady_timer(0.1, self._beat)
 
     def _beat(self) -> None:
-        """While the kernel runs calls of ours it hears from us, so that it can stop them when we are gone."""
-        if self._link.busy:
-            self._heartbeat.publish(Empty())
+        """The kernel hears from us, so that it can stop our calls when we are gone."""
+        self._heartbeat.publish(Empty())
 
     def _process(self, process_id: str) -> _Process:
         process = self._processes.get(process_id)

@@ -51,15 +51,11 @@ class KernelLink:
         self._ready_s = ready_s
         self._silence_s = silence_s
         self._flights: dict[str, _Flight] = {}
+        self._tried: set[str] = set()
         self._client = GoalClient(node, ExecuteSkill, "execute_skill")
         self._content = MatchedPublisher(node, CallContent, "call_content", STREAM, on_unmatched=self._warn)
         self._control = MatchedPublisher(node, CallControl, "call_control", STREAM, on_unmatched=self._warn)
         node.steady_timer(silence_s / 2, self._watch)
-
-    @property
-    def busy(self) -> bool:
-        """Whether the kernel has calls of ours."""
-        return bool(self._flights)
 
     def start(self, process_id: str, scheduler: Scheduler, call: Call) -> None:
         """Send a call; the scheduler hears `started`, `held` and `ended`."""
@@ -110,12 +106,13 @@ class KernelLink:
             open=call.open and not call.takes_content, streams_content=call.takes_content,
         )  # fmt: skip
         flight.heard_s = self._node.steady_now()
+        # A server still tracks the goal it refused, so that a second try needs an id of its own.
         flight.sent = self._client.send(
             ExecuteSkill.Goal(call=message),
             on_accepted=lambda: self._accepted(flight),
             on_feedback=lambda feedback: self._feedback(flight, feedback),
             on_end=lambda end, result: self._result(flight, end, result),
-            goal_id=bytes.fromhex(call.call_id),
+            goal_id=None if call.call_id in self._tried else bytes.fromhex(call.call_id),
         )
 
     def _accepted(self, flight: _Flight) -> None:
@@ -137,6 +134,7 @@ class KernelLink:
         code = CallCode(result.error_code) if result.error_code in set(CallCode) else CallCode.SKILL_FAILED
         if code is CallCode.SUBSYSTEM_HELD:
             self._flights.pop(flight.call.call_id, None)
+            self._tried.add(flight.call.call_id)
             flight.scheduler.held(flight.call.call_id, result.error_msg)
             return
         if result.start_s >= 0:
@@ -144,6 +142,7 @@ class KernelLink:
         self._ended(flight, CallResult(OUTCOMES[result.outcome], code, result.error_msg, result.message))
 
     def _ended(self, flight: _Flight, result: CallResult) -> None:
+        self._tried.discard(flight.call.call_id)
         if self._flights.pop(flight.call.call_id, None) is not None:
             flight.scheduler.ended(flight.call.call_id, result)
 

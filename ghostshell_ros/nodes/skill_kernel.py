@@ -11,14 +11,14 @@ from typing import Any
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
 from ghostshell.srv import Interrupt, ListSkills
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, Empty
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.kernel_messages import info, refusal, result_message, subsystem
-from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, STREAM, NodeStartError, RuntimeNode, run
 from skill_kernel.arguments import ArgumentError, parse_json
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
 from skill_kernel.clock import SteadyClock
@@ -46,12 +46,14 @@ class SkillKernelNode(RuntimeNode):
     """Runs one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
 
     Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
-    the reason. Subscribes `call_content`, `call_control` and `halted` (std_msgs/Bool, latched, from safety_gate);
+    the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate) and
+    `scheduler_heartbeat` (std_msgs/Empty): once heard, its silence stops every call;
     publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills` and `~/interrupt`; client
     of `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times and deadlines are in steady time.
 
     Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
-    `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2).
+    `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2),
+    `heartbeat_timeout_s` (0.5).
     """
 
     def __init__(self) -> None:
@@ -93,7 +95,25 @@ class SkillKernelNode(RuntimeNode):
             "feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0
         )
         self.steady_timer(period_s, self._send_feedback)
+        self._heartbeat_timeout_s = self.declare(
+            "heartbeat_timeout_s", 0.5, "silence of the channel scheduler that stops its calls [s]", minimum=0.1, maximum=60.0
+        )
+        self._heard_s: float | None = None
+        self.create_subscription(Empty, "scheduler_heartbeat", self._on_heartbeat, SENSORS)
+        self.steady_timer(self._heartbeat_timeout_s / 5, self._watch_scheduler)
         self._publish_state()
+
+    def _on_heartbeat(self, _: Empty) -> None:
+        self._heard_s = self.steady_now()
+
+    def _watch_scheduler(self) -> None:
+        """Nobody is left to reset or interrupt what a vanished scheduler began."""
+        if self._heard_s is not None and self.steady_now() - self._heard_s > self._heartbeat_timeout_s:
+            self._heard_s = None
+            if self._kernel.state().running:
+                cause = f"the channel scheduler has been silent for {self._heartbeat_timeout_s} s"
+                self._kernel.interrupt_process("", (), cause)
+                self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.INTERRUPTED_BY), error_msg=cause)
 
     def close(self) -> None:
         """Stop what runs, as far as that ends soon."""
