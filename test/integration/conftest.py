@@ -21,9 +21,9 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces: source
 
 sys.path.insert(0, str(Path(__file__).parent))  # pytest's importlib mode does not, and the tests share ros_support
 
-from ghostshell_ros.nodes.node_runtime import NodeHost, RuntimeNode  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 
+from ghostshell_ros.nodes.node_runtime import NodeHost, RuntimeNode  # noqa: E402
 from ros_support import ROBOT, Plant, Processes  # noqa: E402
 
 _numbers = itertools.count()

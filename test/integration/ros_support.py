@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
+
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ("knee", "hip", "neck")

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ros_support import Plant, Processes, wait_until
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.nodes.node_runtime import LATCHED, RuntimeNode
+from ros_support import Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.drivers import DriverResult
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ghostshell_ros.nodes.node_runtime import SET_POINTS, RuntimeNode
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from ghostshell_ros.nodes.node_runtime import SET_POINTS, RuntimeNode
 from ros_support import Plant, Processes, wait_until
 
 SPEED = 2.0

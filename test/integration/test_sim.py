@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from nav_msgs.msg import Odometry
-from ros_support import Processes, wait_until
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 
 from ghostshell_ros.nodes.images import to_pixels
 from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ros_support import Processes, wait_until
 from skill_kernel.robot import RobotConfig
 
 pytest.importorskip("mujoco")
