@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's 34 tasks, scored with its Behavioral Correctness Metric: our reference streams, the offline command parser
+as a baseline, or a real model (`--model openai:gpt-4.1`, several `--trials`)."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.common import ROOT, Table, Target, arguments, report
+from bench.mutations import equivalent, mutants
+from bench.performing import Performance, Robot, ask, perform
+from bench.scoring import Score, Task, TaskFile, score
+from ghostshell_ros.shell.routines import RoutineStore
+from planners.llm.base import ModelClient
+from planners.llm.config import ConfigError, load_models, parse_spec
+from planners.llm.factory import make_client
+from planners.llm.offline import OfflineClient
+
+TASKS = Path(__file__).resolve().parent / "coco_tasks.yaml"
+PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-Seed-1.6": 0.65}
+"""GhostShell table 1, averages over its 34 tasks: judged by people on the real robot, on its own definitions."""
+
+
+def offline(store: RoutineStore, robot: Robot) -> ModelClient:
+    """The embedded command parser over CoCo's skills."""
+    return OfflineClient(robot.registry, store, options=robot.options, robot_name=robot.config.name)
+
+
+def measure(tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int) -> dict[str, dict[str, Any]]:
+    """Scores of each contestant by task. A contestant is None (the reference stream) or what `ask` takes."""
+    results: dict[str, dict[str, Any]] = {}
+    for name, client in contestants.items():
+        by_task: dict[str, Any] = {}
+        for task in tasks.tasks:
+            runs = [
+                perform(task, task.reference, robot) if client is None else ask(task, client, robot)
+                for _ in range(1 if client is None or name == "offline" else trials)
+            ]
+            by_task[task.name] = [_as_json(task, run, score(task, run.calls, tasks.classes, run.error)) for run in runs]
+        results[name] = by_task
+    return results
+
+
+def mutation_scores(tasks: TaskFile, robot: Robot) -> dict[str, Any]:
+    """How many mutants of the objective tasks' reference streams score less than 1.0; equivalent ones are left out."""
+    counts = {"mutants": 0, "equivalent": 0, "scored_less": 0}
+    survivors: list[str] = []
+    for task in (t for t in tasks.tasks if t.kind == "objective"):
+        original = perform(task, task.reference, robot)
+        for what, stream in mutants(task.reference, robot):
+            mutant = perform(task, stream, robot)
+            counts["mutants"] += 1
+            if equivalent(original, mutant, tasks.classes):
+                counts["equivalent"] += 1
+            elif score(task, mutant.calls, tasks.classes, mutant.error).correctness < 1.0:
+                counts["scored_less"] += 1
+            else:
+                survivors.append(f"{task.name}: {what}")
+    return {**counts, "survivors": survivors}
+
+
+def average(by_task: dict[str, Any], tasks: Sequence[Task]) -> float:
+    """Mean normalised BCM over tasks and trials."""
+    return statistics.fmean(run["bcm"] for task in tasks for run in by_task[task.name])
+
+
+def main() -> int:
+    """Measure, print, write out/bench/coco_tasks.json."""
+    parser = arguments(__doc__)
+    parser.add_argument("--model", default="", help="provider:model, as for the planner; default: references and offline")
+    parser.add_argument("--trials", type=int, default=3, help="answers of a model a task (default 3, as in the paper)")
+    parser.add_argument("--mutations", action=argparse.BooleanOptionalAction, default=True, help="mutate the references")
+    options = parser.parse_args()
+    robot, tasks = Robot.coco(), TaskFile.load(TASKS)
+    contestants: dict[str, Any] = {"reference": None, "offline": lambda store: offline(store, robot)}
+    if options.model:
+        try:
+            models = load_models(ROOT / "config" / "models.yaml")
+            config = parse_spec(options.model, models)
+            contestants[config.name] = make_client(config, offline=lambda: parser.error("offline always runs"))
+        except ConfigError as error:
+            parser.error(str(error))
+    results = measure(tasks, robot, contestants, max(1, options.trials))
+    mutations = mutation_scores(tasks, robot) if options.mutations else None
+    names = list(contestants)
+    rows: list[list[object]] = [
+        [t.name, t.kind, t.pattern, t.language, t.size, *(_shown(results[n][t.name]) for n in names)] for t in tasks.tasks
+    ]
+    averages = {
+        kind: {n: average(results[n], [t for t in tasks.tasks if kind in ("all", t.kind)]) for n in names}
+        for kind in ("objective", "subjective", "all")
+    }
+    rows += [[f"average, {kind}", "", "", "", "", *(f"{a[n]:.2f}" for n in names)] for kind, a in averages.items()]
+    tables = [
+        Table("BCM by task", ("task", "kind", "pattern", "lang", "|A|", *names), rows),
+        Table(
+            "beside it: averages of the paper (judged by people on the real robot; other definitions of the tasks)",
+            ("paper's model", "BCM"), [[n, v] for n, v in PAPER.items()],
+        ),
+    ]  # fmt: skip
+    targets = [Target("reference streams, lowest BCM", _lowest(results["reference"]), 1.0, least=True)]
+    if mutations is not None:
+        rest = mutations["mutants"] - mutations["equivalent"]
+        print_row = [[mutations["mutants"], mutations["equivalent"], rest, mutations["scored_less"]]]
+        tables.append(Table("mutants of the references", ("all", "equivalent", "others", "score < 1.0"), print_row))
+        targets.append(Target("mutants that still score 1.0", float(len(mutations["survivors"])), 0.0))
+    measured = {
+        "scores": results, "averages": averages, "mutations": mutations,
+        "paper": {"averages": PAPER, "source": "GhostShell, table 1; manual assessment on the real robot"},
+        "note": "structural scores of schedules on a virtual clock; the offline parser knows direct commands only",
+    }  # fmt: skip
+    report("coco_tasks", measured, tables, targets, as_json=options.json)
+    return 0
+
+
+def _as_json(task: Task, run: Performance, scored: Score) -> dict[str, Any]:
+    return {
+        "bcm": scored.bcm(task), "raw": scored.raw(task), "level": task.level, "held": scored.held, "of": scored.of,
+        "missing": list(scored.missing), "faults": list(scored.faults), "error": run.error, "stream": run.stream,
+    }  # fmt: skip
+
+
+def _shown(runs: list[dict[str, Any]]) -> str:
+    return " ".join(f"{run['bcm']:.1f}" for run in runs)
+
+
+def _lowest(by_task: dict[str, Any]) -> float:
+    return min(run["bcm"] for runs in by_task.values() for run in runs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Performs a task's stream on the virtual clock with CoCo's real skills, or asks a model for the stream first."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench.scoring import Task
+from ghostshell_ros.shell.dryrun import dry_run
+from ghostshell_ros.shell.mapper import Mapper
+from ghostshell_ros.shell.routines import Routine, RoutineStore
+from ghostshell_ros.shell.timeline import CallRecord
+from planners.llm.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
+from planners.prompt import CallReport, GrammarOptions
+from planners.stream_planner import PlanEnded, StreamPlanner, TurnResult
+from skill_kernel.registry import SkillRegistry
+from skill_kernel.robot import RobotConfig
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What came of a stream: the calls in token order, the routines kept (name, description, what performing it would
+    do), and what ended it early, if anything did."""
+
+    calls: list[CallRecord]
+    kept: tuple[tuple[str, str, list[CallRecord]], ...] = ()
+    error: str = ""
+    stream: str = ""
+
+
+@dataclass(frozen=True)
+class Robot:
+    """CoCo's skills and limits, without a body."""
+
+    config: RobotConfig
+    registry: SkillRegistry
+    mapper: Mapper = field(compare=False)
+
+    @classmethod
+    def coco(cls) -> Robot:
+        """CoCo as configured."""
+        config = RobotConfig.load("coco")
+        registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+        return cls(config, registry, Mapper.for_robot(config, registry))
+
+    @property
+    def options(self) -> GrammarOptions:
+        """How the robot's streams are written."""
+        return GrammarOptions(self.config.builtin_names, self.config.limits)
+
+
+def perform(task: Task, stream: str, robot: Robot) -> Performance:
+    """Schedule one stream in the task's situation."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _perform(task, stream, robot, _routines(task, folder))
+
+
+def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient], robot: Robot) -> Performance:
+    """Ask a model as the planning node does, several turns where it observes, and schedule what it writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = _routines(task, folder)
+        model = client(store) if callable(client) else client
+        planner = StreamPlanner(
+            skills=lambda: iter(robot.registry), routines=store.list, options=robot.options,
+            robot_name=robot.config.name, robot_description=robot.config.description,
+        )  # fmt: skip
+        for turn in task.setup.turns:
+            planner.begin(turn.user)
+            planner.wrote(turn.stream)
+        request: ModelRequest | PlanEnded = planner.begin(task.instruction)
+        calls: list[CallRecord] = []
+        streams: list[str] = []
+        while isinstance(request, ModelRequest):
+            try:
+                text = "".join(e.text for e in model.stream(request, cancel=CancelToken()) if isinstance(e, TextDelta))
+            except ModelError as error:
+                return Performance(calls, error=f"{error.code.name}: {error.message}", stream="\n".join(streams))
+            planner.wrote(text)
+            streams.append(text)
+            part = _perform(task, text, robot, store)
+            calls += _later(part.calls, max((c.end_s or 0.0 for c in calls), default=0.0), len(streams))
+            request = planner.follow(_turn_result(part))
+        error = request.message if request.code else ""
+        return Performance(calls, _kept(store, robot), error, "\n".join(streams))
+
+
+def _routines(task: Task, folder: str) -> RoutineStore:
+    store = RoutineStore(Path(folder) / "routines.json", clock=time.time)
+    for routine in task.setup.routines:
+        store.save(routine.name, routine.description, routine.source)
+    return store
+
+
+def _perform(task: Task, stream: str, robot: Robot, store: RoutineStore) -> Performance:
+    run = dry_run(stream, robot.mapper, interrupt_at_s=task.interrupt_s, routines=store)
+    return Performance(run.calls, _kept(store, robot), str(run.error or ""), stream)
+
+
+def _kept(store: RoutineStore, robot: Robot) -> tuple[tuple[str, str, list[CallRecord]], ...]:
+    routines: Sequence[Routine] = store.list()
+    return tuple((r.name, r.description, dry_run(r.source, robot.mapper, routines=store).calls) for r in routines)
+
+
+def _turn_result(part: Performance) -> TurnResult:
+    reports = [
+        CallReport(c.function, c.args, c.outcome, c.error, c.start_s, c.end_s) for c in part.calls if c.function != "observe"
+    ]
+    observed = any(c.function == "observe" and c.outcome == "DONE" for c in part.calls)
+    failed = any(c.outcome in ("REFUSED", "FAILED") for c in part.calls)
+    return TurnResult("observe" if observed else "failure" if failed else "end", calls=reports)
+
+
+def _later(calls: Sequence[CallRecord], offset_s: float, turn: int) -> list[CallRecord]:
+    return [
+        replace(
+            c, call=f"t{turn}.{c.call}", parent=f"t{turn}.{c.parent}" if c.parent else "",
+            start_s=None if c.start_s is None else c.start_s + offset_s,
+            end_s=None if c.end_s is None else c.end_s + offset_s,
+        )
+        for c in calls
+    ]  # fmt: skip
