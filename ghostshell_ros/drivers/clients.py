@@ -129,7 +129,9 @@ class RosDrivers:
 
     def ready(self) -> bool:
         """Whether all four drivers are there to be used. On the executor's thread."""
-        return all([client.server_is_ready() for client in (self._move, self._speak, self._play, self._face)])
+        # Each is asked, because asking is what probes a driver.
+        answers = [client.server_is_ready() for client in (self._move, self._speak, self._play, self._face)]
+        return all(answers)
 
     def _look(self) -> None:
         """Notice the drivers as they come up, so that the first call need not wait for them to settle."""

@@ -143,8 +143,8 @@ class GoalClient:
         """Whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
 
         A server may discover its client later than the client discovers it, and answers to a client that it does not
-        know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal that
-        never was, until its answer shows that it knows this client.
+        know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal
+        that never was, until its answer shows that it knows this client.
         """
         if not self._client.server_is_ready():
             self._answers = False
