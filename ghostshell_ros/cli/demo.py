@@ -115,7 +115,7 @@ def _keep(view: TaskView, spoken: str, path: Path) -> None:
 
     draw_timeline(
         view.records, path, title=spoken if len(spoken) < 110 else spoken[:107] + "…", stream="".join(view.stream),
-        note="measured in simulation",
+        note="measured in simulation", writing=view.writing,
     )  # fmt: skip
     print(f"timeline: {path}")
 

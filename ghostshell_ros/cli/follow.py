@@ -124,7 +124,7 @@ def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s
                 if kind == "end":
                     end, settle_s = item, time.monotonic() + 0.3
                 elif kind == "token":
-                    view.token(_source(item))
+                    view.token(item.stamp.sec + item.stamp.nanosec * 1e-9, _source(item))
                 else:
                     _show(view, client, item)
             except queue.Empty:

@@ -12,25 +12,41 @@ COLOURS = {"DONE": "#4c8c6b", "FAILED": "#c0392b", "INTERRUPTED": "#d98c2b", "RE
 ELEMENT_COLOUR = "#bcd5e8"
 """Bars of elements that stand around other calls are pale and lie behind those."""
 
+WRITING = "model writes"
+WRITING_COLOUR = "#b08bc7"
+
 MAX_STREAM_LINES = 14
 
 
-def draw_timeline(records: list[CallRecord], path: Path, *, title: str, stream: str = "", note: str = "") -> None:
-    """Write a PNG. A call that claims several channels gets a bar in each; one that never started is listed below."""
+def draw_timeline(
+    records: list[CallRecord],
+    path: Path,
+    *,
+    title: str,
+    stream: str = "",
+    note: str = "",
+    writing: tuple[float, float] | None = None,
+) -> None:
+    """Write a PNG. A call that claims several channels gets a bar in each; one that never started is listed below.
+
+    `writing` is when the model began and ended its answer, in seconds on the records' clock.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
     shown = [r for r in records if r.start_s is not None and r.end_s is not None]
-    channels = channel_order(shown) or ["(nothing ran)"]
+    channels = [*([WRITING] if writing else []), *(channel_order(shown) or ["(nothing ran)"])]
     lines = _wrapped(stream)
-    chart_in = 0.9 + 0.5 * len(channels)
+    chart_in = 1.0 + 0.5 * len(channels)
     text_in = 0.19 * (len(lines) + 2) if lines else 0.1
     figure = Figure(figsize=(11, chart_in + text_in + 0.9), dpi=110)
     FigureCanvasAgg(figure)
     height = chart_in + text_in + 0.9
-    axes = figure.add_axes((0.09, (text_in + 0.55) / height, 0.89, (chart_in - 0.1) / height))
+    axes = figure.add_axes((0.09, (text_in + 0.55) / height, 0.89, (chart_in - 0.35) / height))
     end = max([r.end_s or 0.0 for r in shown], default=1.0)
+    if writing:
+        axes.barh(0, writing[1] - writing[0], left=writing[0], height=0.3, color=WRITING_COLOUR)
     parents = {r.parent for r in records}
     for record in sorted(shown, key=lambda r: r.call not in parents):
         is_element = record.call in parents
@@ -44,7 +60,7 @@ def draw_timeline(records: list[CallRecord], path: Path, *, title: str, stream: 
     axes.grid(axis="x", alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(title, fontsize=11, loc="left", pad=22)
     present = [o for o in COLOURS if any(r.outcome == o for r in shown)]
     handles = [Patch(color=COLOURS[o], label=o) for o in present]
     if any(r.call in parents for r in shown):

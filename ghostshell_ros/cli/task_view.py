@@ -43,10 +43,17 @@ class TaskView:
     _calls: dict[str, _Call] = field(default_factory=dict)
     _last: dict[str, CallRecord] = field(default_factory=dict)
     _now_s: float = 0.0
+    _written_s: list[float] = field(default_factory=list)
 
-    def token(self, text: str) -> None:
+    @property
+    def writing(self) -> tuple[float, float] | None:
+        """When the first and the last token came, in seconds on the records' clock."""
+        return (self._written_s[0], self._written_s[-1]) if self._written_s else None
+
+    def token(self, time_s: float, text: str) -> None:
         """A piece of the stream as the model wrote it."""
         self.stream.append(text)
+        self._written_s.append(self._tick(time_s))
 
     def since(self, time_s: float) -> float:
         """Seconds since the task's first event."""

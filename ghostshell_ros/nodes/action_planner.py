@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
 
-from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.event_writer import EventWriter, ros_text
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.model_setup import declare_model
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode, run
@@ -25,6 +25,9 @@ from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, T
 from skill_kernel.codes import ModelCode, TaskCode
 
 STRATEGY = "stream"
+
+NUL_ON_THE_WIRE = "\x01"
+"""Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
 
 OUTCOMES = {
     SkillEvent.DONE: "DONE",
@@ -125,9 +128,13 @@ class ActionPlanner(RuntimeNode):
         return self._turn is not None and self._turn.process_id == process_id
 
     def _cancel(self, why: str) -> None:
+        """Stop writing. The stream gets no regular end, which would reset as DONE what an interrupt is about to stop."""
         if self._turn is not None:
             self.get_logger().debug(f"stream {self._turn.stream_id}: {why}")
             self._turn.cancel.cancel()
+            if not self._turn.ended:
+                self._turn.ended = True
+                self._planner.wrote("".join(self._turn.written))
             self._turn = None
 
     # -- one answer ---------------------------------------------------------------------------------------------------
@@ -182,13 +189,15 @@ class ActionPlanner(RuntimeNode):
         self._chunks.publish(
             LlmChunk(
                 stamp=self.get_clock().now().to_msg(), process_id=turn.process_id, stream_id=turn.stream_id,
-                epoch=turn.epoch, turn=turn.turn, seq=turn.next_seq, text=text, last=last, error_code=code, error_msg=why,
+                epoch=turn.epoch, turn=turn.turn, seq=turn.next_seq, text=ros_text(text, NUL_ON_THE_WIRE), last=last,
+                error_code=code, error_msg=ros_text(why),
             )
         )  # fmt: skip
         turn.next_seq += 1
 
     def _unmatched(self, why: str) -> None:
         if self._turn is not None:
+            self._turn.cancel.cancel()
             self._plan_ended(self._turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
     # -- what came of it ----------------------------------------------------------------------------------------------
@@ -241,13 +250,17 @@ class ActionPlanner(RuntimeNode):
         )  # fmt: skip
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        if self._turn is not None and request.process_id in ("", self._turn.process_id):
+        turn = self._turn
+        if turn is not None and request.process_id in ("", turn.process_id):
             self._cancel(request.cause)
+            self._plan_ended(turn, PlanEnded(int(TaskCode.CANCELLED), f"interrupted: {request.cause}"))
         response.epoch = request.epoch
         return response
 
     def close(self) -> None:
         """End the running stream and the model's connections."""
+        if self._turn is not None:
+            self._end_stream(self._turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
         self._cancel("the node ends")
         self._client.close()
 

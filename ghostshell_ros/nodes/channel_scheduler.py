@@ -70,6 +70,7 @@ class ChannelScheduler(RuntimeNode):
         self._robot = robot
         self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}
+        self._oldest_epoch = 0
         self._events = EventWriter(self)
         text_skill = robot.registry.text_skill
         self._link = KernelLink(
@@ -96,7 +97,7 @@ class ChannelScheduler(RuntimeNode):
                 self._robot.mapper, executor, self._ros_clock, lambda event: self._events.write_shell(process_id, event),
                 new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
             )  # fmt: skip
-            process = self._processes[process_id] = _Process(executor.scheduler)
+            process = self._processes[process_id] = _Process(executor.scheduler, self._oldest_epoch)
         return process
 
     def _token(self, message: TokenMsg) -> None:
@@ -123,10 +124,13 @@ class ChannelScheduler(RuntimeNode):
             scheduler.feed(stream_id, _token_of(message))
 
     def _kernel_state(self, state: KernelState) -> None:
+        self._link.kernel_changed()
         for process in self._processes.values():
             process.scheduler.freed()
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        if not request.process_id:
+            self._oldest_epoch = max(self._oldest_epoch, request.epoch)
         for process_id, process in self._processes.items():
             if request.process_id in ("", process_id):
                 process.oldest_epoch = max(process.oldest_epoch, request.epoch)

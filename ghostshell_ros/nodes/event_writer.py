@@ -35,6 +35,11 @@ OUTCOME_NUMBERS = {
 }
 
 
+def ros_text(text: str, nul: str = " ") -> str:
+    """The text as a ROS string can hold it: the middleware cuts at NUL, and takes no half of a surrogate pair."""
+    return text.replace("\0", nul).encode("utf-8", errors="replace").decode("utf-8")
+
+
 class EventWriter:
     """Publishes events stamped with the node's clock, its name and the robot's namespace."""
 
@@ -45,10 +50,11 @@ class EventWriter:
 
     def write(self, kind: int, *, process_id: str = "", error_code: int = 0, error_msg: str = "", **fields: Any) -> None:
         """Publish one event; further fields of SkillEvent by name."""
+        fields["text"] = ros_text(fields.get("text", ""))
         self._publisher.publish(
             SkillEvent(
                 stamp=self._node.get_clock().now().to_msg(), robot=self._robot, node=self._node.get_name(), type=kind,
-                process_id=process_id, error_code=error_code, error_msg=error_msg, **fields,
+                process_id=process_id, error_code=error_code, error_msg=ros_text(error_msg), **fields,
             )
         )  # fmt: skip
 

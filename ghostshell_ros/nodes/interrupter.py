@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,15 @@ class Interrupter:
         """Interrupt a process ("" = all) on some channels or all; `then` is told the new epoch when all were called."""
         request = Interrupt.Request(process_id=process_id, cause=cause, channels=list(channels))
         self._next(0, request, then)
+
+    def learn_epoch(self, then: Callable[[int], None]) -> bool:
+        """Tell `then` the kernel's newest epoch, by interrupting a process that does not exist. False: no kernel yet."""
+        client = self._clients[ORDER[0]]
+        if not client.service_is_ready():
+            return False
+        request = Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="learning the epoch")
+        self._call(client, request, lambda response: then(response.epoch if response is not None else 0))
+        return True
 
     def halt(self, then: Callable[[bool], None] | None = None) -> None:
         """Latch the safety gate; `then` is told whether it answered."""
@@ -80,6 +90,10 @@ class Interrupter:
                 timer.cancel()
                 answered(response)
 
-        timer = self._node.call_later(self._deadline_s, lambda: finish(None))
+        def too_late() -> None:
+            client.remove_pending_request(future)
+            finish(None)
+
         future = client.call_async(request)
+        timer = self._node.call_later(self._deadline_s, too_late)
         future.add_done_callback(lambda f: finish(f.result() if f.exception() is None else None))

@@ -25,6 +25,8 @@ OUTCOMES = {
     SkillEvent.DROPPED: Outcome.DROPPED,
 }
 
+_STALL_GRACE_S = 0.2
+
 
 @dataclass
 class _Flight:
@@ -37,6 +39,7 @@ class _Flight:
     waiting: list[Any] = field(default_factory=list)
     content_seq: int = 0
     heard_s: float = 0.0
+    kernel_states: int = 0
 
 
 class KernelLink:
@@ -52,10 +55,15 @@ class KernelLink:
         self._silence_s = silence_s
         self._flights: dict[str, _Flight] = {}
         self._tried: set[str] = set()
+        self._kernel_states = 0
         self._client = GoalClient(node, ExecuteSkill, "execute_skill")
         self._content = MatchedPublisher(node, CallContent, "call_content", STREAM, on_unmatched=self._warn)
         self._control = MatchedPublisher(node, CallControl, "call_control", STREAM, on_unmatched=self._warn)
         node.steady_timer(silence_s / 2, self._watch)
+
+    def kernel_changed(self) -> None:
+        """The kernel has published a new state."""
+        self._kernel_states += 1
 
     def start(self, process_id: str, scheduler: Scheduler, call: Call) -> None:
         """Send a call; the scheduler hears `started`, `held` and `ended`."""
@@ -105,7 +113,7 @@ class KernelLink:
             args_json=to_json(call.arguments), channels=sorted(call.channels),
             open=call.open and not call.takes_content, streams_content=call.takes_content,
         )  # fmt: skip
-        flight.heard_s = self._node.steady_now()
+        flight.heard_s, flight.kernel_states = self._node.steady_now(), self._kernel_states
         # A server still tracks the goal it refused, so that a second try needs an id of its own.
         flight.sent = self._client.send(
             ExecuteSkill.Goal(call=message),
@@ -133,13 +141,19 @@ class KernelLink:
             return
         code = CallCode(result.error_code) if result.error_code in set(CallCode) else CallCode.SKILL_FAILED
         if code is CallCode.SUBSYSTEM_HELD:
-            self._flights.pop(flight.call.call_id, None)
-            self._tried.add(flight.call.call_id)
-            flight.scheduler.held(flight.call.call_id, result.error_msg)
+            self._held(flight, result.error_msg)
             return
         if result.start_s >= 0:
             flight.scheduler.started(flight.call.call_id)
         self._ended(flight, CallResult(OUTCOMES[result.outcome], code, result.error_msg, result.message))
+
+    def _held(self, flight: _Flight, why: str) -> None:
+        self._flights.pop(flight.call.call_id, None)
+        self._tried.add(flight.call.call_id)
+        flight.scheduler.held(flight.call.call_id, why)
+        if flight.kernel_states != self._kernel_states:
+            # The state that shows it free may have come before this answer, and no further one need follow.
+            self._node.call_soon(flight.scheduler.freed)
 
     def _ended(self, flight: _Flight, result: CallResult) -> None:
         self._tried.discard(flight.call.call_id)
@@ -147,7 +161,12 @@ class KernelLink:
             flight.scheduler.ended(flight.call.call_id, result)
 
     def _watch(self) -> None:
+        """Silence may be a stall of this very process: what has arrived in the meantime is heard before it counts."""
         deadline = self._node.steady_now() - self._silence_s
+        if any(f.sent is not None and f.heard_s < deadline for f in self._flights.values()):
+            self._node.call_later(_STALL_GRACE_S, lambda: self._give_up(deadline))
+
+    def _give_up(self, deadline: float) -> None:
         for flight in [f for f in self._flights.values() if f.sent is not None and f.heard_s < deadline]:
             if flight.sent is not None:
                 flight.sent.abandon()

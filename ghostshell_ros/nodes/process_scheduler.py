@@ -18,7 +18,7 @@ from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.interrupter import Interrupter
 from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, RuntimeNode, run
 from reflexes.stop_words import is_stop
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import CallCode, TaskCode
 from skill_kernel.process import Process, ProcessStatus, ProcessTable
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
@@ -48,7 +48,9 @@ class ProcessScheduler(RuntimeNode):
         )  # fmt: skip
         self._robot = self.get_namespace().strip("/")
         self._halted = False
-        self._halting = False
+        self._halting = 0
+        self._epoch = 0
+        self._epoch_asked = False
         self._goals: dict[str, Goal] = {}
         self._events = EventWriter(self)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
@@ -91,25 +93,34 @@ class ProcessScheduler(RuntimeNode):
         running = self._table.running
         if running is not None:
             self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.REPLACED, "a newer instruction took over")
-        process = self._table.create(text, door=door, sender=sender, strategy=self._strategy)
+        process = self._table.create(text, door=door, sender=sender, strategy=self._strategy, epoch=self._epoch)
         self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=text[:1000])
         return process
 
     def _stop_everything(self, text: str) -> None:
-        self._halting = True
+        self._halting += 1
         self._interrupter.halt(then=lambda _: self._halt_answered())
         running = self._table.running
         if running is not None:
             self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, f"stopped: {text.strip()[:100]}")
         else:
-            self._interrupter.interrupt("", "stop word")
+            self._halting += 1
+            self._interrupter.interrupt("", "stop word", then=self._all_interrupted)
 
     def _halt_answered(self) -> None:
-        self._halting = False
+        self._halting -= 1
+
+    def _all_interrupted(self, epoch: int) -> None:
+        self._halting -= 1
+        self._learn(epoch)
+
+    def _learn(self, epoch: int) -> None:
+        """An interrupt of every process voids older goals of processes to come, too: they begin with the newest epoch."""
+        self._epoch = max(self._epoch, epoch)
 
     def _end(self, process_id: str, status: ProcessStatus, code: TaskCode, why: str) -> None:
         """End a process now and stop whatever it does."""
-        self._interrupter.interrupt(process_id, why)
+        self._interrupter.interrupt(process_id, why, then=self._learn)
         self._table.end(process_id, status, int(code), why)
 
     # -- the RunTask action -------------------------------------------------------------------------------------------
@@ -162,6 +173,13 @@ class ProcessScheduler(RuntimeNode):
             changes.update(plan_ended=True, code=event.error_code, message=event.error_msg)
         elif event.type == SkillEvent.CALL_ENDED and event.outcome == SkillEvent.DONE:
             changes["calls_done"] = process.calls_done + 1
+        elif event.type == SkillEvent.CALL_ENDED and event.error_code == CallCode.KERNEL_UNAVAILABLE:
+            # Nobody knows what still moves: interrupting halts the gate where the kernel does not answer.
+            self._table.change(process.process_id, calls_failed=process.calls_failed + 1)
+            self._end(process.process_id, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, event.error_msg)
+        elif event.type == SkillEvent.CALL_ENDED and event.error_code == CallCode.STALE_EPOCH:
+            why = f"somebody else interrupted it at the skill kernel: {event.error_msg}"
+            self._end(process.process_id, ProcessStatus.STOPPED, TaskCode.CANCELLED, why)
         elif event.type == SkillEvent.CALL_ENDED and event.outcome in (SkillEvent.FAILED, SkillEvent.REFUSED):
             changes["calls_failed"] = process.calls_failed + 1
         elif event.type == SkillEvent.STREAM_ENDED and event.node == "action_planner":
@@ -173,13 +191,15 @@ class ProcessScheduler(RuntimeNode):
         was, self._halted = self._halted, message.data
         running = self._table.running
         if self._halted and not was:
-            self._events.write(SkillEvent.HALTED, error_msg=CLEAR_HINT)
+            self._events.write(SkillEvent.HALTED, error_code=int(TaskCode.ROBOT_HALTED), error_msg=CLEAR_HINT)
             if running is not None:
                 self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, "the robot was halted")
         elif was and not self._halted:
             self._events.write(SkillEvent.HALT_CLEARED)
 
     def _check_nodes(self) -> None:
+        if not self._epoch_asked:
+            self._epoch_asked = self._interrupter.learn_epoch(self._learn)
         running = self._table.running
         if running is None or self._now() - running.created_s < 5.0:
             return

@@ -45,7 +45,7 @@ class Sim(RuntimeNode):
     `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`;
     images only while somebody subscribes to them. `/clock` when `publish_clock` is set.
 
-    Parameters: `robot` (coco), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3),
+    Parameters: `robot` (coco), `start` (""), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3),
     `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width` (480),
     `film_height` (360), `publish_clock` (false), `viewer` (false).
     """
@@ -59,6 +59,7 @@ class Sim(RuntimeNode):
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
         try:
             self._world = SimWorld(robot.model_path())
+            self._world.reset(self.declare("start", "", "keyframe of the model to start from, empty = the model's own start"))
         except SimWorldError as error:
             raise NodeStartError(str(error)) from error
         self._lock = threading.Lock()

@@ -61,12 +61,13 @@ class TokenParser(RuntimeNode):
         )
         self._streams: dict[str, _Stream] = {}
         self._oldest_epoch: dict[str, int] = {}
+        self._oldest_of_all = 0
         self._tokens = MatchedPublisher(self, TokenMsg, "function_tokens", STREAM, on_unmatched=self.get_logger().error)
         self.create_subscription(LlmChunk, "llm_chunks", self._chunk, STREAM)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
 
     def _chunk(self, chunk: LlmChunk) -> None:
-        if chunk.epoch < self._oldest_epoch.get(chunk.process_id, 0):
+        if chunk.epoch < max(self._oldest_of_all, self._oldest_epoch.get(chunk.process_id, 0)):
             return
         stream = self._streams.get(chunk.stream_id)
         if stream is None:
@@ -146,6 +147,8 @@ class TokenParser(RuntimeNode):
                 self._oldest_epoch[stream.process_id] = request.epoch
         if request.process_id:
             self._oldest_epoch[request.process_id] = request.epoch
+        else:
+            self._oldest_of_all = max(self._oldest_of_all, request.epoch)
         while len(self._oldest_epoch) > MAX_STREAMS:
             del self._oldest_epoch[next(iter(self._oldest_epoch))]
         response.epoch = request.epoch

@@ -92,8 +92,10 @@ class Scheduler:
         self.emit(EventType.STREAM_STARTED, stream_id)
 
     def feed(self, stream_id: str, token: FunctionToken) -> None:
-        """Take the next token of an open stream; a token of an ended one is recorded as dropped."""
-        stream = self._streams.get(stream_id) or self._past[stream_id]
+        """Take the next token of an open stream; a token of an ended one is recorded as dropped, while it is remembered."""
+        stream = self._streams.get(stream_id) or self._past.get(stream_id)
+        if stream is None:
+            return
         stream.last_token_s = self.clock.now()
         self._intake.token(stream, token)
         self._watch_silence(stream)

@@ -102,9 +102,18 @@ class SimWorld:
         """Seconds of one step."""
         return float(self.model.opt.timestep)
 
-    def reset(self) -> None:
-        """Put everything back to the start, settled for half a second, with time 0."""
+    def reset(self, keyframe: str = "") -> None:
+        """Put everything back to the start, settled for half a second, with time 0.
+
+        `keyframe` names a posture of the model to start from. Raises SimWorldError when the model has none of that name.
+        """
         mujoco.mj_resetData(self.model, self.data)
+        if keyframe:
+            number = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_KEY, keyframe)
+            if number < 0:
+                known = [self.model.key(i).name for i in range(self.model.nkey)]
+                raise SimWorldError(f"the model has no keyframe '{keyframe}' (there are: {', '.join(known) or 'none'})")
+            mujoco.mj_resetDataKeyframe(self.model, self.data, number)
         self.step(round(0.5 / self.timestep))
         self.data.time = 0.0
 
