@@ -85,7 +85,10 @@ class ProcessTable:
         return self._processes.get(process_id)
 
     def create(self, instruction: str, *, door: str, sender: str, strategy: str, epoch: int = 0) -> Process:
-        """Start a process whose goals are of this epoch. The caller has ended the one before it. Raises ValueError while one runs."""
+        """Start a process, whose goals are of this epoch. The caller has ended the one before it.
+
+        Raises ValueError while one runs.
+        """
         if (running := self.running) is not None:
             raise ValueError(f"process {running.process_id} still runs; end it before the next one is created")
         process = Process(self._new_id(), instruction, door, sender, strategy, self._now(), epoch=epoch)

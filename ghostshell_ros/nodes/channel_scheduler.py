@@ -76,6 +76,7 @@ class ChannelScheduler(RuntimeNode):
         self._link = KernelLink(
             self, text_skill.name if text_skill is not None else "", ready_s=ready_s, silence_s=silence_s
         )
+        self._proven = False
         self._heartbeat = self.create_publisher(Empty, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
@@ -83,8 +84,10 @@ class ChannelScheduler(RuntimeNode):
         self.steady_timer(0.1, self._beat)
 
     def _beat(self) -> None:
-        """The kernel hears from us, so that it can stop our calls when we are gone."""
-        self._heartbeat.publish(Empty())
+        """The kernel hears from us, so that it can stop our calls when we are gone. The first beat says: ready."""
+        self._proven = self._proven or self._link.ready()
+        if self._proven:
+            self._heartbeat.publish(Empty())
 
     def _process(self, process_id: str) -> _Process:
         process = self._processes.get(process_id)

@@ -65,6 +65,10 @@ class KernelLink:
         """The kernel has published a new state."""
         self._kernel_states += 1
 
+    def ready(self) -> bool:
+        """Whether the kernel answers. Asking proves the way there and back before the first call needs it."""
+        return self._client.server_is_ready()
+
     def start(self, process_id: str, scheduler: Scheduler, call: Call) -> None:
         """Send a call; the scheduler hears `started`, `held` and `ended`."""
         flight = _Flight(call, scheduler, heard_s=self._node.steady_now())
