@@ -15,11 +15,11 @@ from ghostshell.action import RunTask
 from ghostshell.msg import FunctionToken, KernelState, SkillEvent
 from rich.console import Console
 from rich.live import Live
-from sensor_msgs.msg import JointState
+from std_msgs.msg import Empty
 
 from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
 from skill_kernel.process import ProcessStatus
 
 OUTCOMES = {
@@ -55,18 +55,15 @@ class RobotClient(RuntimeNode):
         self._goal: SentGoal | None = None
         self.process_id = ""
         self.kernel_seen = False
-        self.joints_seen = False
+        self.scheduler_seen = False
         self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
-
-    def watch_joints(self) -> None:
-        """Notice when the robot's body is there, too."""
-        self.create_subscription(JointState, "joint_states", self._joints, 1)
+        self.create_subscription(Empty, "scheduler_heartbeat", self._beat, SENSORS)
 
     def ready(self) -> bool:
-        """Whether the robot can take a task."""
-        return self._task.server_is_ready() and self.kernel_seen and self.count_publishers("events") >= 2
+        """Whether the robot can take a task. Asking again and again proves the way there and back."""
+        return self._task.server_is_ready() and self.kernel_seen and self.scheduler_seen
 
     def send(self, instruction: str) -> None:
         """Send the task; feedback, and at last its end, arrive in the inbox."""
@@ -81,8 +78,8 @@ class RobotClient(RuntimeNode):
     def _kernel(self, _: KernelState) -> None:
         self.kernel_seen = True
 
-    def _joints(self, _: JointState) -> None:
-        self.joints_seen = True
+    def _beat(self, _: Empty) -> None:
+        self.scheduler_seen = True
 
     def _feedback(self, feedback: RunTask.Feedback) -> None:
         self.process_id = feedback.state.process_id

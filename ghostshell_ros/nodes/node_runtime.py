@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 import time
 import traceback
@@ -239,8 +240,10 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     try:
         rclpy.init(args=list(args) if args is not None else None)
         host = NodeHost()
-        for factory in factories:
-            host.add(factory())
+        nodes = [factory() for factory in factories]
+        for node in nodes:
+            host.add(node)
+        _warn_of_unknown_parameters(nodes)
         host.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
@@ -255,3 +258,14 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
             pass
         rclpy.try_shutdown()
     return 0
+
+
+def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
+    """A misspelt key would otherwise be ignored without a word. What one node of the process declares may be given to all."""
+    declared = {name for node in nodes for name in node._parameters}
+    for node in nodes:
+        for name in sorted(set(node._parameter_overrides) - declared):
+            if not name.startswith("qos_overrides."):
+                near = difflib.get_close_matches(name, declared, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else f"; it knows {', '.join(sorted(node._parameters))}"
+                node.get_logger().warning(f"there is no parameter '{name}', it is ignored{hint}")
