@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
-import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.common import Table, Target, arguments, report
 from ghostshell_ros.shell.parse_error import ParserLimits
 from ghostshell_ros.shell.parser import StreamingParser
 
@@ -114,31 +116,36 @@ def measure(count: int, repeats: int) -> dict[str, Any]:
         for name, of_one in runs.items()
     }
     for name, result in results.items():
-        ratios = (sum(lxml) / sum(own) for lxml, own in zip(runs["lxml feed"], runs[name]))
+        ratios = (sum(lxml) / sum(own) for lxml, own in zip(runs["lxml feed"], runs[name], strict=True))
         result["ratio_to_lxml_feed"] = round(statistics.median(ratios), 3)
     return {
-        "bench": "parser",
         "chunk_chars": SIZE,
         "chunks": count,
         "repeats": repeats,
-        "python": platform.python_version(),
         "lxml": ".".join(map(str, etree.LXML_VERSION)),
         "results": results,
     }
 
 
 def main() -> None:
-    """Prints the table and, last, one line of JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure, print, write out/bench/parser.json."""
+    parser = arguments(__doc__)
     parser.add_argument("--chunks", type=int, default=1_000_000, help="chunks a run")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each parser")
-    arguments = parser.parse_args()
-    measured = measure(arguments.chunks, arguments.repeats)
-    print(f"{'parser':22} {'chunks/s':>12} {'of lxml feed':>13} {'last/first tenth':>17}")
-    for name, result in measured["results"].items():
-        rate, ratio, last = result["chunks_per_s"], result["ratio_to_lxml_feed"], result["last_tenth_over_first"]
-        print(f"{name:22} {rate:>12,} {ratio:>13.3f} {last:>17.3f}")
-    print(json.dumps(measured))
+    options = parser.parse_args()
+    measured = measure(options.chunks, options.repeats)
+    results = measured["results"]
+    rows = [
+        [name, r["chunks_per_s"], r["ratio_to_lxml_feed"], r["last_tenth_over_first"]] for name, r in results.items()
+    ]
+    columns = ("parser", "chunks/s", "of lxml feed", "last/first tenth")
+    title = f"{options.chunks:,} chunks of {SIZE} characters, processor time"
+    targets = []
+    for mode in ("lenient", "strict"):
+        own = results[f"ghostshell, {mode}"]
+        targets.append(Target(f"{mode}: share of lxml feed's rate", own["ratio_to_lxml_feed"], 0.2, least=True))
+        targets.append(Target(f"{mode}: last tenth's rate of the first's", own["last_tenth_over_first"], 0.9, least=True))
+    report("parser", measured, [Table(title, columns, rows)], targets, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks share: the machine, percentiles, targets, a table on the terminal and a JSON file in out/bench."""
+"""What the benchmarks share: machine, percentiles, targets, tables on the terminal and a JSON file in out/bench."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Target:
     def as_json(self) -> dict[str, Any]:
         """The target with its verdict."""
         sign = ">=" if self.least else "<="
-        return {"what": self.what, "value": self.value, "bound": f"{sign} {self.bound:g}", "unit": self.unit, "met": self.met}
+        bound = f"{sign} {self.bound:g}"
+        return {"what": self.what, "value": self.value, "bound": bound, "unit": self.unit, "met": self.met}
 
 
 def machine() -> dict[str, Any]:
@@ -93,7 +94,12 @@ class Table:
 
 
 def report(
-    name: str, measured: dict[str, Any], tables: Iterable[Table], targets: Iterable[Target] = (), *, as_json: bool = False
+    name: str,
+    measured: dict[str, Any],
+    tables: Iterable[Table],
+    targets: Iterable[Target] = (),
+    *,
+    as_json: bool = False,
 ) -> Path:
     """Print the tables (or the JSON), write out/bench/NAME.json and return its path."""
     bounds = list(targets)
@@ -107,31 +113,34 @@ def report(
     for table in tables:
         _show(table)
     if bounds:
-        rows = [[t.what, _cell(t.value), f"{'≥' if t.least else '≤'} {t.bound:g} {t.unit}", _verdict(t)] for t in bounds]
-        _show(Table("targets", ("figure", "measured", "bound", ""), rows))
+        _show(Table("targets", ("figure", "measured", "bound", ""), [_row(t) for t in bounds]))
     host = document["machine"]
     print(f"{host['cpu']}, {host['cores']} cores, load {host['load_1min']}, Python {host['python']}; JSON: {path}")
     return path
 
 
-def _verdict(target: Target) -> str:
-    return "met" if target.met else "MISSED"
+def _row(target: Target) -> list[object]:
+    bound = f"{'≥' if target.least else '≤'} {target.bound:g} {target.unit}"
+    return [target.what, _cell(target.value), bound, "met" if target.met else "MISSED"]
 
 
 def _cell(value: object) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else "–" if value is None else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _show(table: Table) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table as RichTable
 
-    shown = RichTable(title=table.title, title_justify="left", title_style="bold")
+    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold")
     for index, column in enumerate(table.columns):
         numeric = all(isinstance(row[index], (int, float, type(None))) for row in table.rows)
-        shown.add_column(column, justify="right" if numeric and table.rows else "left", overflow="fold")
+        shown.add_column(escape(column), justify="right" if numeric and table.rows else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(_cell(value).replace("[", "\\[") for value in row))
-    Console(width=None if os.isatty(1) else 120).print(shown)
+        shown.add_row(*(escape(_cell(value)) for value in row))
+    Console(width=None if os.isatty(1) else 160).print(shown)

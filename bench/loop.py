@@ -50,7 +50,7 @@ class Loop:
             self._changed.notify()
 
     def run_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Serve callbacks until `done()` or the time is up; tells which. The thread sleeps while there is nothing to do."""
+        """Serve callbacks until `done()` or the time is up; tells which. The thread sleeps while nothing is to be done."""
         end_s = self.now() + timeout_s
         while not done():
             with self._changed:

@@ -24,12 +24,13 @@ from skill_kernel.robot import RobotConfig
 @dataclass(frozen=True)
 class Performance:
     """What came of a stream: the calls in token order, the routines kept (name, description, what performing it would
-    do), and what ended it early, if anything did."""
+    do), what ended it early, if anything did, and why the turn ended."""
 
     calls: list[CallRecord]
     kept: tuple[tuple[str, str, list[CallRecord]], ...] = ()
     error: str = ""
     stream: str = ""
+    reason: str = "end"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _routines(task: Task, folder: str) -> RoutineStore:
 
 def _perform(task: Task, stream: str, robot: Robot, store: RoutineStore) -> Performance:
     run = dry_run(stream, robot.mapper, interrupt_at_s=task.interrupt_s, routines=store)
-    return Performance(run.calls, _kept(store, robot), str(run.error or ""), stream)
+    return Performance(run.calls, _kept(store, robot), str(run.error or ""), stream, run.reason)
 
 
 def _kept(store: RoutineStore, robot: Robot) -> tuple[tuple[str, str, list[CallRecord]], ...]:
@@ -109,9 +110,7 @@ def _turn_result(part: Performance) -> TurnResult:
     reports = [
         CallReport(c.function, c.args, c.outcome, c.error, c.start_s, c.end_s) for c in part.calls if c.function != "observe"
     ]
-    observed = any(c.function == "observe" and c.outcome == "DONE" for c in part.calls)
-    failed = any(c.outcome in ("REFUSED", "FAILED") for c in part.calls)
-    return TurnResult("observe" if observed else "failure" if failed else "end", calls=reports)
+    return TurnResult(part.reason, calls=reports)
 
 
 def _later(calls: Sequence[CallRecord], offset_s: float, turn: int) -> list[CallRecord]:

@@ -24,12 +24,14 @@ STREAM = "dry-run"
 
 @dataclass
 class DryRun:
-    """Result of `dry_run`: every call in token order, what the parser mended, and the violation that ended a strict run."""
+    """Result of `dry_run`: every call in token order, what the parser mended, the violation that ended a strict run, and
+    `reason`, why the turn ended (as in `TURN_ENDED`)."""
 
     calls: list[CallRecord] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     error: ParseError | None = None
+    reason: str = ""
 
     @property
     def refused(self) -> bool:
@@ -61,6 +63,8 @@ def dry_run(
             ended.append(event.call)
         elif event.type is EventType.NOTICE:
             run.notices.append(event.error)
+        elif event.type is EventType.TURN_ENDED:
+            run.reason = event.reason
 
     ids = itertools.count(1)
     scheduler = Scheduler(mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines)

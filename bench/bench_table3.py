@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's table 3: time from the first token of an answer to the first action, function tokens beside native
+function calling of the same actions, through the openai and anthropic SDKs at the same token rate.
+
+The model is a local server that sends given answers at a set rate (a token is four characters of text, of a function's
+name or of its JSON arguments; what else a provider spends on a native call is not counted). Native calls are run in two
+ways: when the answer is complete, as the paper has it, and each as soon as the SDK reports it complete.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.bench_coco_tasks import TASKS
+from bench.common import Table, arguments, report
+from bench.loop import Loop
+from bench.performing import Robot, perform
+from bench.scoring import Expected, Task, TaskFile, score
+from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
+from ghostshell_ros.shell.parser import StreamingParser
+from ghostshell_ros.shell.scheduler import Scheduler
+from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from ghostshell_ros.testing.model_server import Answer, ModelServer, ToolUse
+from planners.llm.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.llm.config import ModelConfig
+from planners.llm.factory import make_client
+from planners.llm.native_calls import ToolCall, ToolSpec
+from skill_kernel.arguments import parameters_schema, parse_json
+from skill_kernel.codes import ModelCode, Outcome
+
+KEYS = {"OPENAI_API_KEY": "local", "ANTHROPIC_API_KEY": "local"}
+SPEAK = "speak"
+PAPER = {
+    "sequential": {"ours_ms": 80, "native_ms": 5290, "ours": "T", "native": "T"},
+    "parallel": {"ours_ms": 90, "native_ms": 3570, "ours": "T", "native": "T"},
+    "condition": {"ours_ms": 320, "native_ms": None, "ours": "T", "native": "F"},
+    "event": {"ours_ms": None, "native_ms": None, "ours": "T", "native": "F"},
+}
+"""GhostShell, table 3: Claude-4-Sonnet on the real robot."""
+
+_COUNT = "One, two, three, four, five, six, seven, eight."
+_LOOP = 6
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A task in both encodings. `native_lacks` says what flat native calls cannot express of it."""
+
+    key: str
+    title: str
+    stream: str
+    calls: tuple[ToolUse, ...]
+    task: Task
+    interrupt_s: float | None = None
+    native_lacks: str = ""
+
+
+def patterns() -> list[Pattern]:
+    """One task for each of the four patterns."""
+    triangle = next(t for t in TaskFile.load(TASKS).tasks if t.name == "Triangle Walk")
+    side, turn = ToolUse("spider_run_distance", {"distance": 30}), ToolUse("spider_rotate", {"angle": 120})
+    parallel = Task(
+        name="move & head & ears", kind="objective", pattern="parallel", reference="", instruction="",
+        expect={
+            "move": Expected(call="spider_run_distance"), "head": Expected(call="head_act"),
+            "left": Expected(call="ear_swing", args={"side": "left"}),
+            "right": Expected(call="ear_swing", args={"side": "right"}),
+        },
+        order=(("together", "move", "head", "left", "right"),),
+    )  # fmt: skip
+    condition = Task(
+        name="rotate until counted to 8", kind="objective", pattern="condition", reference="", instruction="",
+        expect={"turn": Expected(call="spider_rotate"), "count": Expected(text="(?i)one.*eight")},
+        order=(("until", "turn", "count"),),
+    )  # fmt: skip
+    event = Task(
+        name="dance until interrupted", kind="objective", pattern="event", reference="", instruction="",
+        expect={"wave": Expected(call="spider_wave_move", outcome="INTERRUPTED")},
+    )  # fmt: skip
+    waves = '<spider_wave_move times="20"/>' * _LOOP
+    return [
+        Pattern("sequential", "sequential (walk a triangle)", triangle.reference, (side, turn) * 3, triangle),
+        Pattern(
+            "parallel", "parallel (move & head & ears)",
+            '<spider_run_distance distance="30"/><head_act action="nod"/><ear_swing side="left"/><ear_swing side="right"/>',
+            (ToolUse("spider_run_distance", {"distance": 30}), ToolUse("head_act", {"action": "nod"}),
+             ToolUse("ear_swing", {"side": "left"}), ToolUse("ear_swing", {"side": "right"})),
+            parallel,
+        ),
+        Pattern(
+            "condition", "condition (rotate until counted to 8)",
+            f'<spider_rotate angle="360">{_COUNT}</spider_rotate>',
+            (ToolUse("spider_rotate", {"angle": 360}), ToolUse(SPEAK, {"text": _COUNT})),
+            condition,
+            native_lacks="flat calls cannot tie a call's end to the end of others; expressed: both side by side, the "
+            "turn for a fixed angle",
+        ),
+        Pattern(
+            "event", "event (dance until interrupted at 1 s)",
+            f'<play_bgm name="dance">{waves}</play_bgm>',
+            (ToolUse("play_bgm", {"name": "dance"}), *(ToolUse("spider_wave_move", {"times": 20}),) * _LOOP),
+            event, interrupt_s=1.0,
+            native_lacks="when the answer must be complete first, nothing runs yet that an event could end; run call by "
+            "call it can be ended, by the scheduler below and not by the interface",
+        ),
+    ]  # fmt: skip
+
+
+@dataclass
+class Body:
+    """Runs the calls of one answer on the real scheduler: notes when each starts, ends one only when told to."""
+
+    robot: Robot
+    starts: list[float] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ids = itertools.count(1)
+        self.scheduler = Scheduler(self.robot.mapper, self, Loop(), self._event, new_call_id=lambda: f"c{next(ids)}")
+        self.scheduler.open_stream("s")
+
+    def start(self, call: Call) -> None:
+        self.starts.append(time.monotonic())
+        self.scheduler.started(call.call_id)
+
+    def content(self, call: Call, text: str, last: bool) -> None:
+        """Speech is not timed."""
+
+    def reset(self, call: Call) -> None:
+        self.scheduler.ended(call.call_id, CallResult(Outcome.DONE))
+
+    def stop(self, call: Call, cause: str) -> None:
+        self.scheduler.ended(call.call_id, CallResult(Outcome.INTERRUPTED))
+
+    def take(self, tokens: Iterator[FunctionToken] | list[FunctionToken]) -> None:
+        """Feed function tokens."""
+        for token in tokens:
+            self.scheduler.feed("s", token)
+
+    def _event(self, event: ShellEvent) -> None:
+        if event.type is EventType.ENDED and event.call is not None and event.call.result is not None:
+            self.outcomes.append(event.call.result.outcome.value)
+
+
+def run_once(pattern: Pattern, provider: str, robot: Robot, rate: float, first_token_s: float) -> dict[str, Any]:
+    """One answer in each encoding; times in seconds from the first token."""
+    ours, native = Body(robot), {"complete": Body(robot), "call by call": Body(robot)}
+    result: dict[str, Any] = {}
+    answer = Answer(pattern.stream)
+    with ModelServer(answer, rate=rate, first_token_s=first_token_s) as server:
+        parser = StreamingParser()
+        for event in _events(server, provider, pattern, [ours], result, "tokens", tools=()):
+            if isinstance(event, TextDelta):
+                ours.take(parser.feed(event.text))
+        result["tokens"]["first_action_s"] = _since(server, first_token_s, ours)
+    answer = Answer("", tool_calls=pattern.calls)
+    with ModelServer(answer, rate=rate, first_token_s=first_token_s) as server:
+        waiting: list[FunctionToken] = []
+        for event in _events(server, provider, pattern, list(native.values()), result, "native", _tools(robot)):
+            if isinstance(event, ToolCall):
+                tokens = _as_tokens(event)
+                waiting += tokens
+                native["call by call"].take(tokens)
+            elif isinstance(event, Finished):
+                native["complete"].take(waiting)
+        for name, body in native.items():
+            result[name] = {"first_action_s": _since(server, first_token_s, body)}
+    for name, body in {"tokens": ours, **native}.items():
+        result[name]["done"] = _completed(pattern, name == "tokens", body, robot)
+    return result
+
+
+def _events(
+    server: ModelServer, provider: str, pattern: Pattern, bodies: list[Body], result: dict[str, Any], name: str,
+    tools: tuple[ToolSpec, ...],
+) -> Iterator[Any]:
+    """The events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
+    url = server.openai_url if provider == "openai" else server.anthropic_url
+    client: Any = make_client(ModelConfig(provider=provider, model="local", base_url=url))  # type: ignore[arg-type]
+    client.prepare()
+    cancel, fired = CancelToken(), []
+
+    def fire() -> None:
+        fired.append(time.monotonic())
+        cancel.cancel()
+
+    request = ModelRequest("A robot.", (Message("user", pattern.title),))
+    timer = threading.Timer((pattern.interrupt_s or 0.0) + server.first_token_s, fire)
+    timer.daemon = True
+    if pattern.interrupt_s is not None:
+        timer.start()
+    facts: dict[str, Any] = {"completion_tokens": None}
+    result[name] = facts
+    try:
+        stream = client.stream_tool_calls(request, tools, cancel=cancel) if tools else client.stream(request, cancel=cancel)
+        for event in stream:
+            if isinstance(event, Usage):
+                facts["completion_tokens"] = event.completion_tokens
+            yield event
+    except ModelError as error:
+        if error.code is not ModelCode.MODEL_CANCELLED:
+            raise
+        for body in bodies:
+            body.scheduler.interrupt("external event")
+        facts["interrupt_ms"] = (time.monotonic() - fired[0]) * 1e3
+    finally:
+        timer.cancel()
+        client.close()
+
+
+def _since(server: ModelServer, first_token_s: float, body: Body) -> float | None:
+    first_token_at = server.requests[-1].at_s + first_token_s
+    return body.starts[0] - first_token_at if body.starts else None
+
+
+def _completed(pattern: Pattern, tokens: bool, body: Body | None, robot: Robot) -> bool:
+    """Whether what ran is what the task asks for: from its schedule, or from what really ran where an event ends it."""
+    if body is not None and pattern.interrupt_s is not None:
+        return Outcome.INTERRUPTED.value in body.outcomes and not body.scheduler.live_calls
+    stream = pattern.stream if tokens else "".join(map(_as_text, pattern.calls))
+    done = perform(pattern.task, stream, robot)
+    return score(pattern.task, done.calls, {}, done.error).correctness == 1.0
+
+
+def _as_tokens(call: ToolCall) -> list[FunctionToken]:
+    """A native call as what the scheduler takes: a self-contained token, or text for `speak`."""
+    values = {k: v if isinstance(v, str) else f"{v:g}" for k, v in parse_json(call.name, call.arguments).items()}
+    if call.name == SPEAK:
+        return [FunctionToken(TokenKind.CHAR, "", {}, values["text"])]
+    return [FunctionToken(TokenKind.SCF, call.name, values, "")]
+
+
+def _as_text(call: ToolUse) -> str:
+    if call.name == SPEAK:
+        return str(call.arguments["text"])
+    return f"<{call.name} " + " ".join(f'{k}="{v}"' for k, v in call.arguments.items()) + "/>"
+
+
+def _tools(robot: Robot) -> tuple[ToolSpec, ...]:
+    """CoCo's skills as a provider's tools."""
+    return tuple(ToolSpec(s.name, s.description, parameters_schema(s)) for s in robot.registry)
+
+
+def measure(robot: Robot, rate: float, first_token_s: float, repeats: int) -> dict[str, Any]:
+    """Every pattern through both SDKs; medians of the repeats, in milliseconds."""
+    results: dict[str, Any] = {}
+    for pattern in patterns():
+        for provider in ("anthropic", "openai"):
+            runs = [run_once(pattern, provider, robot, rate, first_token_s) for _ in range(repeats)]
+            ways = ("tokens", "complete", "call by call")
+            row: dict[str, Any] = {
+                "pattern": pattern.key,
+                "title": pattern.title,
+                "provider": provider,
+                "first_action_ms": {way: _median_ms(r[way]["first_action_s"] for r in runs) for way in ways},
+                "done": {way: all(r[way]["done"] for r in runs) for way in ways},
+                "tokens_of_the_answer": {n: _count(pattern, n) for n in ("tokens", "native")},
+                "completion_tokens_reported": {n: runs[-1][n]["completion_tokens"] for n in ("tokens", "native")},
+                "native_lacks": pattern.native_lacks,
+                "paper": PAPER[pattern.key],
+            }
+            if pattern.interrupt_s is not None:
+                row["interrupt_to_all_ended_ms"] = round(statistics.median(r["tokens"]["interrupt_ms"] for r in runs), 2)
+            own = row["first_action_ms"]["tokens"]
+            row["ratio"] = {
+                way: None if own is None or (other := row["first_action_ms"][way]) is None else round(other / own, 2)
+                for way in ("complete", "call by call")
+            }
+            results[f"{pattern.key}, {provider}"] = row
+    return results
+
+
+def _median_ms(values: Iterator[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return round(statistics.median(known) * 1e3, 1) if known else None
+
+
+def _count(pattern: Pattern, encoding: str) -> int:
+    """Tokens of the whole answer, as the server counts them."""
+    if encoding == "tokens":
+        return math.ceil(len(pattern.stream) / 4)
+    return sum(math.ceil(len(c.name) / 4) + math.ceil(len(json.dumps(c.arguments)) / 4) for c in pattern.calls)
+
+
+def main() -> None:
+    """Measure, print, write out/bench/table3.json."""
+    parser = arguments(__doc__)
+    parser.add_argument("--rate", type=float, default=50.0, help="tokens a second (default 50)")
+    parser.add_argument("--first-token-s", type=float, default=0.4, help="delay of the first token (default 0.4)")
+    parser.add_argument("--repeats", type=int, default=3, help="answers a pattern, encoding and SDK (default 3)")
+    options = parser.parse_args()
+    results = measure(Robot.coco(), options.rate, options.first_token_s, options.repeats)
+    mark = {True: "T", False: "F"}
+    rows: list[list[object]] = []
+    for row in results.values():
+        times, done, ratio, paper = row["first_action_ms"], row["done"], row["ratio"], row["paper"]
+        rows.append([
+            row["title"], row["provider"], times["tokens"], times["call by call"], times["complete"],
+            ratio["call by call"], ratio["complete"],
+            "/".join(mark[done[way]] for way in ("tokens", "call by call", "complete")),
+            f"{row['tokens_of_the_answer']['tokens']}/{row['tokens_of_the_answer']['native']}",
+            f"{_or_dash(paper['ours_ms'])}/{_or_dash(paper['native_ms'])} {paper['ours']}/{paper['native']}",
+        ])  # fmt: skip
+    columns = (
+        "task", "SDK", "tokens", "native, call by call", "native, complete", "ratio", "ratio", "done", "answer [tokens]",
+        "paper: ours/native",
+    )  # fmt: skip
+    title = f"first token to first action [ms] at {options.rate:g} tokens/s, first token after {options.first_token_s:g} s"
+    event = next(r for r in results.values() if "interrupt_to_all_ended_ms" in r)
+    lacks = {row["title"]: row["native_lacks"] for row in results.values() if row["native_lacks"]}
+    notes: list[list[object]] = [[title, f"native: {what}"] for title, what in lacks.items()]
+    notes.append(["event, function tokens", f"interrupt to all ended: {event['interrupt_to_all_ended_ms']} ms"])
+    measured = {
+        "rate_tokens_per_s": options.rate,
+        "first_token_s": options.first_token_s,
+        "tokenizer": "4 characters a token; text, function names and JSON arguments count, the frame of a call does not",
+        "paper_source": "GhostShell, table 3 (Claude-4-Sonnet, real robot): milliseconds, and T/F for task completion",
+        "results": results,
+    }
+    report("table3", measured, [Table(title, columns, rows), Table("notes", ("task", "what"), notes)], as_json=options.json)
+
+
+def _or_dash(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    main()
