@@ -26,12 +26,14 @@ RECORDED = "a demonstration stream, written by hand and replayed at the pace of 
 
 
 def demo(
-    robot: Annotated[str, typer.Option(help="which robot to show: coco")] = "coco",
+    robot: Annotated[str, typer.Option(envvar="ROBOT", help="which robot to show: coco")] = "coco",
     instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
     model: Annotated[str, typer.Option(help="model that answers; nothing: the recorded demonstration stream")] = "",
     out: Annotated[Path, typer.Option(help="folder for timeline.png, the film and the nodes' log")] = Path("out"),
     film: Annotated[bool, typer.Option("--film/--no-film", help="keep a film of the simulator")] = True,
-    viewer: Annotated[bool, typer.Option("--viewer/--no-viewer", help="open MuJoCo's window; needs a display")] = False,
+    viewer: Annotated[
+        bool, typer.Option("--viewer/--no-viewer", envvar="VIEWER", help="open MuJoCo's window; needs a display")
+    ] = False,
 ) -> None:
     """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
 
@@ -114,7 +116,7 @@ def _keep(view: TaskView, spoken: str, path: Path) -> None:
     from ghostshell_ros.cli.gantt import draw_timeline
 
     draw_timeline(
-        view.records, path, title=spoken if len(spoken) < 110 else spoken[:107] + "…", stream="".join(view.stream),
+        view.records, path, title=spoken if len(spoken) < 220 else spoken[:217] + "…", stream="".join(view.stream),
         note="measured in simulation", writing=view.writing,
     )  # fmt: skip
     print(f"timeline: {path}")

@@ -43,7 +43,7 @@ def draw_timeline(
     figure = Figure(figsize=(11, chart_in + text_in + 0.9), dpi=110)
     FigureCanvasAgg(figure)
     height = chart_in + text_in + 0.9
-    axes = figure.add_axes((0.09, (text_in + 0.55) / height, 0.89, (chart_in - 0.35) / height))
+    axes = figure.add_axes((0.105, (text_in + 0.55) / height, 0.875, (chart_in - 0.35) / height))
     end = max([r.end_s or 0.0 for r in shown], default=1.0)
     if writing:
         axes.barh(0, writing[1] - writing[0], left=writing[0], height=0.3, color=WRITING_COLOUR)
@@ -60,7 +60,7 @@ def draw_timeline(
     axes.grid(axis="x", alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.set_title(title, fontsize=11, loc="left", pad=22)
+    axes.set_title(textwrap.fill(title, 110), fontsize=10, loc="left", pad=22)
     present = [o for o in COLOURS if any(r.outcome == o for r in shown)]
     handles = [Patch(color=COLOURS[o], label=o) for o in present]
     if any(r.call in parents for r in shown):
@@ -72,8 +72,8 @@ def draw_timeline(
     never = [f"{r.function} ({r.outcome})" for r in records if r.start_s is None]
     foot = "; ".join(filter(None, [note, f"never started: {', '.join(never[:8])}" if never else ""]))
     if lines:
-        figure.text(0.09, (text_in + 0.02) / height, "stream", fontsize=8, color="#555555", va="bottom")
-        figure.text(0.09, text_in / height, "\n".join(lines), fontsize=8, family=FONTS_MONO, va="top", linespacing=1.25)
+        figure.text(0.105, (text_in + 0.02) / height, "stream", fontsize=8, color="#555555", va="bottom")
+        figure.text(0.105, text_in / height, "\n".join(lines), fontsize=8, family=FONTS_MONO, va="top", linespacing=1.25)
     if foot:
         figure.text(0.98, 0.01, foot, fontsize=7, color="#777777", ha="right", va="bottom")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: boo
     tall = 0.86 if element else 0.56
     colour = ELEMENT_COLOUR if element and record.outcome == "DONE" else COLOURS.get(record.outcome, "#333333")
     axes.barh(row, width, left=start, height=tall, color=colour, edgecolor="white", linewidth=0.8)  # type: ignore[attr-defined]
-    label = _label(record, max(1, int(95 * width / max(end, 1e-9))))
+    label = _label(record, max(1, int(140 * width / max(end, 1e-9))))
     top = row - 0.41 if element else row
     axes.text(  # type: ignore[attr-defined]
         start + end * 0.004, top, label, fontsize=7, va="top" if element else "center",
