@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Over ROS with all of CoCo's nodes up: from the `>` that completes a tag to the goal accepted by the driver of the joints,
+beside a plain topic round trip between two processes under the same load.
+
+Measured from the `stamp` of the FunctionToken (which token_parser sets when it has the chunk with the `>`) to the stamp
+that the driver's action server gives the goal when it accepts it (`move_joints/_action/status`). Both are system time of
+one machine. In between lie three hops between nodes: token_parser, channel_scheduler, skill_kernel (with the skill's
+thread), move_joints_driver. The round trip is measured between two of these calls, with the same executor and QoS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.common import ROOT, Table, Target, arguments, report, spread_of
+
+os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+if "--echo" not in sys.argv:
+    # Read when the first context is made and inherited by every process started here: a domain of this run's own.
+    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+
+import rclpy
+from action_msgs.msg import GoalStatusArray
+from builtin_interfaces.msg import Time
+from ghostshell.msg import FunctionToken, KernelState, LlmChunk, SkillEvent
+from rclpy.qos import qos_profile_action_status_default
+from rclpy.signals import SignalHandlerOptions
+
+from ghostshell_ros.launcher import LaunchRun, describe
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
+
+ROBOT = "coco"
+NONCE = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
+CALLS = (
+    '<head_pose yaw="{}" pitch="5"',
+    '<ear_swing side="left" start_angle="{}" end_angle="10" duration="0"',
+    '<ear_swing side="right" start_angle="{}" end_angle="10" duration="0"',
+)
+"""Short calls with one goal of `move_joints` each, on three channels in turn; the last character is sent alone."""
+
+
+class Echo(RuntimeNode):
+    """Sends every chunk back, in a process of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("bench_echo", namespace=ROBOT)
+        back = self.create_publisher(LlmChunk, "bench_pong", STREAM)
+        self.create_subscription(LlmChunk, "bench_ping", back.publish, STREAM)
+
+
+class Probe(RuntimeNode):
+    """Writes streams and hears what becomes of them."""
+
+    def __init__(self) -> None:
+        super().__init__("bench_probe", namespace=ROBOT)
+        self.changed = threading.Condition()
+        self.tokens: dict[str, float] = {}
+        self.goals: dict[bytes, float] = {}
+        self.ended: dict[str, int] = {}
+        self.pongs: dict[int, float] = {}
+        self.kernel_ready = False
+        self.faults: list[str] = []
+        self.chunks = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
+        self.ping = self.create_publisher(LlmChunk, "bench_ping", STREAM)
+        self.create_subscription(FunctionToken, "function_tokens", self._token, STREAM)
+        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
+        self.create_subscription(LlmChunk, "bench_pong", self._pong, STREAM)
+        self.create_subscription(
+            GoalStatusArray, "move_joints/_action/status", self._status, qos_profile_action_status_default
+        )
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Wait for something that a message brings; raises RuntimeError at the deadline."""
+        with self.changed:
+            if not self.changed.wait_for(condition, timeout_s):
+                raise RuntimeError(f"not within {timeout_s:g} s: {what}; {'; '.join(self.faults[-3:]) or 'see its log'}")
+
+    def send(self, stream_id: str, seq: int, text: str, *, last: bool = False) -> float:
+        """Publish a chunk; the time it was handed over."""
+        stamp = self.get_clock().now()
+        message = LlmChunk(
+            stamp=stamp.to_msg(), process_id=f"bench{NONCE}", stream_id=stream_id, seq=seq, text=text, last=last
+        )
+        self.chunks.publish(message)
+        return stamp.nanoseconds * 1e-9
+
+    def round_trip(self, seq: int, text: str) -> float:
+        """Seconds until a chunk has come back from the echo process."""
+        began = time.perf_counter()
+        self.ping.publish(LlmChunk(seq=seq, text=text))
+        self.wait(lambda: seq in self.pongs, 10.0, "the answer of the echo process")
+        return self.pongs[seq] - began
+
+    def _pong(self, message: LlmChunk) -> None:
+        at = time.perf_counter()
+        with self.changed:
+            self.pongs[message.seq] = at
+            self.changed.notify_all()
+
+    def _token(self, message: FunctionToken) -> None:
+        if message.kind == FunctionToken.SELF_CONTAINED:
+            with self.changed:
+                self.tokens[message.stream_id] = _seconds(message.stamp)
+                self.changed.notify_all()
+
+    def _status(self, message: GoalStatusArray) -> None:
+        with self.changed:
+            for status in message.status_list:
+                self.goals.setdefault(bytes(status.goal_info.goal_id.uuid), _seconds(status.goal_info.stamp))
+            self.changed.notify_all()
+
+    def _event(self, message: SkillEvent) -> None:
+        with self.changed:
+            if message.type == SkillEvent.CALL_ENDED:
+                self.ended[message.stream_id] = message.outcome
+            if message.error_msg:
+                self.faults.append(message.error_msg)
+            self.changed.notify_all()
+
+    def _kernel(self, message: KernelState) -> None:
+        with self.changed:
+            self.kernel_ready = not message.halted
+            self.changed.notify_all()
+
+
+def measure(probe: Probe, trials: int, spacing_s: float) -> dict[str, list[float]]:
+    """Latencies in seconds: from the stamp of the token, and from the publication of the chunk; round trips."""
+    from_token: list[float] = []
+    from_chunk: list[float] = []
+    trips: list[float] = []
+    for trial in range(-len(CALLS) * 2, trials):
+        stream_id = f"s{NONCE}.{trial + 1000}"
+        tag = CALLS[trial % len(CALLS)].format(10 + trial % 20)
+        known = set(probe.goals)
+        due = time.monotonic() + spacing_s
+        probe.send(stream_id, 0, tag + "/")
+        sent = probe.send(stream_id, 1, ">", last=True)
+        probe.wait(lambda: stream_id in probe.tokens, 10.0, "the token")  # noqa: B023 - used at once
+        probe.wait(lambda: set(probe.goals) != known, 10.0, "a goal of the driver")  # noqa: B023
+        accepted = min(probe.goals[goal] for goal in set(probe.goals) - known)
+        if trial >= 0:
+            from_token.append(accepted - probe.tokens[stream_id])
+            from_chunk.append(accepted - sent)
+            trips.append(probe.round_trip(trial, tag))
+        if trial >= len(CALLS):
+            before = f"s{NONCE}.{trial + 1000 - len(CALLS) + 1}"
+            probe.wait(lambda: before in probe.ended, 10.0, "the end of an earlier call")  # noqa: B023
+        time.sleep(max(0.0, due - time.monotonic()))
+    probe.wait(lambda: len(probe.ended) >= trials + len(CALLS) * 2, 10.0, "the end of the last calls")
+    return {"token to goal": from_token, "chunk to goal": from_chunk, "round trip": trips}
+
+
+def _seconds(stamp: Time) -> float:
+    return float(stamp.sec) + stamp.nanosec * 1e-9
+
+
+def _log(event: Any, lines: list[str]) -> None:
+    lines.append(str(getattr(event, "line", event)))
+
+
+def main() -> int:
+    """Bring everything up, measure, print, write out/bench/ros_latency.json."""
+    parser = arguments(__doc__)
+    parser.add_argument("--trials", type=int, default=200, help="calls that are timed (default 200)")
+    parser.add_argument("--spacing-s", type=float, default=0.3, help="from one call to the next (default 0.3)")
+    parser.add_argument("--echo", action="store_true", help="be the other process of the round trip")
+    options = parser.parse_args()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    if options.echo:
+        with NodeHost([Echo()]) as host:
+            host.start()
+            sys.stdin.read()
+        return 0
+    lines: list[str] = []
+    began = time.monotonic()
+    specs = describe(ROOT / "launch" / "coco.launch.xml", {"robot_name": ROBOT, "default_robot": "false"})
+    echo = subprocess.Popen([sys.executable, __file__, "--echo"], stdin=subprocess.PIPE)
+    probe = Probe()
+    try:
+        with LaunchRun(specs, listener=lambda event: _log(event, lines)) as launched, NodeHost([probe]) as host:
+            launched.start()
+            host.start()
+            probe.wait(lambda: probe.kernel_ready, 60.0, "the skill kernel")
+            _matched(probe)
+            up_s = time.monotonic() - began
+            times = measure(probe, options.trials, options.spacing_s)
+    except RuntimeError as error:
+        print("\n".join(lines[-20:]), file=sys.stderr)
+        print(f"bench_ros_latency: {error}", file=sys.stderr)
+        return 1
+    finally:
+        echo.communicate()
+        rclpy.try_shutdown()
+    _report(times, up_s, list(probe.ended.values()), options.json)
+    return 0
+
+
+def _matched(probe: Probe) -> None:
+    deadline = time.monotonic() + 30.0
+    while not (probe.chunks.get_subscription_count() and probe.ping.get_subscription_count()
+               and probe.count_publishers("bench_pong") and probe.count_publishers("move_joints/_action/status")):
+        if time.monotonic() > deadline:
+            raise RuntimeError("token_parser, the echo process or the driver did not appear within 30 s")
+        time.sleep(0.05)
+
+
+def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_json: bool) -> None:
+    results = {
+        "`>` received by the parser to goal accepted by the driver": spread_of(times["token to goal"]),
+        "chunk with `>` published to goal accepted": spread_of(times["chunk to goal"]),
+        "reference: topic round trip, two processes": spread_of(times["round trip"]),
+    }
+    figures = list(results.values())
+    ratio = round(figures[0]["median_ms"] / figures[2]["median_ms"], 2)
+    targets = [
+        Target("`>` to goal accepted, median", figures[0]["median_ms"], 10.0, "ms"),
+        Target("`>` to goal accepted, p99", figures[0]["p99_ms"], 40.0, "ms"),
+        Target("calls that did not end as DONE", float(sum(o != SkillEvent.DONE for o in outcomes)), 0.0),
+    ]
+    rows = [[name, r["median_ms"], r["p99_ms"], r["max_ms"], r["trials"]] for name, r in results.items()]
+    title = f"over ROS, all nodes up [ms]; the way of a call takes {ratio} round trips"
+    measured = {"results": results, "ratio_to_round_trip": ratio, "bring_up_s": round(up_s, 2)}
+    report("ros_latency", measured, [Table(title, ("what", "median", "p99", "max", "trials"), rows)], targets,
+           as_json=as_json)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
