@@ -386,8 +386,41 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
     assert all("--log-level warn" in " ".join(words(spec)) for spec in by_name.values())
 
 
-def test_every_argument_of_coco_is_described(environment: Mapping[str, str]) -> None:
-    for argument in declared_arguments("coco", environment):
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, ["safety_gate", "skill_kernel", "drivers", "mind"]),
+        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "mind"]),
+        ({"composed": "false"}, ["safety_gate", "skill_kernel", "drivers", *MIND]),
+    ],
+)
+def test_any_robot_is_brought_up_from_its_file(
+    environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]
+) -> None:
+    specs = describe("robot", {"robot": "my robots/kit.yaml", "robot_name": "kit", "model": "007",
+                               "default_robot": "false", "use_sim_time": "true", **arguments}, environment)
+    assert executables(specs) == expected
+    needs_robot = set(expected) - {"process_scheduler", "token_parser"}
+    hears_instructions = {"mind", "process_scheduler"}
+    for spec, name in zip(specs, expected, strict=True):
+        given = inline(spec)
+        assert "__ns:=/kit" in words(spec)
+        assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
+        assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
+        assert given.get("model") == ("007" if name in ("mind", "action_planner") else None)
+        assert given.get("global_instruction") is (False if name in hears_instructions else None)
+        assert given["use_sim_time"] is True
+        assert spec.shutdown_on_exit is (name in ("safety_gate", "skill_kernel"))
+
+
+def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:
+    with pytest.raises(LaunchError, match=r"(?s)must be given these arguments:\n  robot:=….*\n  robot_name:=…"):
+        describe("robot", {}, environment)
+
+
+@pytest.mark.parametrize("name", ["coco", "robot"])
+def test_every_argument_is_described(environment: Mapping[str, str], name: str) -> None:
+    for argument in declared_arguments(name, environment):
         assert argument.description != "no description given", argument.name
 
 
