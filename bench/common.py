@@ -68,8 +68,9 @@ def percentile(values: Iterable[float], percent: float) -> float:
 
 
 def spread_of(seconds: Sequence[float]) -> dict[str, float]:
-    """Median, 99th percentile and largest of some times, in milliseconds."""
+    """Least, median, 99th percentile and largest of some times, in milliseconds."""
     return {
+        "min_ms": round(min(seconds) * 1e3, 4),
         "median_ms": round(percentile(seconds, 50) * 1e3, 4),
         "p99_ms": round(percentile(seconds, 99) * 1e3, 4),
         "max_ms": round(max(seconds) * 1e3, 4),
