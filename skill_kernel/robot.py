@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -102,7 +103,9 @@ class RobotConfig(_Section):
     def load(cls, name_or_path: str | Path) -> RobotConfig:
         """Read a robot by its name (from the source tree or the installed share) or by the path of a YAML file.
 
-        Raises RobotConfigError, in one sentence that names the file, the key and the nearest valid key.
+        The folder of a file given by its path joins the import path, at its end, so that the modules in `skills` and
+        `body` may lie beside the file and yet hide no other module. Raises RobotConfigError, in one sentence that
+        names the file, the key and the nearest valid key.
         """
         path = find_robot(name_or_path)
         try:
@@ -114,9 +117,12 @@ class RobotConfig(_Section):
         if not isinstance(data, dict):
             raise RobotConfigError(f"robot file {path} must hold keys and values, not {type(data).__name__}")
         try:
-            return cls.model_validate(data)
+            robot = cls.model_validate(data)
         except ValidationError as error:
             raise RobotConfigError(f"robot file {path}: {_one_sentence(error)}") from error
+        if _is_path(name_or_path) and str(path.resolve().parent) not in sys.path:
+            sys.path.append(str(path.resolve().parent))
+        return robot
 
     def load_body(self) -> Any:
         """Import the class named by `body`. Raises RobotConfigError when the module or the class is not there."""
@@ -146,7 +152,7 @@ class RobotConfig(_Section):
 def find_robot(name_or_path: str | Path) -> Path:
     """The YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
     text = str(name_or_path)
-    if text.endswith((".yaml", ".yml")) or os.sep in text:
+    if _is_path(text):
         path = Path(text).expanduser()
         if path.is_file():
             return path
@@ -157,6 +163,11 @@ def find_robot(name_or_path: str | Path) -> Path:
             return folder / f"{text}.yaml"
     known = sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob("*.yaml")})
     raise RobotConfigError(f"there is no robot '{text}'{_nearest(text, known)} (known: {', '.join(known) or 'none'})")
+
+
+def _is_path(name_or_path: str | Path) -> bool:
+    text = str(name_or_path)
+    return text.endswith((".yaml", ".yml")) or os.sep in text
 
 
 def _shares() -> list[Path]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,23 @@ def test_body_and_model_that_are_not_there_are_named(tmp_path: Path) -> None:
         robot.load_body()
     with pytest.raises(RobotConfigError, match="toy.xml"):
         robot.model_path()
+
+
+def test_modules_beside_a_file_given_by_its_path_are_found_and_hide_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "toys_beside").mkdir()
+    (tmp_path / "toys_beside" / "body.py").write_text("class Toy: pass\n")
+    (tmp_path / "colorsys.py").write_text("class Toy: pass\n")
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, GOOD.replace("toys.body", "toys_beside.body"))
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
+    RobotConfig.load("toy.yaml")
+    robot = RobotConfig.load(tmp_path / "toy.yaml")
+    assert sys.path.count(str(tmp_path)) == 1
+    assert robot.load_body().__name__ == "Toy"
+    write(tmp_path, GOOD.replace("toys.body", "colorsys"))
+    with pytest.raises(RobotConfigError, match="module 'colorsys' has no class 'Toy'"):
+        RobotConfig.load("./toy.yaml").load_body()
