@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The camera head as its skills see it: motions in degrees, on top of the drivers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from skill_kernel import SkillReturn
+from skill_kernel.drivers import DriverResult, Drivers, StopEvent
+
+JOINTS = ("pan", "tilt")
+"""Named as in pan_tilt.yaml and in the messages of the servo node."""
+
+SPEED_DEG_S = 90.0
+"""How fast the head moves by itself. The safety gate allows `max_velocity` of the robot's file and no more."""
+
+SHORTEST_MOVE_S = 0.25
+
+Place = tuple[float, float]
+"""Pan and tilt in degrees; left and up are positive."""
+
+
+class PanTiltBody:
+    """Built once by the skill kernel, with the drivers of this robot; skills get it as `body`."""
+
+    def __init__(self, drivers: Drivers) -> None:
+        self.drivers = drivers
+
+    def place(self) -> Place:
+        """Where the head points, as measured. Raises RuntimeError while it has not been: a guess could make it jump."""
+        measured = self.drivers.joint_positions()
+        if not all(joint in measured for joint in JOINTS):
+            raise RuntimeError("pan and tilt have not been measured yet; check that the servo node publishes joint_states")
+        return math.degrees(measured["pan"]), math.degrees(measured["tilt"])
+
+    def visit(self, places: Sequence[Place], stop: StopEvent) -> DriverResult:
+        """Point at one place after the other. Blocks; ends within 0.2 s of `stop`, and the head stays where it is."""
+        here, now_s = self.place(), 0.0
+        times_s, positions = [], []
+        for place in places:
+            way = max(abs(to - at) for to, at in zip(place, here, strict=True))
+            now_s += max(way / SPEED_DEG_S, SHORTEST_MOVE_S)
+            times_s.append(now_s)
+            positions.append([math.radians(angle) for angle in place])
+            here = place
+        return self.drivers.move_joints(JOINTS, times_s, positions, stop=stop)
+
+
+def outcome(result: DriverResult, done: str) -> SkillReturn:
+    """A driver's result as a skill's; `done` says what was done, for the model to read."""
+    if result.ok:
+        return SkillReturn.success(done)
+    if result.cancelled:
+        return SkillReturn.interruption(f"stopped before the end of: {done}")
+    return SkillReturn.failure(f"{done} failed: {result.error_msg}", result.error_code)
