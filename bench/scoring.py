@@ -155,6 +155,14 @@ class TaskFile(_Data):
     classes: dict[str, tuple[Shape, ...]]
     tasks: tuple[Task, ...]
 
+    @model_validator(mode="after")
+    def _classes_exist(self) -> TaskFile:
+        for task in self.tasks:
+            named = {e.of_class for e in task.expect.values()} | ({task.checks.faces_of} if task.checks else set())
+            if unknown := sorted(named - set(self.classes) - {""}):
+                raise ValueError(f"{task.name}: there is no class '{unknown[0]}'; known: {', '.join(self.classes)}")
+        return self
+
     @classmethod
     def load(cls, path: Path) -> TaskFile:
         """Read and check the tasks; raises pydantic's ValidationError."""

@@ -159,6 +159,13 @@ def test_a_task_with_an_unknown_name_in_its_order_is_refused() -> None:
              expect={"a": {"call": "head_act"}}, order=(("before", "a", "b"),))  # fmt: skip
 
 
+def test_a_task_with_an_unknown_class_is_refused() -> None:
+    task = BY_NAME["Greet and Smile"].model_dump(by_alias=True)
+    task["expect"]["smile"]["is"] = "grim_face"
+    with pytest.raises(ValidationError, match="there is no class 'grim_face'"):
+        TaskFile.model_validate({"classes": {}, "tasks": [task]})
+
+
 class _Scripted:
     """Writes given answers and keeps what it was asked."""
 
