@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 import threading
 import time
 import traceback
@@ -237,6 +238,8 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
     """
     host: NodeHost | None = None
+    # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
+    sys.setswitchinterval(0.001)
     try:
         rclpy.init(args=list(args) if args is not None else None)
         host = NodeHost()

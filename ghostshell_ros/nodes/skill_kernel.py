@@ -33,6 +33,9 @@ HALT_RETRY_S = 0.2
 END_WAIT_S = 0.5
 """How long an ending node waits for its skills to stop."""
 
+HEARTBEAT_CHECKS = 5
+"""How often within `heartbeat_timeout_s` the scheduler's heartbeat is looked for."""
+
 _EVENTS = {
     KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
     KernelEventType.HALT_CLEARED: (SkillEvent.HALT_CLEARED, CallCode.NONE),
@@ -98,18 +101,22 @@ class SkillKernelNode(RuntimeNode):
         self._heartbeat_timeout_s = self.declare(
             "heartbeat_timeout_s", 0.5, "silence of the channel scheduler that stops its calls [s]", minimum=0.1, maximum=60.0
         )
-        self._heard_s: float | None = None
+        self._unheard: int | None = None
         self.create_subscription(Empty, "scheduler_heartbeat", self._on_heartbeat, SENSORS)
-        self.steady_timer(self._heartbeat_timeout_s / 5, self._watch_scheduler)
+        self.steady_timer(self._heartbeat_timeout_s / HEARTBEAT_CHECKS, self._watch_scheduler)
         self._publish_state()
 
     def _on_heartbeat(self, _: Empty) -> None:
-        self._heard_s = self.steady_now()
+        self._unheard = 0
 
     def _watch_scheduler(self) -> None:
-        """Nobody is left to reset or interrupt what a vanished scheduler began."""
-        if self._heard_s is not None and self.steady_now() - self._heard_s > self._heartbeat_timeout_s:
-            self._heard_s = None
+        """Nobody is left to reset or interrupt what a vanished scheduler began. Checks are counted, not seconds: a node
+        that was stalled itself finds old beats in its queue before it has missed enough of them."""
+        if self._unheard is None:
+            return
+        self._unheard += 1
+        if self._unheard > HEARTBEAT_CHECKS:
+            self._unheard = None
             if self._kernel.state().running:
                 cause = f"the channel scheduler has been silent for {self._heartbeat_timeout_s} s"
                 self._kernel.interrupt_process("", (), cause)
