@@ -171,6 +171,8 @@ class ProcessScheduler(RuntimeNode):
             changes["drained"] = True
         elif event.type == SkillEvent.PLAN_ENDED:
             changes.update(plan_ended=True, code=event.error_code, message=event.error_msg)
+            if event.error_code in (TaskCode.CANCELLED, CallCode.STALE_EPOCH):
+                self._interrupter.learn_epoch(self._learn)
         elif event.type == SkillEvent.CALL_ENDED and event.outcome == SkillEvent.DONE:
             changes["calls_done"] = process.calls_done + 1
         elif event.type == SkillEvent.CALL_ENDED and event.error_code == CallCode.KERNEL_UNAVAILABLE:

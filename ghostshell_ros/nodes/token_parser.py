@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
@@ -15,7 +17,7 @@ from ghostshell_ros.nodes.node_runtime import STREAM, RuntimeNode, run
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
-from skill_kernel.codes import ParseCode
+from skill_kernel.codes import CallCode, ParseCode
 
 KINDS = {
     TokenKind.AF: TokenMsg.ACTIVATE,
@@ -68,6 +70,7 @@ class TokenParser(RuntimeNode):
 
     def _chunk(self, chunk: LlmChunk) -> None:
         if chunk.epoch < max(self._oldest_of_all, self._oldest_epoch.get(chunk.process_id, 0)):
+            self._void(chunk)
             return
         stream = self._streams.get(chunk.stream_id)
         if stream is None:
@@ -101,6 +104,12 @@ class TokenParser(RuntimeNode):
         self._streams[chunk.stream_id] = stream
         return stream
 
+    def _void(self, chunk: LlmChunk) -> None:
+        """A stream that begins after the interrupt of its epoch ends at once, so that nobody waits for it."""
+        if chunk.stream_id not in self._streams:
+            why = f"the stream is of epoch {chunk.epoch}, which an interrupt had ended before it began"
+            self._end(chunk.stream_id, self._open(chunk), int(CallCode.STALE_EPOCH), why)
+
     def _finish(self, stream_id: str, stream: _Stream, code: int, why: str) -> None:
         try:
             self._send(stream_id, stream, stream.parser.close())
@@ -115,8 +124,8 @@ class TokenParser(RuntimeNode):
         message.error_code, message.error_msg, message.text = code, why, why
         self._tokens.publish(message)
 
-    def _send(self, stream_id: str, stream: _Stream, tokens: list[FunctionToken] | tuple[FunctionToken, ...]) -> None:
-        for token in tokens:
+    def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken]) -> None:
+        for token in _joined(tokens):
             message = self._message(stream_id, stream, KINDS[token.kind])
             message.name, message.text, message.start, message.end = token.name, token.text, token.start, token.end
             message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
@@ -153,6 +162,16 @@ class TokenParser(RuntimeNode):
             del self._oldest_epoch[next(iter(self._oldest_epoch))]
         response.epoch = request.epoch
         return response
+
+
+def _joined(tokens: Iterable[FunctionToken]) -> Iterator[FunctionToken]:
+    """Texts side by side become one: text full of repairs would otherwise be a message a word."""
+    for text, group in groupby(tokens, lambda token: token.kind is TokenKind.CHAR):
+        if not text:
+            yield from group
+            continue
+        first, *rest = group
+        yield first._replace(text="".join([first.text, *(t.text for t in rest)]), end=rest[-1].end if rest else first.end)
 
 
 def main() -> int:
