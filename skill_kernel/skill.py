@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
 import re
@@ -27,6 +28,7 @@ skill call others, and `until_reset` is true when the skill stands as an open el
 """
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_NAME = re.compile(r"[^\W\d][\w.:\-]*")
 
 
 class SkillDefinitionError(ValueError):
@@ -91,7 +93,11 @@ class Skill:
         """Expected duration in seconds of a call with these typed arguments; raises SkillDefinitionError if it is none."""
         value = self.nominal_s
         if callable(value):
-            value = _call_nominal(value, self, arguments)
+            try:
+                value = _call_nominal(value, self, arguments)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                raise SkillDefinitionError(f"nominal_s of skill '{self.name}' cannot be worked out ({why})") from error
         try:
             seconds = float(value)
         except (TypeError, ValueError) as error:
@@ -128,8 +134,17 @@ def robot_skill(
     of the stream goes to. Raises SkillDefinitionError when the declaration cannot work.
     """
 
+    if callable(name):
+        raise SkillDefinitionError(f"skill '{name.__name__}': write @robot_skill(), with brackets")
+
     def declare(function: F) -> F:
         own = name or function.__name__
+        if not _NAME.fullmatch(own):
+            raise SkillDefinitionError(f"skill '{own}' has a name that is no tag; use letters, digits, '_', '-', '.'")
+        if inspect.iscoroutinefunction(function):
+            raise SkillDefinitionError(f"skill '{own}' is async; a skill blocks, so write 'def' (the kernel gives it a thread)")
+        if not callable(nominal_s) and not _is_duration(nominal_s):
+            raise SkillDefinitionError(f"skill '{own}': nominal_s is {nominal_s!r}; give seconds or a function")
         signature = _resolved_signature(function, own)
         visible = [p for p in signature.parameters.values() if p.name not in INJECTED]
         for p in visible:
@@ -173,6 +188,10 @@ def content_marker(annotation: Any) -> ContentMarker | None:
     return None
 
 
+def _is_duration(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
+
+
 def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
@@ -189,12 +208,17 @@ def _resolved_signature(function: Callable[..., Any], name: str) -> inspect.Sign
 
 def _call_nominal(nominal: Callable[..., float], skill: Skill, arguments: Mapping[str, Any]) -> float:
     known = {n: arguments[n] for n in skill.signature.parameters if n in arguments}
-    wanted = list(inspect.signature(nominal).parameters.values())
+    wanted = _parameters(nominal)
     if any(p.kind is p.VAR_KEYWORD for p in wanted):
         return nominal(**known)
     if all(p.name in known or p.default is not p.empty for p in wanted):
         return nominal(**{p.name: known[p.name] for p in wanted if p.name in known})
     return nominal(*list(known.values())[: len(wanted)])
+
+
+@functools.lru_cache(maxsize=512)
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
 
 
 def _only_declares(function: Callable[..., Any]) -> bool:
@@ -214,6 +238,8 @@ def _is_trivial(statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Expr):
         return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Raise):
+        return statement.exc is not None and "NotImplementedError" in ast.unparse(statement.exc)
     if isinstance(statement, ast.Return):
         calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
         return all("SkillReturn" in ast.unparse(c.func) or ast.unparse(c.func) == "str" for c in calls)

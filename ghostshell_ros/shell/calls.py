@@ -94,9 +94,15 @@ class Call:
         """Arguments as events and the dry run show them: the content stands under its parameter's name."""
         if self.role is Role.TEXT:
             return {"text": self.text}
-        if self.skill is not None and self.skill.content is not None:
-            return {**self.arguments, self.skill.content: self.text}
-        return dict(self.arguments)
+        return self.arguments_with_content
+
+    @property
+    def arguments_with_content(self) -> dict[str, Any]:
+        """Arguments as the skill gets them: text given as an attribute comes before the character data."""
+        if self.skill is None or self.skill.content is None:
+            return dict(self.arguments)
+        content = self.skill.content
+        return {**self.arguments, content: f"{self.arguments.get(content, '')}{self.text}"}
 
     def is_descendant_of(self, other: Call) -> bool:
         """Whether `other` is one of the elements around this call."""

@@ -14,12 +14,15 @@ from ghostshell_ros.shell.mapper import Mapper
 from ghostshell_ros.shell.parse_error import ParseError
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.routines import RoutineStore
-from ghostshell_ros.shell.scheduler import Scheduler
+from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.shell.timeline import CallRecord
 from ghostshell_ros.shell.tokens import FunctionToken
 from ghostshell_ros.shell.virtual import VirtualExecutor, nominal_duration
 
 STREAM = "dry-run"
+
+_SETTINGS = SchedulerSettings(max_unstarted=10**9)
+"""The whole text is there at once, so the bound at which a model is made to pause would only cut long scripts."""
 
 
 @dataclass
@@ -67,7 +70,9 @@ def dry_run(
             run.reason = event.reason
 
     ids = itertools.count(1)
-    scheduler = Scheduler(mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines)
+    scheduler = Scheduler(
+        mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines, settings=_SETTINGS
+    )
     executor.scheduler = scheduler
     parser = StreamingParser(mode)
     scheduler.open_stream(STREAM, strict=mode == "strict")
@@ -87,6 +92,7 @@ def dry_run(
     scheduler.end_stream(STREAM)
     run.repairs = [r.message for r in parser.take_repairs()]
     clock.run()
+    run.notices += executor.faults
     run.calls = [CallRecord.of(c) for c in sorted(ended, key=lambda c: c.seq)]
     return run
 

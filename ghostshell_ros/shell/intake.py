@@ -11,7 +11,7 @@ from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
 from ghostshell_ros.shell.parse_error import ParseError
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.routines import RoutineError, RoutineStore, to_source
-from ghostshell_ros.shell.streams import PHRASE_BOUNDARY, Frame, FrameKind, Stream
+from ghostshell_ros.shell.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skill import MAIN
@@ -59,6 +59,7 @@ class Intake:
             call.content_ready = True
             self._scheduler.closed(call)
         stream.held_space = ""
+        stream.late_text = False
         if stream.frames:
             stream.frames[-1].text_seen = False
 
@@ -68,8 +69,7 @@ class Intake:
         while stream.frames:
             frame = stream.frames.pop()
             if frame.kind is FrameKind.SAVE and frame.call is not None:
-                why = "the stream ended before </save>, so nothing was kept"
-                self._record_only(stream, frame.call, Outcome.DROPPED, CallCode.ROUTINE_INVALID, why)
+                self._not_kept(stream, frame.call)
             elif frame.kind is FrameKind.CALL and frame.call is not None:
                 self._scheduler.closed(frame.call)
 
@@ -77,6 +77,9 @@ class Intake:
 
     def _text(self, stream: Stream, token: FunctionToken) -> None:
         if stream.closed:
+            if token.text.strip() and not stream.late_text:
+                stream.late_text = True
+                self._record_text(stream, token, *_came_late(stream))
             return
         frame = stream.frames[-1] if stream.frames else None
         if frame is not None and frame.kind is FrameKind.SAVE:
@@ -84,9 +87,7 @@ class Intake:
         elif frame is not None and frame.kind is FrameKind.REFUSED:
             if token.text.strip() and not frame.text_seen:
                 frame.text_seen = True
-                call = self._new_call(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
-                call.content.append(token.text)
-                self._record_only(stream, call, *_parent_refused(frame.name))
+                self._record_text(stream, token, *_parent_refused(frame.name))
         elif frame is not None and frame.call is not None and frame.call.takes_content:
             self._scheduler.content(frame.call, token.text)
         else:
@@ -104,15 +105,17 @@ class Intake:
             call.takes_content, call.content_ready = True, False
             if not self._admit(stream, call):
                 return
-            stream.utterance = call
+            stream.utterance, stream.phrase = call, ""
         elif not body:
             stream.held_space += text
             return
         call = stream.utterance
-        self._scheduler.content(call, stream.held_space + body)
+        piece = stream.held_space + body
+        self._scheduler.content(call, piece)
         stream.held_space = text[len(text.rstrip()) :]
-        if not call.content_ready and PHRASE_BOUNDARY.search(call.text):
-            call.content_ready = True
+        if not call.content_ready:
+            stream.phrase = stream.phrase[-PHRASE_REACH:] + piece
+            call.content_ready = PHRASE_BOUNDARY.search(stream.phrase) is not None
 
     # -- elements -----------------------------------------------------------------------------------------------------
 
@@ -201,8 +204,7 @@ class Intake:
     def _late(self, stream: Stream, token: FunctionToken) -> None:
         if token.kind is not TokenKind.RF:
             call = self._new_call(stream, token.name, Role.SKILL, dict(token.attrs), frozenset())
-            why = f"it came after the stream had ended ({stream.error or stream.reason})"
-            self._record_only(stream, call, Outcome.DROPPED, CallCode.TURN_ENDED, why)
+            self._record_only(stream, call, *_came_late(stream))
 
     # -- routines -----------------------------------------------------------------------------------------------------
 
@@ -221,7 +223,10 @@ class Intake:
         """Inside `save`: check like any call, keep, perform nothing; commit at the end tag."""
         if token.kind is TokenKind.RF and frame.depth == 0:
             stream.frames.pop()
-            self._commit(stream, frame)
+            if token.end == token.start and frame.call is not None:  # the parser's own repair, not an end tag
+                self._not_kept(stream, frame.call)
+            else:
+                self._commit(stream, frame)
             return
         frame.recorded.append(token)
         if token.kind is TokenKind.RF:
@@ -234,6 +239,10 @@ class Intake:
             frame.faults.append(mapped.message)
         elif isinstance(mapped, Mapped) and mapped.builtin and mapped.function in NOT_IN_ROUTINES:
             frame.faults.append(f"<{token.name}> cannot stand in a routine")
+
+    def _not_kept(self, stream: Stream, call: Call) -> None:
+        why = f"there was no </save>, so nothing was kept as routine '{call.arguments['name']}'"
+        self._record_only(stream, call, Outcome.DROPPED, CallCode.ROUTINE_INVALID, why)
 
     def _commit(self, stream: Stream, frame: Frame) -> None:
         call = frame.call
@@ -319,6 +328,19 @@ class Intake:
         call.state, call.end_s = CallState.ENDED, self._scheduler.clock.now()
         call.result = CallResult(outcome, code, why)
         self._scheduler.emit(EventType.ENDED, stream.stream_id, call, int(code), why)
+
+    def _record_text(
+        self, stream: Stream, token: FunctionToken, outcome: Outcome, code: CallCode, why: str
+    ) -> None:
+        """Report text that is not spoken, by its first piece."""
+        call = self._new_call(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+        call.content.append(token.text.strip())
+        self._record_only(stream, call, outcome, code, why)
+
+
+def _came_late(stream: Stream) -> tuple[Outcome, CallCode, str]:
+    why = f"it came after the stream had ended ({stream.error or stream.reason})"
+    return Outcome.DROPPED, CallCode.TURN_ENDED, why
 
 
 def _parent_refused(name: str) -> tuple[Outcome, CallCode, str]:

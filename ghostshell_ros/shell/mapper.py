@@ -131,10 +131,11 @@ class Mapper:
 
     def _no_channel(self, name: str) -> str:
         known = sorted({MAIN, *self.exclusive, *(s for skill in self.registry for s in skill.subsystems)})
-        patterns = [re.sub(r"\\\{\w+\\\}", r"\\w+", re.escape(k)) for k in known]
-        if not name or any(re.fullmatch(p, name) for p in patterns):
+        patterns = {k: re.sub(r"\\\{\w+\\\}", r"\\w+", re.escape(k)) for k in known}
+        if not name or any(re.fullmatch(p, name) for p in patterns.values()):
             return ""
-        return f"there is no channel '{name}' to stop; channels: {', '.join(known)}"
+        shown = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
+        return f"there is no channel '{name}' to stop; channels: {', '.join(shown)}"
 
     @staticmethod
     def _builtin_attrs(builtin: Skill, attrs: Mapping[str, str]) -> Mapping[str, str]:
@@ -155,8 +156,8 @@ def _declared(skill: Skill) -> frozenset[str]:
 
 def _sync(attrs: Mapping[str, str]) -> bool:
     value = attrs.get(SYNC, "false").strip().lower()
-    if value in ("true", "1"):
+    if value in ("true", "1", "yes", "on"):
         return True
-    if value in ("false", "0"):
+    if value in ("false", "0", "no", "off"):
         return False
     raise ArgumentError(CallCode.INVALID_ARGUMENT, f"sync is '{attrs[SYNC]}'; write sync=\"true\" or leave it out")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from ghostshell_ros.shell.calls import Call, CallState
@@ -13,47 +14,73 @@ class ChannelQueues:
     """All live calls of a process, in token order on each channel they claim.
 
     A call waits for every earlier live call that is not one of its ancestors and either shares a channel with it (C1)
-    or claims main (C3); calls on a `parallel` channel do not wait for one another. So on each channel at most one call
-    can be next, and looking at those suffices.
+    or claims main (C3); calls on a `parallel` channel do not wait for one another. So on each serial channel at most
+    one call can be next, and looking at those suffices; of a parallel channel only the calls that wait are kept, a
+    stream's own in a queue of their own. What runs for hours or waits by thousands costs the others nothing.
     """
 
     def __init__(self, parallel: frozenset[str] = frozenset()) -> None:
         self._parallel = parallel
-        self._queues: dict[str, dict[int, Call]] = {MAIN: {}}
+        # Ordered dictionaries, because the head of a plain one is found slowly once many have been taken from it.
+        self._serial: dict[str, OrderedDict[int, Call]] = {MAIN: OrderedDict()}
+        self._waiting: dict[tuple[str, str], OrderedDict[int, Call]] = {}
 
     def add(self, call: Call) -> None:
         """Append a new call to the queues of its channels; calls come in the order of their tokens."""
-        for key in self._keys(call):
-            self._queues.setdefault(key, {})[call.seq] = call
+        for channel in call.channels:
+            if channel in self._parallel:
+                self._waiting.setdefault((channel, call.stream_id), OrderedDict())[call.seq] = call
+            else:
+                self._serial.setdefault(channel, OrderedDict())[call.seq] = call
+
+    def running(self, call: Call) -> None:
+        """The call has begun: it is next on no parallel channel any more."""
+        for channel in call.channels & self._parallel:
+            key = (channel, call.stream_id)
+            queue = self._waiting.get(key)
+            if queue is not None:
+                queue.pop(call.seq, None)
+                if not queue:
+                    del self._waiting[key]
 
     def remove(self, call: Call) -> None:
         """Take out a call that has ended."""
-        for key in self._keys(call):
-            queue = self._queues.get(key, {})
-            queue.pop(call.seq, None)
-            if not queue and key != MAIN:
-                self._queues.pop(key, None)
-
-    def _keys(self, call: Call) -> list[str]:
-        """Names of the call's queues; on a parallel channel every call has one of its own."""
-        return [f"{c}#{call.seq}" if c in self._parallel else c for c in call.channels]
+        self.running(call)
+        for channel in call.channels - self._parallel:
+            queue = self._serial.get(channel)
+            if queue is not None:
+                queue.pop(call.seq, None)
+                if not queue and channel != MAIN:
+                    del self._serial[channel]
 
     def candidates(self) -> Iterator[Call]:
         """The next call of each channel that has not been handed to the executor."""
-        for channel, queue in list(self._queues.items()):
+        for channel, queue in list(self._serial.items()):
             for call in queue.values():
                 if call.state is CallState.QUEUED:
                     yield call
                     break
                 if channel != MAIN:
                     break
+        for queue in list(self._waiting.values()):
+            for call in queue.values():
+                if call.state is CallState.QUEUED:
+                    yield call
+                    if self._blocker_on(MAIN, call) is not None:
+                        break  # main holds back all later calls of the same stream too
 
     def blocker(self, call: Call) -> Call | None:
         """The first live call that `call` has to wait for by order, or None."""
-        for key in {*self._keys(call), MAIN}:
-            for seq, other in self._queues[key].items():
-                if seq >= call.seq:
-                    break
-                if not call.is_descendant_of(other):
-                    return other
+        for channel in {*(call.channels - self._parallel), MAIN}:
+            other = self._blocker_on(channel, call)
+            if other is not None:
+                return other
+        return None
+
+    def _blocker_on(self, channel: str, call: Call) -> Call | None:
+        for seq, other in self._serial[channel].items():
+            if seq >= call.seq:
+                break
+            if not call.is_descendant_of(other):
+                return other
         return None

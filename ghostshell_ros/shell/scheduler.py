@@ -257,6 +257,7 @@ class Scheduler:
     def _mark_running(self, call: Call) -> None:
         call.state = CallState.RUNNING
         call.start_s = self.clock.now()
+        self._queues.running(call)
         self._recheck.append(call)
         self.emit(EventType.STARTED, call.stream_id, call)
 

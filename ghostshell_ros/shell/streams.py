@@ -13,6 +13,9 @@ from ghostshell_ros.shell.tokens import FunctionToken
 PHRASE_BOUNDARY = re.compile(r"[.!?,;:…\n。！？，、；：—]|\s\S{0,40}\s\S{0,40}\s\S{0,40}\s")
 """Where speech may begin (law C4): behind punctuation, or after a few words of a sentence that goes on."""
 
+PHRASE_REACH = 130
+"""How many characters before a new piece can belong to a boundary that ends in it."""
+
 
 class FrameKind(Enum):
     """What an open element is to the calls inside it."""
@@ -46,6 +49,8 @@ class Stream:
     frames: list[Frame] = field(default_factory=list)
     utterance: Call | None = None
     held_space: str = ""
+    phrase: str = ""
+    late_text: bool = False
     closed: bool = False
     reason: str = ""
     code: int = 0

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from ghostshell_ros.shell.calls import Call
 from skill_kernel.skill import MAIN
 
@@ -39,7 +41,7 @@ class CallRecord:
         return cls(
             call=call.call_id,
             function=call.function,
-            args=call.args_shown,
+            args=to_jsonable_python(call.args_shown, fallback=str),
             channel=channels[0] if channels else "",
             channels=channels,
             start_s=call.start_s,

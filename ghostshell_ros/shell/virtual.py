@@ -9,22 +9,15 @@ from ghostshell_ros.shell.calls import Call, CallResult, Role
 from ghostshell_ros.shell.clock import VirtualClock, VirtualTimer
 from ghostshell_ros.shell.scheduler import Scheduler
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.skill import SkillDefinitionError
 
 TEXT_NOMINAL_S = 1.0
 """Duration of an utterance when the skill set has no skill that speaks text."""
 
 
 def nominal_duration(call: Call) -> float:
-    """Seconds the call is expected to take by its skill's `nominal_s`."""
-    if call.skill is None:
-        return TEXT_NOMINAL_S
-    arguments = dict(call.arguments)
-    if call.skill.content is not None:
-        for parameter in call.skill.signature.parameters.values():
-            if parameter.name not in arguments and parameter.default is not parameter.empty:
-                arguments[parameter.name] = parameter.default
-        arguments[call.skill.content] = call.text
-    return call.skill.nominal_for(arguments)
+    """Seconds the call is expected to take by its skill's `nominal_s`. Raises SkillDefinitionError when that gives none."""
+    return TEXT_NOMINAL_S if call.skill is None else call.skill.nominal_for(call.arguments_with_content)
 
 
 class VirtualExecutor:
@@ -44,6 +37,8 @@ class VirtualExecutor:
         self._natural_end: dict[str, float] = {}
         self._outcome: dict[str, CallResult] = {}
         self.scheduler: Scheduler | None = None
+        self.faults: dict[str, None] = {}
+        """What was wrong with declared durations, each once; such a call takes no time, as the kernel sees it too."""
 
     def start(self, call: Call) -> None:
         """Begin at once; a body without content ends by itself after its duration."""
@@ -71,7 +66,7 @@ class VirtualExecutor:
         return self.scheduler
 
     def _begin_body(self, call: Call) -> None:
-        seconds = self._duration(call)
+        seconds = self._seconds(self._duration, call)
         self._natural_end[call.call_id] = self._clock.now() + seconds
         if not call.open or call.takes_content:
             self._end_after(call, seconds, CallResult(Outcome.DONE))
@@ -80,7 +75,14 @@ class VirtualExecutor:
         result = self._outcome.setdefault(call.call_id, result)
         now = self._clock.now()
         remaining = max(0.0, self._natural_end.get(call.call_id, now) - now)
-        self._end_after(call, min(self._stop_time(call), remaining), result)
+        self._end_after(call, min(self._seconds(self._stop_time, call), remaining), result)
+
+    def _seconds(self, declared: Callable[[Call], float], call: Call) -> float:
+        try:
+            return declared(call)
+        except SkillDefinitionError as error:
+            self.faults[f"{error}; counted as 0 s"] = None
+            return 0.0
 
     def _end_after(self, call: Call, seconds: float, result: CallResult) -> None:
         pending = self._timers.pop(call.call_id, None)
@@ -98,4 +100,4 @@ class VirtualExecutor:
     def _declared_stop(call: Call) -> float:
         if call.role is Role.TEXT or call.skill is None:
             return 0.0
-        return call.skill.stop_bound_s({**call.arguments, **({call.skill.content: call.text} if call.skill.content else {})})
+        return call.skill.stop_bound_s(call.arguments_with_content)
