@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ghostshell_ros.launcher import ProcessSpec
 
 
 def launch(
@@ -16,7 +21,7 @@ def launch(
 ) -> None:
     """Start the processes of an XML launch file and show what they say; Ctrl-C ends them, a second one hastens it.
 
-    Exit status: 0 all have ended, 1 the file cannot be started or the runner was terminated.
+    Exit status: 0 all have ended, 1 the file cannot be started, a robot's file is wrong, or the runner was terminated.
     """
     from ghostshell_ros import launcher
     from ghostshell_ros.launcher import console
@@ -29,4 +34,29 @@ def launch(
     except launcher.LaunchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
+    fault = _fault_of_robots(specs)
+    if fault:
+        print(f"ghostshell launch: {fault}", file=sys.stderr)
+        raise typer.Exit(1)
     raise typer.Exit(console.run(specs))
+
+
+def _fault_of_robots(specs: Iterable[ProcessSpec]) -> str:
+    """What is wrong with the robots that this package's nodes are given, or ""; said once, before every node says it."""
+    from ghostshell_ros.launcher import PACKAGE, InlineParameters
+    from skill_kernel.registry import RegistryError, SkillRegistry
+    from skill_kernel.robot import RobotConfig, RobotConfigError
+
+    own = [spec for spec in specs if Path(str(spec.command[0])).parent.name == PACKAGE]
+    values = [word.values for spec in own for word in spec.command if isinstance(word, InlineParameters)]
+    for name in dict.fromkeys(str(given["robot"]) for given in values if "robot" in given):
+        try:
+            robot = RobotConfig.load(name)
+            SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
+            if robot.body:
+                robot.load_body()
+        except RobotConfigError as error:
+            return str(error)
+        except RegistryError as error:
+            return f"robot '{name}': {error}"
+    return ""

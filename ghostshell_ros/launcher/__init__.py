@@ -13,7 +13,7 @@ from ghostshell_ros.launcher.resolver import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, Exited, LaunchRun, Output, Report, Started
 from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 
-__all__ = ["DeclaredArgument", "Event", "Exited", "InlineParameters", "LaunchError", "LaunchRun", "Output",
+__all__ = ["PACKAGE", "DeclaredArgument", "Event", "Exited", "InlineParameters", "LaunchError", "LaunchRun", "Output",
            "ProcessSpec", "Report", "Started", "declared_arguments", "describe", "find_launch_file"]
 
 PACKAGE = "ghostshell"
