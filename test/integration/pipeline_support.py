@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole robot brought up from its launch file, and a node that hears and says everything, for the pipeline's tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ghostshell.action import ExecuteSkill, RunTask
+from ghostshell.msg import FunctionToken, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess, Interrupt
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
+
+from ghostshell_ros import launcher
+from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from ros_support import ROOT, wait_until
+from skill_kernel.robot import RobotConfig
+
+NODES = {
+    "sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser", "channel_scheduler",
+    "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver",
+}  # fmt: skip
+INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
+LIMITS = {name: (joint.lower, joint.upper) for name, joint in RobotConfig.load("coco").joints.items()}
+UP_S = 40.0
+
+
+class Task:
+    """A RunTask goal and what was heard of it."""
+
+    def __init__(self) -> None:
+        self.sent: Any = None
+        self.feedback: list[RunTask.Feedback] = []
+        self.ends: list[tuple[GoalEnd, Any]] = []
+
+    def result(self, timeout_s: float = 20.0) -> RunTask.Result:
+        """Wait for the one result."""
+        wait_until(lambda: self.ends, timeout_s, "the task's result")
+        ((_, result),) = self.ends
+        return result
+
+    @property
+    def process_id(self) -> str:
+        wait_until(lambda: self.feedback or self.ends, 5.0, "the task's process id")
+        return str(self.feedback[0].state.process_id if self.feedback else self.ends[0][1].process_id)
+
+
+class Observer(RuntimeNode):
+    """Hears everything a robot publishes, with the steady time of each set-point, and can say everything to it."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("observer", namespace=namespace)
+        self.events: list[SkillEvent] = []
+        self.heard_s: list[float] = []
+        self.chunks: list[tuple[float, LlmChunk]] = []
+        self.tokens: list[FunctionToken] = []
+        self.processes: list[ProcessState] = []
+        self.kernel: KernelState | None = None
+        self.halted: bool | None = None
+        self.joints: dict[str, float] = {}
+        self.pose: tuple[float, float, float] | None = None
+        self.set_points: list[tuple[float, dict[str, float]]] = []
+        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        self.create_subscription(LlmChunk, "llm_chunks", lambda m: self.chunks.append((time.monotonic(), m)), STREAM)
+        self.create_subscription(FunctionToken, "function_tokens", self.tokens.append, STREAM)
+        self.create_subscription(ProcessArray, "processes", lambda m: setattr(self, "processes", m.processes), LATCHED)
+        self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
+        self.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), LATCHED)
+        self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
+        self.create_subscription(JointState, "joint_command", self._on_set_points, SET_POINTS)
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        self.instruction = self.create_publisher(String, "instruction", INSTRUCTION)
+        self.global_instruction = self.create_publisher(String, "/instruction", INSTRUCTION)
+        self.chunk_out = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
+        self.clients_of = {name: self.create_client(Interrupt, f"{name}/interrupt") for name in INTERRUPTED_NODES}
+        self.halt = self.create_client(Trigger, "halt")
+        self.clear_halt = self.create_client(Trigger, "clear_halt")
+        self.control = self.create_client(ControlProcess, "control_process")
+        self.tasks = GoalClient(self, RunTask, "run_task")
+        self.calls = GoalClient(self, ExecuteSkill, "execute_skill")
+        self.servers_ready = False
+        self._look = self.steady_timer(0.05, self._look_for_servers)
+
+    def _look_for_servers(self) -> None:
+        self.servers_ready = self.tasks.server_is_ready() & self.calls.server_is_ready()
+        if self.servers_ready:
+            self._look.cancel()
+
+    def _on_event(self, event: SkillEvent) -> None:
+        self.heard_s.append(time.monotonic())
+        self.events.append(event)
+
+    def _on_joints(self, message: JointState) -> None:
+        self.joints = dict(zip(message.name, message.position, strict=True))
+
+    def _on_set_points(self, message: JointState) -> None:
+        self.set_points.append((time.monotonic(), dict(zip(message.name, message.position, strict=True))))
+
+    def _on_odometry(self, message: Odometry) -> None:
+        p = message.pose.pose.position
+        self.pose = (p.x, p.y, p.z)
+
+    # -- saying things ------------------------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        self.instruction.publish(String(data=text))
+
+    def task(self, instruction: str) -> Task:
+        """Send an instruction as a RunTask goal."""
+        task = Task()
+
+        def send() -> None:
+            task.sent = self.tasks.send(
+                RunTask.Goal(instruction=instruction, sender="test"),
+                on_end=lambda end, result: task.ends.append((end, result)),
+                on_feedback=task.feedback.append,
+            )
+
+        self.call_soon(send)
+        return task
+
+    def ask(self, client: Any, request: Any, timeout_s: float = 5.0) -> Any:
+        """Call a service and wait for its answer."""
+        answers: list[Any] = []
+        self.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
+        wait_until(lambda: answers, timeout_s, f"answer of {client.srv_name}")
+        return answers[0]
+
+    def interrupt(self, process_id: str, cause: str = "test") -> int:
+        """Interrupt along the whole way, in the order of the architecture; gives the new epoch."""
+        epoch = 0
+        for name in INTERRUPTED_NODES:
+            request = Interrupt.Request(process_id=process_id, cause=cause, epoch=epoch)
+            epoch = self.ask(self.clients_of[name], request).epoch
+        return epoch
+
+    def newest_epoch(self) -> int:
+        """The epoch that a new process should have."""
+        return int(self.ask(self.clients_of["skill_kernel"], Interrupt.Request(process_id=uuid.uuid4().hex)).epoch)
+
+    def stream(self, text: str, *, process_id: str = "", pieces: int = 1, last: bool = True) -> str:
+        """Publish a stream of one's own, cut into pieces; gives its process id, which is also the stream's."""
+        epoch = self.newest_epoch()
+        process_id = process_id or f"own-{uuid.uuid4().hex[:12]}"
+        size = max(1, -(-len(text) // pieces))
+        parts = [text[i : i + size] for i in range(0, len(text), size)] or [""]
+        for seq, part in enumerate(parts):
+            self.chunk_out.publish(
+                LlmChunk(
+                    process_id=process_id, stream_id=process_id, epoch=epoch, seq=seq, text=part,
+                    last=last and seq == len(parts) - 1,
+                )
+            )  # fmt: skip
+        return process_id
+
+    # -- hearing things -----------------------------------------------------------------------------------------------
+
+    def of(self, process_id: str, kind: int | None = None) -> list[SkillEvent]:
+        """Events of a process, in the order they came."""
+        return [e for e in self.events if e.process_id == process_id and kind in (None, e.type)]
+
+    def codes(self, process_id: str) -> set[int]:
+        """Error codes that events of a process carried."""
+        return {e.error_code for e in self.of(process_id) if e.error_code}
+
+    def wait_event(self, kind: int, timeout_s: float = 10.0, since: int = 0, **fields: Any) -> SkillEvent:
+        """Wait for an event of that kind with these fields, not among the first `since`."""
+
+        def found() -> SkillEvent | None:
+            for event in self.events[since:]:
+                if event.type == kind and all(getattr(event, name) == value for name, value in fields.items()):
+                    return event
+            return None
+
+        wait_until(found, timeout_s, f"event {kind} with {fields}")
+        event = found()
+        assert event is not None
+        return event
+
+    def drained(self, process_id: str, timeout_s: float = 15.0) -> list[SkillEvent]:
+        """Wait until the process's streams and calls have ended; gives the ends of its calls."""
+        self.wait_event(SkillEvent.DRAINED, timeout_s, process_id=process_id)
+        return self.of(process_id, SkillEvent.CALL_ENDED)
+
+    def process(self, process_id: str) -> ProcessState | None:
+        return next((p for p in self.processes if p.process_id == process_id), None)
+
+    def wait_status(self, process_id: str, status: int, timeout_s: float = 10.0) -> ProcessState:
+        def reached() -> bool:
+            state = self.process(process_id)
+            return state is not None and state.status == status
+
+        wait_until(reached, timeout_s, f"process {process_id} has status {status}")
+        state = self.process(process_id)
+        assert state is not None
+        return state
+
+    def hears_motion(self) -> bool:
+        """Whether set-points came within the last 0.1 s."""
+        return bool(self.set_points) and time.monotonic() - self.set_points[-1][0] < 0.1
+
+    def still_since(self, since_s: float) -> bool:
+        """Whether the set-points have not changed since then."""
+        later = [points for at, points in self.set_points if at >= since_s]
+        return all(points.get(name) == later[0].get(name) for points in later for name in points) if later else True
+
+    def wait_still(self, for_s: float, timeout_s: float) -> float:
+        """Wait until set-points have neither come nor changed for a time; gives the steady time of the last change."""
+        changed_s = [0.0]
+
+        def last_change() -> float:
+            points = self.set_points
+            last = points[-1][1] if points else {}
+            at = 0.0
+            for when, values in reversed(points):
+                if any(abs(last.get(name, value) - value) > 1e-6 for name, value in values.items()):
+                    break
+                at = when
+            changed_s[0] = at
+            return at
+
+        wait_until(lambda: time.monotonic() - last_change() > for_s, timeout_s, "the joints' set-points stand still")
+        return changed_s[0]
+
+    def beyond_limits(self) -> list[dict[str, float]]:
+        """Set-points that left the joints' limits."""
+        return [
+            points
+            for _, points in self.set_points
+            if any(not LIMITS[name][0] - 1e-6 <= value <= LIMITS[name][1] + 1e-6 for name, value in points.items())
+        ]
+
+
+class BroughtUp:
+    """A running robot: its processes, and an observer of what it does."""
+
+    def __init__(self, run: launcher.LaunchRun, observer: Observer) -> None:
+        self._run = run
+        self.observer = observer
+        self.log: list[str] = []
+        self._pids: dict[str, list[int]] = {}
+        self._exited: list[launcher.Exited] = []
+
+    def take_events(self) -> None:
+        while (event := self._run.poll()) is not None:
+            if isinstance(event, launcher.Started):
+                self._pids.setdefault(event.name.rpartition("-")[0], []).append(event.pid)
+            elif isinstance(event, launcher.Exited):
+                self._exited.append(event)
+            elif isinstance(event, launcher.Output):
+                self.log.append(f"[{event.name}] {event.line}")
+
+    @property
+    def exited(self) -> list[launcher.Exited]:
+        """Processes that have ended."""
+        self.take_events()
+        return self._exited
+
+    def pid(self, executable: str) -> int:
+        """The pid of the process that was started last from that executable."""
+        self.take_events()
+        return self._pids[executable][-1]
+
+    def kill(self, executable: str) -> float:
+        """kill -9; gives the steady time."""
+        os.kill(self.pid(executable), signal.SIGKILL)
+        return time.monotonic()
+
+    def alive(self) -> bool:
+        """Whether no process has ended."""
+        return not self.exited
+
+
+def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: dict[str, Any]) -> Path:
+    """A copy of the shipped configuration, with named models of the test's own and other parameters by node."""
+    target = folder / "config"
+    shutil.copytree(ROOT / "config", target)
+    if models is not None:
+        (target / "models.yaml").write_text(yaml.safe_dump({"default": next(iter(models)), "models": models}))
+        changes.setdefault("action_planner", {})["models_file"] = str(target / "models.yaml")
+    for node, parameters in changes.items():
+        file = target / f"{node}.yaml"
+        data = yaml.safe_load(file.read_text())
+        data[f"/**/{node}"]["ros__parameters"].update(parameters)
+        file.write_text(yaml.safe_dump(data))
+    return target
+
+
+@contextmanager
+def brought_up(folder: Path, config: Path | None = None, **arguments: str) -> Iterator[BroughtUp]:
+    """Start launch/coco.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
+
+    A process that ends does not take the others with it, so that a test sees what they do without it.
+    """
+    name = arguments.setdefault("robot_name", f"t{os.getpid()}_{uuid.uuid4().hex[:6]}")
+    arguments["config_dir"] = str(config or ROOT / "config")
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}
+    specs = launcher.describe(ROOT / "launch" / "coco.launch.xml", arguments, environment)
+    specs = [replace(spec, shutdown_on_exit=False) for spec in specs]
+    observer = Observer(f"/{name}")
+    host = NodeHost([observer])
+    host.start()
+    try:
+        with launcher.LaunchRun(specs) as run:
+            run.start()
+            robot = BroughtUp(run, observer)
+            try:
+                wait_until(lambda: is_up(robot), UP_S, "the robot is up")
+                yield robot
+            finally:
+                robot.take_events()
+                (folder / "log.txt").write_text("\n".join(robot.log))
+    finally:
+        host.close()
+    if robot.log and any("Traceback" in line for line in robot.log):
+        print("\n".join(robot.log))
+        pytest.fail("a node of the robot logged a traceback")
+
+
+def is_up(robot: BroughtUp) -> bool:
+    """Whether every node is there, the model's SDK is loaded, and what the observer needs is connected both ways."""
+    observer = robot.observer
+    if not robot.alive():
+        pytest.fail("a process ended while the robot was starting:\n" + "\n".join(robot.log))
+    found = {name for name, ns in observer.get_node_names_and_namespaces() if ns == observer.get_namespace()}
+    clients = [*observer.clients_of.values(), observer.halt, observer.clear_halt, observer.control]
+    return (
+        found >= NODES
+        and observer.halted is False
+        and observer.kernel is not None
+        and bool(observer.joints)
+        and observer.pose is not None
+        and observer.instruction.get_subscription_count() > 0
+        and observer.chunk_out.get_subscription_count() > 1
+        and observer.count_publishers("events") >= 4
+        and all(c.service_is_ready() for c in clients)
+        and observer.servers_ready
+        and any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log)
+    )
+
+
+def only(found: list[SkillEvent], function: str) -> SkillEvent:
+    """The one event of a function."""
+    (event,) = [e for e in found if e.function == function]
+    return event
+
+
+Starts = Callable[..., BroughtUp]
