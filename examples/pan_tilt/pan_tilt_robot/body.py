@@ -17,6 +17,9 @@ SPEED_DEG_S = 90.0
 
 SHORTEST_MOVE_S = 0.25
 
+NEAR_DEG = 8.0
+"""Servos lag and sag by less than this; what is further from the last goal was moved by somebody else."""
+
 Place = tuple[float, float]
 """Pan and tilt in degrees; left and up are positive."""
 
@@ -26,25 +29,30 @@ class PanTiltBody:
 
     def __init__(self, drivers: Drivers) -> None:
         self.drivers = drivers
+        self._goal: Place | None = None
 
     def place(self) -> Place:
-        """Where the head points, as measured. Raises RuntimeError while it has not been: a guess could make it jump."""
+        """Where the head points: its last goal while it is near that, else as measured.
+
+        Raises RuntimeError while it has not been measured: a guess could make it jump."""
         measured = self.drivers.joint_positions()
         if not all(joint in measured for joint in JOINTS):
             raise RuntimeError("pan and tilt have not been measured yet; check that the servo node publishes joint_states")
-        return math.degrees(measured["pan"]), math.degrees(measured["tilt"])
+        here = math.degrees(measured["pan"]), math.degrees(measured["tilt"])
+        return self._goal if self._goal is not None and _way(here, self._goal) < NEAR_DEG else here
 
     def visit(self, places: Sequence[Place], stop: StopEvent) -> DriverResult:
         """Point at one place after the other. Blocks; ends within 0.2 s of `stop`, and the head stays where it is."""
         here, now_s = self.place(), 0.0
         times_s, positions = [], []
         for place in places:
-            way = max(abs(to - at) for to, at in zip(place, here, strict=True))
-            now_s += max(way / SPEED_DEG_S, SHORTEST_MOVE_S)
+            now_s += max(_way(here, place) / SPEED_DEG_S, SHORTEST_MOVE_S)
             times_s.append(now_s)
             positions.append([math.radians(angle) for angle in place])
             here = place
-        return self.drivers.move_joints(JOINTS, times_s, positions, stop=stop)
+        result = self.drivers.move_joints(JOINTS, times_s, positions, stop=stop)
+        self._goal = here if result.ok else None
+        return result
 
 
 def outcome(result: DriverResult, done: str) -> SkillReturn:
@@ -54,3 +62,8 @@ def outcome(result: DriverResult, done: str) -> SkillReturn:
     if result.cancelled:
         return SkillReturn.interruption(f"stopped before the end of: {done}")
     return SkillReturn.failure(f"{done} failed: {result.error_msg}", result.error_code)
+
+
+def _way(one: Place, other: Place) -> float:
+    """The larger of the two angles between places, in degrees."""
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
