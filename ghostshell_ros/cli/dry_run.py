@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import sys
 import tempfile
 import time
@@ -16,6 +19,7 @@ from ghostshell_ros.cli.stream_input import InputError, pieces
 from ghostshell_ros.cli.tokens import problem_line
 
 if TYPE_CHECKING:
+    from ghostshell_ros.shell.dryrun import DryRun
     from ghostshell_ros.shell.mapper import Mapper
 
 
@@ -33,38 +37,26 @@ def dry_run(
     Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused, 2 the stream broke a
     rule in strict mode or the input cannot be used.
     """
-    from ghostshell_ros.shell.dryrun import dry_run as schedule
-    from ghostshell_ros.shell.routines import RoutineStore
-    from skill_kernel.registry import RegistryError
-    from skill_kernel.robot import RobotConfigError
-    from skill_kernel.skill import SkillDefinitionError
-
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     if bool(robot) == bool(skills):
         _fail("name the skills with either --robot NAME or --skills FILE.py")
+    with contextlib.redirect_stdout(sys.stderr):  # what a file of skills prints is none of the result
+        mapper, said = _mapper(robot, skills)
+        text = _text(file)
+        run = _scheduled(text, mapper, strict, interrupt_at, routines)
     try:
-        mapper = _mapper(robot, skills)
-    except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
-        _fail(str(error))
-    try:
-        text = "".join(pieces(file))
-    except InputError as error:
-        _fail(str(error))
-    with tempfile.TemporaryDirectory() as scratch:
-        store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
-        try:
-            run = schedule(
-                text, mapper, mode="strict" if strict else "lenient", interrupt_at_s=interrupt_at, routines=store
-            )
-        except SkillDefinitionError as error:
-            _fail(str(error))
-    for call in run.calls:
-        print(json.dumps(call.as_json(), ensure_ascii=False))
-    for message in [*run.repairs, *run.notices]:
+        for call in run.calls:
+            print(json.dumps(call.as_json(), ensure_ascii=False))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for message in [*said, *run.repairs, *run.notices]:
         print(json.dumps({"notice": message}, ensure_ascii=False), file=sys.stderr)
     if plot is not None:
-        from ghostshell_ros.cli.gantt import draw_timeline
-
-        draw_timeline(run.calls, plot, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
+        _draw(run, plot, text)
     if run.error is not None:
         print(problem_line(run.error), file=sys.stderr)
         raise typer.Exit(2)
@@ -72,15 +64,55 @@ def dry_run(
         raise typer.Exit(1)
 
 
-def _mapper(robot: str, skills: Path | None) -> Mapper:
+def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str]]:
     from ghostshell_ros.shell.mapper import Mapper
-    from skill_kernel.registry import SkillRegistry
-    from skill_kernel.robot import RobotConfig
+    from skill_kernel.registry import RegistryError, SkillRegistry
+    from skill_kernel.robot import RobotConfig, RobotConfigError
+    from skill_kernel.skill import SkillDefinitionError
 
-    if skills is not None:
-        return Mapper(SkillRegistry.from_file(skills))
-    config = RobotConfig.load(robot)
-    return Mapper.for_robot(config, SkillRegistry.from_modules(config.skills, text_skill=config.text_skill))
+    try:
+        if skills is None:
+            config = RobotConfig.load(robot)
+            registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+            return Mapper.for_robot(config, registry), []
+        sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, as when Python runs it
+        registry = SkillRegistry.from_file(skills)
+        empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
+        return Mapper(registry), [] if len(registry) else [empty]
+    except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
+        _fail(str(error))
+
+
+def _text(file: Path | None) -> str:
+    try:
+        return "".join(pieces(file))
+    except InputError as error:
+        _fail(str(error))
+
+
+def _scheduled(
+    text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None
+) -> DryRun:
+    from ghostshell_ros.shell.dryrun import dry_run as schedule
+    from ghostshell_ros.shell.routines import RoutineStore
+
+    with tempfile.TemporaryDirectory() as scratch:
+        store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
+        run = schedule(
+            text, mapper, mode="strict" if strict else "lenient", interrupt_at_s=interrupt_at, routines=store
+        )
+    if store.load_error is not None:
+        run.notices.insert(0, str(store.load_error))
+    return run
+
+
+def _draw(run: DryRun, path: Path, text: str) -> None:
+    from ghostshell_ros.cli.gantt import draw_timeline
+
+    try:
+        draw_timeline(run.calls, path, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
+    except OSError as error:
+        _fail(f"the picture cannot be written to {path}: {error.strerror or error}")
 
 
 def _fail(message: str) -> NoReturn:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
+import warnings
 from pathlib import Path
 
 from ghostshell_ros.shell.timeline import CallRecord, channel_order
@@ -16,6 +18,7 @@ WRITING = "model writes"
 WRITING_COLOUR = "#b08bc7"
 
 MAX_STREAM_LINES = 14
+MAX_STREAM_CHARACTERS = 8000
 
 
 def draw_timeline(
@@ -73,14 +76,29 @@ def draw_timeline(
     foot = "; ".join(filter(None, [note, f"never started: {', '.join(never[:8])}" if never else ""]))
     if lines:
         figure.text(0.105, (text_in + 0.02) / height, "stream", fontsize=8, color="#555555", va="bottom")
-        figure.text(0.105, text_in / height, "\n".join(lines), fontsize=8, family=FONTS_MONO, va="top", linespacing=1.25)
+        figure.text(0.105, text_in / height, "\n".join(lines), fontsize=8, family=_families("DejaVu Sans Mono"),
+                    va="top", linespacing=1.25, parse_math=False)
     if foot:
         figure.text(0.98, 0.01, foot, fontsize=7, color="#777777", ha="right", va="bottom")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with warnings.catch_warnings():  # a script that no font here has shows as boxes
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(path, format="png")
 
 
-FONTS_MONO = ["DejaVu Sans Mono", "monospace"]
+WIDE_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei", "Droid Sans Fallback", "Microsoft YaHei", "PingFang SC",
+)
+"""Fonts with Chinese characters, where one of them is installed."""
+
+
+@functools.lru_cache
+def _families(first: str) -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    installed = {font.name for font in fontManager.ttflist}
+    return [first, *(name for name in WIDE_FONTS if name in installed)]
 
 
 def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: bool) -> None:
@@ -90,10 +108,12 @@ def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: boo
     colour = ELEMENT_COLOUR if element and record.outcome == "DONE" else COLOURS.get(record.outcome, "#333333")
     axes.barh(row, width, left=start, height=tall, color=colour, edgecolor="white", linewidth=0.8)  # type: ignore[attr-defined]
     label = _label(record, max(1, int(140 * width / max(end, 1e-9))))
+    if not label:
+        return
     top = row - 0.41 if element else row
     axes.text(  # type: ignore[attr-defined]
         start + end * 0.004, top, label, fontsize=7, va="top" if element else "center",
-        color="#274863" if element else "white", clip_on=True,
+        color="#274863" if element else "white", clip_on=True, parse_math=False, family=_families("DejaVu Sans"),
     )  # fmt: skip
 
 
@@ -110,5 +130,6 @@ def _value(value: object) -> str:
 
 
 def _wrapped(stream: str) -> list[str]:
-    lines = [w for line in stream.strip().splitlines() for w in textwrap.wrap(line, 128) or [""]]
+    shown = stream[:MAX_STREAM_CHARACTERS].strip()
+    lines = [w for line in shown.splitlines() for w in textwrap.wrap(line, 128) or [""]]
     return lines if len(lines) <= MAX_STREAM_LINES else [*lines[: MAX_STREAM_LINES - 1], "…"]

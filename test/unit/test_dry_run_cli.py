@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell dry-run` as a process, with a file of skills as someone else would write it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("typer")
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-c", "from ghostshell_ros.cli.main import main; main()", "dry-run"]
+
+SKILLS = '''
+from __future__ import annotations
+import datetime
+from enum import Enum
+from typing import Literal, Optional
+from skill_kernel import robot_skill, SkillReturn
+from places import HOME
+
+print("loaded, home is", HOME)
+
+class Gait(Enum):
+    SLOW = "slow"
+    FAST = "fast"
+
+@robot_skill("walk", "walk some seconds", subsystem="legs", nominal_s=lambda s: s)
+def go(seconds: float = 1.0, gait: Gait = Gait.SLOW, stop_evt=None, pause_evt=None) -> SkillReturn:
+    while not stop_evt.wait(0.1):
+        pass
+    return SkillReturn(True, "walked")
+
+@robot_skill("nod", desc="nod", subsystem="head", nominal_s=2)
+def nod(way: Literal["up", "down"] = "up", until: Optional[datetime.date] = None): ...
+
+@robot_skill("step_on", subsystem="MOVEMENT", nominal_s=lambda distance, speed: distance / speed)
+def step_on(distance: float, speed: float = 1.0) -> SkillReturn:
+    """Go on."""
+    return SkillReturn(ok=True, message=f"{distance} m")
+'''
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    (tmp_path / "places.py").write_text("HOME = 'desk'\n")
+    file = tmp_path / "my_skills.py"
+    file.write_text(SKILLS)
+    return file
+
+
+def run(text: str | bytes, *arguments: object) -> tuple[int, list[dict[str, Any]], list[str]]:
+    data = text.encode() if isinstance(text, str) else text
+    command = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(command, input=data, capture_output=True, cwd=ROOT, timeout=60)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode().splitlines()
+
+
+def test_each_call_is_one_json_object_and_nothing_else_is_on_standard_output(skills: Path, tmp_path: Path) -> None:
+    stream = tmp_path / "stream.xml"
+    stream.write_text('<walk seconds="2" gait="fast"/>你好<nod until="2026-01-02"/>', encoding="utf-8")
+    status, calls, errors = run("", "--skills", skills, stream)
+    assert (status, errors) == (0, ["loaded, home is desk"])
+    assert calls == [
+        {"call": "c1", "function": "walk", "args": {"seconds": 2.0, "gait": "fast"}, "channel": "legs",
+         "start": 0.0, "end": 2.0, "outcome": "DONE"},
+        {"call": "c2", "function": "text", "args": {"text": "你好"}, "channel": "main",
+         "start": 0.0, "end": 1.0, "outcome": "DONE"},
+        {"call": "c3", "function": "nod", "args": {"way": "up", "until": "2026-01-02"}, "channel": "head",
+         "start": 1.0, "end": 3.0, "outcome": "DONE"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stream", "options", "status", "outcomes"),
+    [
+        ("", (), 0, []),
+        ("<nod/>", (), 0, ["DONE"]),
+        ("<nodd/><nod/>", (), 1, ["REFUSED", "DONE"]),
+        ("<nodd/><nod/>", ("--strict",), 1, ["REFUSED", "DROPPED"]),
+        ("<nod/></walk><nod/>", ("--strict",), 2, ["DONE"]),
+        ("<nod/></walk><nod/>", (), 0, ["DONE", "DONE"]),
+        ('<step_on distance="1" speed="0"/>', (), 0, ["DONE"]),
+        ("<nod/>", ("--interrupt-at", "3"), 0, ["DONE"]),
+        ('<walk seconds="9"/><walk/>', ("--interrupt-at", "1"), 0, ["INTERRUPTED", "DROPPED"]),
+    ],
+)
+def test_the_exit_status_tells_refusals_from_violations(
+    skills: Path, stream: str, options: tuple[str, ...], status: int, outcomes: list[str]
+) -> None:
+    found, calls, _ = run(stream, "--skills", skills, *options)
+    assert (found, [c["outcome"] for c in calls]) == (status, outcomes)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def (:", "SyntaxError"),
+        ("import no_such_module", "no_such_module"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("from skill_kernel import robot_skill\n@robot_skill\ndef f(): ...", "robot_skill()"),
+        ("from skill_kernel import robot_skill\n@robot_skill('wait')\ndef f(): ...", "'wait'"),
+        ("from skill_kernel import robot_skill\n@robot_skill('f', nominal_s=None)\ndef f(): ...", "nominal_s"),
+    ],
+)
+def test_a_file_of_skills_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    status, calls, errors = run("<f/>", "--skills", file)
+    assert (status, calls, len(errors)) == (2, [], 1)
+    assert said in errors[0]
+
+
+def test_a_file_without_skills_says_so(tmp_path: Path) -> None:
+    (tmp_path / "none.py").write_text("class Robot: ...\n")
+    status, calls, errors = run("Hi", "--skills", tmp_path / "none.py")
+    assert status == 0 and [c["function"] for c in calls] == ["text"]
+    assert "declares no skill" in json.loads(errors[0])["notice"]
+
+
+def test_what_is_missing_is_one_sentence_and_status_2(skills: Path, tmp_path: Path) -> None:
+    for text, arguments in (
+        ("", ("--skills", skills, "--robot", "coco")),
+        ("", ()),
+        ("", ("--skills", tmp_path / "absent.py")),
+        ("", ("--robot", "nobody")),
+    ):
+        status, calls, errors = run(text, *arguments)
+        assert (status, calls, len(errors)) == (2, [], 1)
+    for text_bytes, file in ((b"a\xff", "-"), (b"", tmp_path / "absent.xml"), (b"", tmp_path)):
+        status, calls, errors = run(text_bytes, "--skills", skills, file)
+        assert (status, calls, len(errors)) == (2, [], 2) and errors[1].startswith("ghostshell dry-run: ")
+
+
+def test_the_picture_is_a_png_at_that_path_whatever_it_is_called(skills: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "new" / "folder" / "timeline.out"
+    status, _, errors = run("It costs $5_ and $x^. 你好<nod/>", "--skills", skills, "--plot", path)
+    assert (status, errors[1:]) == (0, [])
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_picture_that_cannot_be_written_is_one_sentence_behind_the_calls(skills: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for path in (tmp_path, skills / "x.png"):
+        status, calls, errors = run("<nod/>", "--skills", skills, "--plot", path)
+        assert (status, len(calls), len(errors)) == (2, 1, 2)
+        assert str(path) in errors[1]
+
+
+def test_a_reader_that_goes_away_is_no_error(skills: Path, tmp_path: Path) -> None:
+    stream = tmp_path / "long.xml"
+    stream.write_text("<nod/>" * 3000)
+    command = [*COMMAND, "--skills", str(skills), str(stream)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert process.stderr.read().decode().splitlines() == ["loaded, home is desk"]
