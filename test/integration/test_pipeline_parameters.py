@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every parameter of our nodes stands in config/<node>.yaml, and nothing else does."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ros_support import ROOT
+
+NODES = {
+    "process_scheduler": "nodes.process_scheduler:ProcessScheduler",
+    "action_planner": "nodes.action_planner:ActionPlanner",
+    "token_parser": "nodes.token_parser:TokenParser",
+    "channel_scheduler": "nodes.channel_scheduler:ChannelScheduler",
+    "skill_kernel": "nodes.skill_kernel:SkillKernelNode",
+    "safety_gate": "nodes.safety_gate:SafetyGate",
+    "sim": "nodes.sim:Sim",
+    "move_joints_driver": "drivers.move_joints_driver:MoveJointsDriver",
+    "speak_driver": "drivers.speak_driver:SpeakDriver",
+    "play_sound_driver": "drivers.play_sound_driver:PlaySoundDriver",
+    "show_face_driver": "drivers.show_face_driver:ShowFaceDriver",
+}
+OF_RCLPY = ("use_sim_time", "start_type_description_service", "qos_overrides")
+
+
+def configured() -> dict[str, dict[str, object]]:
+    """Parameters by node, from all files of config/."""
+    found: dict[str, dict[str, object]] = {}
+    for file in (ROOT / "config").glob("*.yaml"):
+        for key, value in yaml.safe_load(file.read_text()).items():
+            if key.startswith("/**/"):
+                assert key.removeprefix("/**/") not in found, f"{key} stands in two files"
+                found[key.removeprefix("/**/")] = value["ros__parameters"]
+    return found
+
+
+def test_every_configured_node_exists() -> None:
+    assert set(configured()) <= set(NODES)
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_file_holds_exactly_the_declared_parameters(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    module, _, made = NODES[name].partition(":")
+    node = getattr(import_module(f"ghostshell_ros.{module}"), made)()
+    try:
+        assert node.get_name() == name
+        names = [p for p in node.list_parameters([], 0).names if not p.startswith(OF_RCLPY)]
+        declared = {p: node.get_parameter(p).value for p in names}
+        assert all(node.describe_parameter(p).description for p in names)
+        given = configured().get(name, {})
+        assert sorted(given) == sorted(declared)
+        assert {p: type(value) for p, value in given.items()} == {p: type(value) for p, value in declared.items()}
+    finally:
+        node.close()
+        node.destroy_node()
