@@ -15,6 +15,7 @@ from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
 from ghostshell_ros.shell.routines import RoutineStore
 from skill_kernel import CallCode, Content, SkillDefinitionError, SkillReturn, robot_skill
 from skill_kernel.registry import SkillRegistry
+from skill_kernel.robot import RobotConfig
 
 
 class Side(Enum):
@@ -150,3 +151,21 @@ def test_declarations_that_cannot_work_are_refused_by_name() -> None:
         @robot_skill("glide")
         async def glide() -> None:
             """Never awaited."""
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "value"),
+    [
+        ("spider_rotate", {"angle": "90°"}, 90.0),
+        ("spider_run_distance", {"distance": "20 cm"}, 20.0),
+        ("spider_stand", {"duration": "1.5s"}, 1.5),
+        ("spider_shake_ass", {"speed": "50%"}, 50.0),
+        ("head_pose", {"yaw": "20 degrees", "pitch": "0"}, 20.0),
+    ],
+)
+def test_coco_takes_a_number_with_the_unit_it_is_declared_in(name: str, attrs: dict[str, str], value: float) -> None:
+    robot = RobotConfig.load("coco")
+    found = Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map(name, attrs)
+    assert isinstance(found, Mapped) and found.arguments[next(iter(attrs))] == value
+    assert isinstance(Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map(
+        "spider_run_distance", {"distance": "0.2 m"}), Refusal)  # fmt: skip

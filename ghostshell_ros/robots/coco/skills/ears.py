@@ -18,7 +18,7 @@ STOP_S = 0.6
 MOVE_S = 0.3
 BOTH = ("ear_left", "ear_right")
 
-EarDegrees = Annotated[float, Field(ge=-180, le=180), Limited("ear_deg")]
+EarDegrees = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("ear_deg")]
 EarState = Literal["normal", "inquisitive", "opponent", "happy", "sad", "alert", "sleepy", "scared"]
 
 _STATES: dict[str, tuple[float, float]] = {

@@ -20,8 +20,8 @@ MIN_ACT_S = 0.6
 RETURN_S = 0.4
 
 Act = Literal["nod", "shake", "look_left", "look_right", "look_up", "look_down", "look_around", "circle", "bow"]
-Yaw = Annotated[float, Field(ge=-180, le=180), Limited("head_yaw_deg")]
-Pitch = Annotated[float, Field(ge=-90, le=90), Limited("head_pitch_deg")]
+Yaw = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("head_yaw_deg")]
+Pitch = Annotated[float, Field(ge=-90, le=90, description="deg"), Limited("head_pitch_deg")]
 
 _LOOKS: dict[str, tuple[tuple[float, float], ...]] = {
     "look_left": ((0.9, 0.0),),

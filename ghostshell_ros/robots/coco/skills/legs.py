@@ -19,8 +19,8 @@ STOP_S = 0.9
 
 HOLD_STOP_S = 0.4
 
-Centimetres = Annotated[float, Field(ge=-1000, le=1000), Limited("walk_distance_cm")]
-Degrees = Annotated[float, Field(ge=-1080, le=1080), Limited("turn_deg")]
+Centimetres = Annotated[float, Field(ge=-1000, le=1000, description="cm"), Limited("walk_distance_cm")]
+Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
 
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S)

@@ -9,6 +9,6 @@ from pydantic import Field
 
 from skill_kernel import Limited
 
-Percent = Annotated[float, Field(ge=0, le=100)]
-Seconds = Annotated[float, Field(ge=0, le=600), Limited("duration_s")]
-Times = Annotated[int, Field(ge=1, le=100), Limited("repetitions")]
+Percent = Annotated[float, Field(ge=0, le=100, description="%")]
+Seconds = Annotated[float, Field(ge=0, le=600, description="s"), Limited("duration_s")]
+Times = Annotated[int, Field(ge=1, le=100, description="times"), Limited("repetitions")]

@@ -19,7 +19,7 @@ MAX_PHRASE = 160
 
 Role = Literal["default", "child", "girl", "boy", "woman", "man", "elder", "robot", "storyteller", "whisper"]
 Mood = Literal["neutral", "happy", "excited", "sad", "angry", "tender", "fearful", "surprised"]
-RatePercent = Annotated[float, Field(ge=-50, le=100)]
+RatePercent = Annotated[float, Field(ge=-50, le=100, description="%")]
 
 _VARIANTS: dict[str, str] = {
     "default": "", "child": "+f4", "girl": "+f2", "boy": "+m6", "woman": "+f3", "man": "+m3", "elder": "+croak",
