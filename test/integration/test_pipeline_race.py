@@ -25,7 +25,8 @@ from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
 
 RACE_S = float(os.environ.get("GHOSTSHELL_RACE_S", "30"))
-LEAST_INTERRUPTS = 1000
+LEAST_INTERRUPTS = 300
+"""Also on a machine that is busy with other things; thousands on an idle one."""
 SIDE_BY_SIDE = 3
 """Processes that are interrupted at the same time and contend for the same subsystems."""
 ROUNDS_A_PROCESS = 40
@@ -156,7 +157,7 @@ def test_no_call_begins_once_the_interrupt_that_voids_it_was_answered(racer: Rac
         late = {name: [pieces.pop() for _ in range(rng.randrange(len(pieces)))][::-1] for name, pieces in streams.items()}
         for pieces in streams.values():
             racer.write(pieces)
-        racer.wait_started(racer.starts + rng.randrange(5), rng.uniform(0.0, 0.04))
+        racer.wait_started(racer.starts + rng.randrange(1, 6), rng.choice((0.0, 0.01, 0.3, 0.3)))
         everyone = rng.random() < 0.05
         waiting = []
         for name in [""] if everyone else names:
