@@ -132,6 +132,12 @@ def test_a_dry_run_orders_its_calls_by_channel(pan_tilt: tuple[RobotConfig, Skil
     assert far["args"] == {"pan_deg": -90.0, "tilt_deg": 10.0}, "clamped to the limits of the robot's file"
 
 
+def test_the_guide_explains_every_key_of_a_robots_file() -> None:
+    guide = (EXAMPLES.parent / "docs" / "own_robot.md").read_text()
+    rows = {line.split("`")[1] for line in guide.splitlines() if line.startswith("| `")}
+    assert rows == set(RobotConfig.model_fields)
+
+
 def test_the_command_line_runs_it_dry_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     stream = tmp_path / "stream.xml"
