@@ -95,12 +95,18 @@ class StreamPlanner:
         self, result: TurnResult, *, state: Mapping[str, Any] | None = None, images: Sequence[Image] = ()
     ) -> ModelRequest | PlanEnded:
         """The next request, or the end of the plan, after a turn has ended."""
-        failed = [c for c in result.calls if c.outcome in ("FAILED", "REFUSED")]
+        bad = {"FAILED", "REFUSED"}
+        if not any(c.function == "stop" for c in result.calls):
+            # Nobody of this plan asked for it, and a plan that somebody else ended is not followed any more.
+            bad.add("INTERRUPTED")
+        failed = [c for c in result.calls if c.outcome in bad]
         first_fault = f"'{failed[0].function}' {failed[0].outcome}: {failed[0].message}" if failed else ""
         if result.code:
             return PlanEnded(result.code, result.error)
         if first_fault or any(c.outcome == "DONE" and c.function not in WORDS for c in result.calls):
             self._fault = first_fault
+        if result.reason == "end" and not (result.calls or result.running or self.turn):
+            return PlanEnded(int(TaskCode.CALL_FAILED), "the model's answer holds nothing to do or to say")
         if result.reason in ("end", "plan_done"):
             return PlanEnded(int(TaskCode.CALL_FAILED), self._fault) if self._fault else PlanEnded()
         if result.reason == "interrupt":

@@ -20,6 +20,7 @@ from std_msgs.msg import Empty
 from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
+from skill_kernel.codes import TaskCode
 from skill_kernel.process import ProcessStatus
 
 OUTCOMES = {
@@ -29,6 +30,10 @@ OUTCOMES = {
     SkillEvent.REFUSED: "REFUSED",
     SkillEvent.DROPPED: "DROPPED",
 }
+
+
+SILENT_S = 4.0
+"""Without the scheduler's heartbeat for so long a robot has ended or has lost its task."""
 
 
 class NotThereError(RuntimeError):
@@ -56,6 +61,7 @@ class RobotClient(RuntimeNode):
         self.process_id = ""
         self.kernel_seen = False
         self.scheduler_seen = False
+        self.heard_s = time.monotonic()
         self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
@@ -63,7 +69,16 @@ class RobotClient(RuntimeNode):
 
     def ready(self) -> bool:
         """Whether the robot can take a task. Asking again and again proves the way there and back."""
-        return self._task.server_is_ready() and self.kernel_seen and self.scheduler_seen
+        return not self.silent()
+
+    def silent(self) -> list[str]:
+        """The nodes that a task needs and that have not been heard yet."""
+        heard = {
+            "process_scheduler": self._task.server_is_ready(),
+            "skill_kernel": self.kernel_seen,
+            "channel_scheduler": self.scheduler_seen,
+        }
+        return [node for node, answers in heard.items() if not answers]
 
     def send(self, instruction: str) -> None:
         """Send the task; feedback, and at last its end, arrive in the inbox."""
@@ -79,6 +94,7 @@ class RobotClient(RuntimeNode):
         self.kernel_seen = True
 
     def _beat(self, _: Empty) -> None:
+        self.heard_s = time.monotonic()
         self.scheduler_seen = True
 
     def _feedback(self, feedback: RunTask.Feedback) -> None:
@@ -101,6 +117,11 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
         if not alive():
             raise NotThereError("a process of the robot ended while it was starting; its log says why")
         if time.monotonic() > deadline:
+            silent = client.silent()
+            if len(silent) < 3:
+                raise NotThereError(
+                    f"robot '{robot}' is there, but not its {' and '.join(silent)}; the output of its launch says why"
+                )
             raise NotThereError(
                 f"no robot '{robot}' answers on ROS domain {client.context.get_domain_id()}; start one in another "
                 f"terminal: ghostshell launch {robot}"
@@ -133,6 +154,9 @@ def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s
                 view.tick(client.get_clock().now().nanoseconds * 1e-9)
             if view.live:
                 live.update(view.render())
+            if end is None and time.monotonic() - client.heard_s > SILENT_S:
+                why = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
+                return TaskEnd(ProcessStatus.FAILED, int(TaskCode.NODE_UNAVAILABLE), why, "")
             if end is None and time.monotonic() > deadline:
                 client.cancel()
                 why = f"the task did not end within {timeout_s:g} s and was cancelled"

@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
 import typer
 
-Robot = Annotated[str, typer.Option("--robot", help="namespace of the robot")]
+
+def _namespace(robot: str) -> str:
+    """The robot's name without slashes at its ends. Raises typer.BadParameter when no robot can be called so."""
+    name = robot.strip("/")
+    if not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
+        raise typer.BadParameter(f"'{robot}' is no robot's name; it has letters, digits and underscores, no digit first")
+    return name
+
+
+Robot = Annotated[str, typer.Option("--robot", callback=_namespace, help="namespace of the robot")]
 Wait = Annotated[float, typer.Option(min=0.1, help="wait for the robot at most [s]")]
 
 

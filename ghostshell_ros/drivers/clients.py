@@ -18,6 +18,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.nodes.wire_text import ros_text
 from skill_kernel.codes import CallCode
 from skill_kernel.drivers import DriverResult, Pose2D, StopEvent
 
@@ -96,7 +97,7 @@ class RosDrivers:
         except (ValueError, OverflowError) as error:
             text = f"bad trajectory: {error}; send one row of positions a time, times from 0 to 2e9 s"
             return DriverResult(False, MoveJoints.Goal.BAD_TRAJECTORY, text)
-        trajectory = JointTrajectory(joint_names=[_ros_text(joint) for joint in joints], points=points)
+        trajectory = JointTrajectory(joint_names=[ros_text(joint) for joint in joints], points=points)
         goal = MoveJoints.Goal(trajectory=trajectory, goal_tolerance=float(tolerance_rad))
 
         def values(result: Any) -> dict[str, float]:
@@ -108,15 +109,15 @@ class RosDrivers:
     def speak(
         self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0
     ) -> DriverResult:
-        goal = Speak.Goal(text=_ros_text(text), voice=_ros_text(voice), rate=float(rate), volume=float(volume))
+        goal = Speak.Goal(text=ros_text(text), voice=ros_text(voice), rate=float(rate), volume=float(volume))
         return self._call(self._speak, "speak", goal, stop, lambda r: {"spoken_chars": float(r.spoken_chars)})
 
     def play_sound(self, name: str, *, stop: StopEvent, volume: float = 1.0, loop: bool = False) -> DriverResult:
-        goal = PlaySound.Goal(name=_ros_text(name), volume=float(volume), loop=loop)
+        goal = PlaySound.Goal(name=ros_text(name), volume=float(volume), loop=loop)
         return self._call(self._play, "play_sound", goal, stop, lambda r: {"played_s": float(r.played_s)})
 
     def show_face(self, face: str, *, stop: StopEvent, duration_s: float = 0.0) -> DriverResult:
-        goal = ShowFace.Goal(face=_ros_text(face), duration_s=float(duration_s))
+        goal = ShowFace.Goal(face=ros_text(face), duration_s=float(duration_s))
         return self._call(self._face, "show_face", goal, stop, lambda _: {})
 
     def joint_positions(self) -> Mapping[str, float]:
@@ -276,8 +277,3 @@ class RosDrivers:
 def _duration(seconds: float) -> Duration:
     whole = math.floor(seconds)
     return Duration(sec=whole, nanosec=min(round((seconds - whole) * 1e9), 999_999_999))
-
-
-def _ros_text(text: str) -> str:
-    """A ROS string cannot hold NUL, nor half of a surrogate pair."""
-    return text.replace("\0", " ").encode("utf-8", errors="replace").decode("utf-8")

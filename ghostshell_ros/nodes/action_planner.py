@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
 
-from ghostshell_ros.nodes.event_writer import EventWriter, ros_text
+from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.model_setup import declare_model
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode, run
 from ghostshell_ros.nodes.robot_setup import declare_robot
 from ghostshell_ros.nodes.scene import Scene
+from ghostshell_ros.nodes.wire_text import ros_text
 from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
 from planners.prompt import CallReport, GrammarOptions
 from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, TurnResult
@@ -88,7 +89,9 @@ class ActionPlanner(RuntimeNode):
         self._seen: dict[str, None] = {}
         self._turn: _Turn | None = None
         self._events = EventWriter(self)
-        self._chunks = MatchedPublisher(self, LlmChunk, "llm_chunks", STREAM, on_unmatched=self._unmatched)
+        self._chunks = MatchedPublisher(
+            self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched
+        )
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
         self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)

@@ -8,6 +8,7 @@ from typing import Any
 from ghostshell.msg import SkillEvent
 
 from ghostshell_ros.nodes.node_runtime import EVENTS, RuntimeNode
+from ghostshell_ros.nodes.wire_text import ros_text
 from ghostshell_ros.shell.calls import Call, EventType, ShellEvent
 from skill_kernel.arguments import to_json
 from skill_kernel.codes import Outcome
@@ -33,11 +34,6 @@ OUTCOME_NUMBERS = {
     Outcome.REFUSED: SkillEvent.REFUSED,
     Outcome.DROPPED: SkillEvent.DROPPED,
 }
-
-
-def ros_text(text: str, nul: str = " ") -> str:
-    """The text as a ROS string can hold it: the middleware cuts at NUL, and takes no half of a surrogate pair."""
-    return text.replace("\0", nul).encode("utf-8", errors="replace").decode("utf-8")
 
 
 class EventWriter:

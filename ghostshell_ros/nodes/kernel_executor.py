@@ -57,8 +57,12 @@ class KernelLink:
         self._tried: set[str] = set()
         self._kernel_states = 0
         self._client = GoalClient(node, ExecuteSkill, "execute_skill")
-        self._content = MatchedPublisher(node, CallContent, "call_content", STREAM, on_unmatched=self._warn)
-        self._control = MatchedPublisher(node, CallControl, "call_control", STREAM, on_unmatched=self._warn)
+        self._content = MatchedPublisher(
+            node, CallContent, "call_content", STREAM, reader="skill_kernel", on_unmatched=self._warn
+        )
+        self._control = MatchedPublisher(
+            node, CallControl, "call_control", STREAM, reader="skill_kernel", on_unmatched=self._warn
+        )
         node.steady_timer(silence_s / 2, self._watch)
 
     def kernel_changed(self) -> None:

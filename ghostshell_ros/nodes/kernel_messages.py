@@ -9,6 +9,7 @@ from ghostshell.action import ExecuteSkill
 from ghostshell.msg import SkillInfo, Subsystem
 
 from ghostshell_ros.nodes.event_writer import OUTCOME_NUMBERS
+from ghostshell_ros.nodes.wire_text import ros_text
 from skill_kernel.arguments import parameters_schema, signature_text
 from skill_kernel.calls import CallResult, Refused, SubsystemState
 from skill_kernel.codes import CallCode, Outcome
@@ -65,8 +66,3 @@ def info(skill: Skill) -> SkillInfo:
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
         on_failure=skill.on_failure,
     )
-
-
-def ros_text(text: str) -> str:
-    """A ROS string cannot hold NUL, nor half of a surrogate pair."""
-    return text.replace("\0", " ").encode("utf-8", errors="replace").decode("utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+import rclpy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -13,12 +14,16 @@ from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, Runt
 from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.robot import RobotConfig
 
+ALONE_S = 3.0
+"""A gate that hears another one this soon after its start is the second and ends; later it is the first and stays."""
+
 
 class SafetyGate(RuntimeNode):
     """Runs on steady time, whatever /clock says.
 
     Subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
     `joint_command` (sensor_msgs/JointState) while a commander is heard, and `halted` (std_msgs/Bool, latched).
+    Two gates of one robot would fight over its joints: the one started later ends.
     Services `halt` and `clear_halt` (std_srvs/Trigger). While nobody commands, nothing is published: the servos hold.
 
     Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0).
@@ -39,9 +44,13 @@ class SafetyGate(RuntimeNode):
         self._period_s = 1.0 / rate
         self._logged: set[tuple[RefusalKind, str]] = set()
         self._halted_told: bool | None = None
+        self._halted_echoes = 0
+        self._since = self.steady_now()
 
         self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
+        # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
         self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self.create_service(Trigger, "halt", self._on_halt)
@@ -100,11 +109,27 @@ class SafetyGate(RuntimeNode):
         response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
         return response
 
+    def _on_halted(self, _: Bool) -> None:
+        """Each own message comes back once; what comes on top is another gate's."""
+        self._halted_echoes -= 1
+        if self._halted_echoes >= 0:
+            return
+        self._halted_echoes = 0
+        if self.steady_now() - self._since > ALONE_S:
+            self.get_logger().error("a second safety gate was started in this namespace; it has to end itself")
+            return
+        self.get_logger().fatal(
+            f"another safety gate already serves '{self.get_namespace()}': this robot is launched twice; end one of the "
+            "two, or launch the second with robot_name:=another_name"
+        )
+        rclpy.try_shutdown(context=self.context)
+
     def _tell_halted(self) -> None:
         halted = self._gate.halted
         if halted == self._halted_told:
             return
         self._halted_told = halted
+        self._halted_echoes += 1
         self._halted.publish(Bool(data=halted))
         if halted:
             self.get_logger().warning(f"halted: {self._gate.halt_cause}")

@@ -119,7 +119,8 @@ class SkillKernelNode(RuntimeNode):
             self._unheard = None
             if self._kernel.state().running:
                 cause = f"the channel scheduler has been silent for {self._heartbeat_timeout_s} s"
-                self._kernel.interrupt_process("", (), cause)
+                for process_id in {s.process_id for s in self._kernel.state().subsystems if s.process_id}:
+                    self._kernel.interrupt_process(process_id, (), cause)
                 self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.INTERRUPTED_BY), error_msg=cause)
 
     def close(self) -> None:

@@ -64,7 +64,9 @@ class TokenParser(RuntimeNode):
         self._streams: dict[str, _Stream] = {}
         self._oldest_epoch: dict[str, int] = {}
         self._oldest_of_all = 0
-        self._tokens = MatchedPublisher(self, TokenMsg, "function_tokens", STREAM, on_unmatched=self.get_logger().error)
+        self._tokens = MatchedPublisher(
+            self, TokenMsg, "function_tokens", STREAM, reader="channel_scheduler", on_unmatched=self.get_logger().error
+        )
         self.create_subscription(LlmChunk, "llm_chunks", self._chunk, STREAM)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
 
@@ -89,6 +91,11 @@ class TokenParser(RuntimeNode):
         except ParseError as error:
             self._send(chunk.stream_id, stream, error.tokens)
             self._end(chunk.stream_id, stream, int(error.code), str(error))
+        except Exception as error:
+            # Nobody may wait for a stream whose end never comes; the traceback goes to the log.
+            why = f"the parser failed ({type(error).__name__}); please report the stream"
+            self._end(chunk.stream_id, stream, int(ParseCode.SYNTAX), why)
+            raise
 
     def _open(self, chunk: LlmChunk) -> _Stream:
         while len(self._streams) >= MAX_STREAMS:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When strategy `stream` asks again, and with what words it ends."""
+
+from __future__ import annotations
+
+from planners.llm.base import ModelRequest
+from planners.prompt import CallReport, GrammarOptions, results_of
+from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from skill_kernel.codes import ModelCode, TaskCode
+
+
+def planner(**settings: int) -> StreamPlanner:
+    made = StreamPlanner(
+        skills=lambda: [], routines=lambda: [], options=GrammarOptions(), robot_name="desk", robot_description="",
+        settings=PlannerSettings(**settings),
+    )  # fmt: skip
+    made.begin("nod", sender="somebody")
+    return made
+
+
+def report(outcome: str, function: str = "nod") -> CallReport:
+    return CallReport(function, {}, outcome, "why" if outcome != "DONE" else "")
+
+
+def test_an_answer_that_was_carried_out_ends_the_plan_well() -> None:
+    assert planner().follow(TurnResult("end", calls=[report("DONE")])) == PlanEnded()
+
+
+def test_an_answer_with_nothing_in_it_is_no_success() -> None:
+    step = planner().follow(TurnResult("end"))
+    assert isinstance(step, PlanEnded) and step.code == TaskCode.CALL_FAILED
+
+
+def test_an_observation_asks_again_with_what_really_happened() -> None:
+    made = planner()
+    made.wrote("<nod/><observe/>")
+    step = made.follow(TurnResult("observe", calls=[report("DONE")]))
+    assert isinstance(step, ModelRequest)
+    assert [r.outcome for r in results_of(step.messages[-1].text)] == ["DONE"]
+    assert [m.role for m in step.messages] == ["user", "assistant", "user"]
+
+
+def test_talking_about_a_failure_does_not_make_it_a_success() -> None:
+    made = planner()
+    assert isinstance(made.follow(TurnResult("failure", calls=[report("FAILED")])), ModelRequest)
+    step = made.follow(TurnResult("plan_done", calls=[report("DONE", "text"), report("DONE", "plan_done")]))
+    assert isinstance(step, PlanEnded) and step.code == TaskCode.CALL_FAILED and "nod" in step.message
+
+
+def test_a_failure_mended_in_the_next_turn_is_a_success() -> None:
+    made = planner()
+    made.follow(TurnResult("failure", calls=[report("FAILED")]))
+    assert made.follow(TurnResult("end", calls=[report("DONE")])) == PlanEnded()
+
+
+def test_a_call_somebody_else_stopped_is_a_failure_one_the_stream_stopped_is_not() -> None:
+    step = planner().follow(TurnResult("end", calls=[report("INTERRUPTED")]))
+    assert isinstance(step, PlanEnded) and step.code == TaskCode.CALL_FAILED
+    assert planner().follow(TurnResult("end", calls=[report("INTERRUPTED"), report("DONE", "stop")])) == PlanEnded()
+
+
+def test_two_failed_turns_in_a_row_and_the_limit_of_turns_end_the_plan() -> None:
+    made = planner()
+    made.follow(TurnResult("failure", calls=[report("FAILED")]))
+    step = made.follow(TurnResult("failure", calls=[report("FAILED")]))
+    assert isinstance(step, PlanEnded) and step.code == TaskCode.CALL_FAILED
+    made = planner(max_turns=2)
+    made.follow(TurnResult("observe", calls=[report("DONE")]))
+    step = made.follow(TurnResult("observe", calls=[report("DONE")]))
+    assert isinstance(step, PlanEnded) and step.code == TaskCode.TURN_LIMIT
+
+
+def test_an_error_of_the_model_ends_the_plan_with_its_code() -> None:
+    step = planner().follow(TurnResult("end", int(ModelCode.MODEL_CONNECTION), "broken"))
+    assert step == PlanEnded(int(ModelCode.MODEL_CONNECTION), "broken")
+
+
+def test_history_is_bounded_and_alternates_between_user_and_assistant() -> None:
+    made = planner(history=4)
+    for number in range(5):
+        request = made.begin(f"instruction {number}")
+        if number % 2:
+            made.wrote("<nod/>")
+    roles = [m.role for m in request.messages]
+    assert len(roles) <= 6 and roles[0] == roles[-1] == "user"
+    assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
