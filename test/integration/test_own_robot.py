@@ -63,12 +63,15 @@ class Watcher(RuntimeNode):
             self.ends.append(event)
 
     def sees_all(self) -> bool:
-        """Whether every node is there and each topic and service used here is connected."""
+        """Whether every node is there, each topic and service used here is connected, and the gate has measured."""
         found = {node for node, ns in self.get_node_names_and_namespaces() if ns == self.get_namespace()}
         readers = all(topic.get_subscription_count() for topic in (self.instruction, self.wish))
         services = self.halt.service_is_ready() and self.clear_halt.service_is_ready()
         heard = self.halted is False and bool(self.joints) and self.count_publishers("events") >= 4
-        return found >= NODES and readers and services and heard
+        if not (found >= NODES and readers and services and heard):
+            return False
+        self.wish.publish(JointState(name=["pan"], position=[self.joints["pan"]]))
+        return bool(self.commands)
 
     def at(self, pan_deg: float, tilt_deg: float) -> bool:
         """Whether the head points there, within half a degree."""
