@@ -127,6 +127,19 @@ def test_a_late_listener_learns_that_it_is_halted(
     wait_until(lambda: late.halted, 5.0, "the latched state reaches a late subscriber")
 
 
+def test_a_second_gate_of_the_robot_ends_and_the_first_goes_on(
+    plant: Plant, commander: Commander, gate: Any, processes: Processes, robot_file: str
+) -> None:
+    commander.call("halt")
+    commander.call("clear_halt")  # neither change of its own may look like another gate
+    time.sleep(3.0)  # older than this, a gate is the first
+    second = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}")
+    wait_until(lambda: second.poll() is not None, 15.0, "the second gate ends")
+    commander.wish = {"knee": 1.0}
+    wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the first gate still moves the knee")
+    assert gate.poll() is None
+
+
 def test_a_silent_sensor_halts_for_good(plant: Plant, commander: Commander) -> None:
     commander.wish = {"knee": 1.0}
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")

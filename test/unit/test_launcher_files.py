@@ -369,7 +369,8 @@ def test_coco_is_brought_up_whole(
     specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
     assert executables(specs) == expected
     assert all("__ns:=/kit" in words(spec) for spec in specs)
-    assert [spec.respawn for spec in specs] == [name == "drivers" for name in expected]
+    for_good = {"sim", "safety_gate", "skill_kernel"}
+    assert [spec.respawn for spec in specs] == [name not in for_good for name in expected]
     for spec, name in zip(specs, expected, strict=True):
         shared = name in ("drivers", "mind")
         assert (f"__node:={name}" in words(spec)) is not shared
