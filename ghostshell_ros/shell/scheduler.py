@@ -23,7 +23,8 @@ from ghostshell_ros.shell.queues import ChannelQueues
 from ghostshell_ros.shell.routines import RoutineStore
 from ghostshell_ros.shell.streams import Stream
 from ghostshell_ros.shell.tokens import FunctionToken
-from skill_kernel.codes import CallCode, Outcome, ParseCode
+from ghostshell_ros.shell.turns import Turns
+from skill_kernel.codes import CallCode, Outcome
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,11 @@ class Scheduler:
         self._on_event = on_event
         self._queues = ChannelQueues(mapper.parallel)
         self._live: dict[str, Call] = {}
-        self._streams: dict[str, Stream] = {}
-        self._past: dict[str, Stream] = {}
+        self._turns = Turns(self, self._live)
         self._recheck: list[Call] = []
         self._observing: Call | None = None
         self._busy = False
         self._unstarted = 0
-        self._idle_reported = True
         self._intake = Intake(self, mapper, new_call_id, routines)
 
     # -- what goes in -------------------------------------------------------------------------------------------------
@@ -87,44 +86,43 @@ class Scheduler:
 
     def open_stream(self, stream_id: str, *, epoch: int = 0, strict: bool = False) -> None:
         """Begin a stream. In strict mode the first refusal ends it."""
-        self._streams[stream_id] = Stream(stream_id, epoch, strict, last_token_s=self.clock.now())
-        self._idle_reported = False
+        self._turns.begin(Stream(stream_id, epoch, strict, last_token_s=self.clock.now()))
         self.emit(EventType.STREAM_STARTED, stream_id)
 
     def feed(self, stream_id: str, token: FunctionToken) -> None:
         """Take the next token of an open stream; a token of an ended one is recorded as dropped, while it is remembered."""
-        stream = self._streams.get(stream_id) or self._past.get(stream_id)
+        stream = self._turns.open.get(stream_id) or self._turns.past.get(stream_id)
         if stream is None:
             return
         stream.last_token_s = self.clock.now()
         self._intake.token(stream, token)
-        self._watch_silence(stream)
-        self._settle()
+        self._turns.watch_silence(stream)
+        self.settle()
 
     def end_stream(self, stream_id: str, code: int = 0, error: str = "") -> None:
         """The stream has ended, regularly or with an error; open elements are reset when their children ended (C12)."""
-        stream = self._streams.get(stream_id)
+        stream = self._turns.open.get(stream_id)
         if stream is not None and not stream.closed:
             self.close_stream(stream, "end", code, error)
-        self._settle()
+        self.settle()
 
     def void_stream(self, stream_id: str, cause: str) -> None:
         """A stream of an epoch that was interrupted: nothing of it is dispatched, its calls end as dropped."""
-        stream = self._streams.get(stream_id)
+        stream = self._turns.open.get(stream_id)
         if stream is not None and not stream.closed:
             self.emit(EventType.STOP_GENERATION, stream_id, error=cause)
             self.close_stream(stream, "interrupt", 0, cause)
-        self._settle()
+        self.settle()
 
     def interrupt(self, cause: str, channels: Iterable[str] = ()) -> list[str]:
         """Event-driven termination (C9): end all streams, drop what has not started, stop what runs, on the given
         channels or all. Returns the ids of the calls that were running. Their results follow."""
-        for stream in [s for s in self._streams.values() if not s.closed]:
+        for stream in [s for s in self._turns.open.values() if not s.closed]:
             self.emit(EventType.STOP_GENERATION, stream.stream_id, error=cause)
             self.close_stream(stream, "interrupt", 0, cause)
         named = frozenset(channels)
         stopped = self.stop_calls([c for c in self.live_calls if not named or c.channels & named], cause)
-        self._settle()
+        self.settle()
         return stopped
 
     # -- the executor's answers ---------------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ class Scheduler:
         if call is None or call.state is not CallState.STARTING:
             return
         self._mark_running(call)
-        self._settle()
+        self.settle()
 
     def held(self, call_id: str, reason: str) -> None:
         """A subsystem is held by another process: the call stays at the head of its queue until `freed` (C10)."""
@@ -147,7 +145,7 @@ class Scheduler:
         self._unstarted += 1
         if call.stopping:
             self.end(call, CallResult(Outcome.DROPPED, CallCode.INTERRUPTED_BY, reason))
-        self._settle()
+        self.settle()
 
     def freed(self) -> None:
         """Subsystems changed hands: try held calls again."""
@@ -155,7 +153,7 @@ class Scheduler:
         for call in held:
             call.held = ""
         if held:
-            self._settle()
+            self.settle()
 
     def ended(self, call_id: str, result: CallResult) -> None:
         """The executor's one result of a call."""
@@ -165,9 +163,9 @@ class Scheduler:
         if call.start_s is None and (result.outcome is Outcome.INTERRUPTED or result.code is CallCode.STALE_EPOCH):
             result = CallResult(Outcome.DROPPED, result.code, result.error, result.message)
         self._body_ended(call, result)
-        self._settle()
+        self.settle()
 
-    # -- used by the intake -------------------------------------------------------------------------------------------
+    # -- used by the intake and the turns -----------------------------------------------------------------------------
 
     def emit(
         self, kind: EventType, stream_id: str, call: Call | None = None, code: int = 0, error: str = "", reason: str = ""
@@ -206,6 +204,10 @@ class Scheduler:
         self._intake.close_open(stream)
         self.emit(EventType.STREAM_ENDED, stream.stream_id, code=code, error=error, reason=reason)
 
+    def close_utterance(self, stream: Stream) -> None:
+        """The current utterance of a stream is complete."""
+        self._intake.close_utterance(stream)
+
     def end_turn(self, stream: Stream, call: Call | None, why: str) -> None:
         """A call on an exclusive subsystem failed or was refused (C11), or a strict stream broke its rules."""
         if not stream.closed:
@@ -213,21 +215,22 @@ class Scheduler:
             self.close_stream(stream, "failure", 0, why)
         elif stream.reason in ("end", "plan_done"):
             stream.reason = "failure"
-        self._set_turn_deadline(stream)
+        self._turns.set_deadline(stream)
         for other in self.live_calls:
             if other.stream_id == stream.stream_id and other.state is CallState.QUEUED:
                 self.end(other, CallResult(Outcome.DROPPED, CallCode.TURN_ENDED, f"not started, because {why}"))
 
     # -- life of a call -----------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Start and end whatever can be, then report turns that are over."""
         if self._busy:
             return
         self._busy = True
         try:
             while self._finish_one() or self._start_one():
                 pass
-            self._report_turns()
+            self._turns.report()
         finally:
             self._busy = False
 
@@ -359,7 +362,7 @@ class Scheduler:
         call.state, call.result, call.end_s = CallState.ENDED, result, self.clock.now()
         del self._live[call.call_id]
         self._queues.remove(call)
-        stream = self._streams[call.stream_id]
+        stream = self._turns.open[call.stream_id]
         stream.live -= 1
         if call.parent is not None:
             call.parent.live_children -= 1
@@ -371,64 +374,8 @@ class Scheduler:
         if failed and call.exclusive and (call.skill is None or call.skill.on_failure == "end_turn"):
             self.end_turn(stream, call, f"'{call.function}' {_verb(result)}: {result.error or result.message}")
 
-    # -- turns --------------------------------------------------------------------------------------------------------
-
-    def _report_turns(self) -> None:
-        for stream in list(self._streams.values()):
-            if stream.closed and not stream.turn_over and self._is_turn_over(stream):
-                stream.turn_over = True
-                self.emit(
-                    EventType.TURN_ENDED, stream.stream_id, code=stream.code, error=stream.error, reason=stream.reason
-                )
-            if stream.turn_over and not stream.live:
-                self._past[stream.stream_id] = self._streams.pop(stream.stream_id)
-                if len(self._past) > _PAST_STREAMS:
-                    del self._past[next(iter(self._past))]
-        if not self._streams and not self._live and not self._idle_reported:
-            self._idle_reported = True
-            self.emit(EventType.DRAINED, "")
-
-    def _is_turn_over(self, stream: Stream) -> bool:
-        if not stream.live:
-            return True
-        if stream.reason == "observe":
-            return not any(c.stream_id == stream.stream_id and c.function == "observe" for c in self._live.values())
-        if stream.reason != "failure":
-            return False
-        return stream.deadline_passed or not any(c.exclusive for c in self._live.values())
-
-    def _set_turn_deadline(self, stream: Stream) -> None:
-        def passed() -> None:
-            stream.deadline_passed = True
-            self._settle()
-
-        self.clock.call_later(self.settings.observe_timeout_s, passed)
-
-    def _watch_silence(self, stream: Stream) -> None:
-        if stream.watched or stream.closed or not (stream.frames or stream.utterance):
-            return
-        stream.watched = True
-        due = stream.last_token_s + self.settings.silence_s - self.clock.now()
-        self.clock.call_later(due, lambda: self._check_silence(stream))
-
-    def _check_silence(self, stream: Stream) -> None:
-        stream.watched = False
-        if stream.closed:
-            return
-        if self.clock.now() - stream.last_token_s < self.settings.silence_s - 1e-6:
-            self._watch_silence(stream)
-        elif stream.frames:
-            why = f"no token for {self.settings.silence_s} s with <{stream.frames[-1].name}> open"
-            self.emit(EventType.STOP_GENERATION, stream.stream_id, error=why)
-            self.close_stream(stream, "end", int(ParseCode.SILENCE), why)
-        else:
-            self._intake.close_utterance(stream)
-        self._settle()
-
 
 _DONE = CallResult(Outcome.DONE)
-
-_PAST_STREAMS = 32
 
 
 def _verb(result: CallResult) -> str:
