@@ -104,7 +104,8 @@ class MoveJointsDriver(RuntimeNode):
             self._waiting[goal.goal_id] = (goal, later)
             return
         self._waiting.pop(goal.goal_id, None)
-        text = f"no safety gate was heard on {self.resolve_topic_name('halted')}: start safety_gate"
+        topic = self.resolve_topic_name("halted")
+        text = f"no safety gate was heard on {topic}: is it running, and are joint_states published?"
         goal.abort(self._failed(MotionCode.DRIVER_HALTED, text))
 
     def _begin(self, goal: Goal) -> None:

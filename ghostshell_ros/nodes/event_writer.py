@@ -36,6 +36,9 @@ OUTCOME_NUMBERS = {
 }
 
 
+CLEAR_HINT = "clear the halt first: ghostshell clear, or ros2 service call <robot>/clear_halt std_srvs/srv/Trigger"
+
+
 class EventWriter:
     """Publishes events stamped with the node's clock, its name and the robot's namespace."""
 

@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 import rclpy
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.timer import Timer
 
@@ -40,8 +42,8 @@ STREAM = _qos(ReliabilityPolicy.RELIABLE, 2000)
 EVENTS = _qos(ReliabilityPolicy.RELIABLE, 2000)
 """Skill events: each is an outcome that somebody counts on; a burst of refusals must fit."""
 
-INSTRUCTION = _qos(ReliabilityPolicy.RELIABLE, 10)
-"""Instructions: few and precious, and a stop among them must not be lost."""
+INSTRUCTION = _qos(ReliabilityPolicy.RELIABLE, 200)
+"""Instructions: a stop among a flood of them must not be lost."""
 
 SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
 """Joint set-points: drivers of disjoint joints share the topic, so the newest message is not the whole command."""
@@ -140,6 +142,10 @@ class RuntimeNode(Node):
                 descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
             else:
                 descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
+        given = self._parameter_overrides.get(name)
+        if isinstance(default, float) and given is not None and given.type_ is Parameter.Type.INTEGER:
+            # 50 is a number of Hz as well as 50.0 is.
+            self._parameter_overrides[name] = Parameter(name, Parameter.Type.DOUBLE, float(given.value))
         try:
             value = self.declare_parameter(name, default, descriptor).value
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
@@ -250,6 +256,10 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         host.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except RCLError:
+        # The context may be shut down while nodes are still being made; anything else is a fault.
+        if rclpy.ok():
+            raise
     except (NodeStartError, ValueError) as error:
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1

@@ -13,7 +13,7 @@ from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from std_msgs.msg import Bool, String
 
-from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.interrupter import Interrupter
 from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, RuntimeNode, run
@@ -24,7 +24,6 @@ from skill_kernel.process import Process, ProcessStatus, ProcessTable
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
 """Nodes a running process depends on, each with a topic it publishes."""
 
-CLEAR_HINT = "clear the halt first: ghostshell clear, or ros2 service call <robot>/clear_halt std_srvs/srv/Trigger"
 
 
 class ProcessScheduler(RuntimeNode):
@@ -192,12 +191,8 @@ class ProcessScheduler(RuntimeNode):
     def _gate(self, message: Bool) -> None:
         was, self._halted = self._halted, message.data
         running = self._table.running
-        if self._halted and not was:
-            self._events.write(SkillEvent.HALTED, error_code=int(TaskCode.ROBOT_HALTED), error_msg=CLEAR_HINT)
-            if running is not None:
-                self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, "the robot was halted")
-        elif was and not self._halted:
-            self._events.write(SkillEvent.HALT_CLEARED)
+        if self._halted and not was and running is not None:
+            self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, "the robot was halted")
 
     def _check_nodes(self) -> None:
         if not self._epoch_asked:

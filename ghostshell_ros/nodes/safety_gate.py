@@ -6,11 +6,14 @@ from __future__ import annotations
 import sys
 
 import rclpy
+from ghostshell.msg import SkillEvent
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode, run
+from skill_kernel.codes import CallCode
 from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.robot import RobotConfig
 
@@ -22,7 +25,8 @@ class SafetyGate(RuntimeNode):
     """Runs on steady time, whatever /clock says.
 
     Subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
-    `joint_command` (sensor_msgs/JointState) while a commander is heard, and `halted` (std_msgs/Bool, latched).
+    `joint_command` (sensor_msgs/JointState) while a commander is heard, `halted` (std_msgs/Bool, latched, first when the
+    joints have been measured) and on `events` why it halted.
     Two gates of one robot would fight over its joints: the one started later ends.
     Services `halt` and `clear_halt` (std_srvs/Trigger). While nobody commands, nothing is published: the servos hold.
 
@@ -46,6 +50,8 @@ class SafetyGate(RuntimeNode):
         self._halted_told: bool | None = None
         self._halted_echoes = 0
         self._since = self.steady_now()
+        self._measured = False
+        self._events = EventWriter(self)
 
         self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
@@ -59,9 +65,9 @@ class SafetyGate(RuntimeNode):
         self._timer.cancel()
         # The sensor is watched while the robot stands still, too, when no set-points are due.
         self._watch = self.steady_timer(0.1, self._watch_idle)
-        self._tell_halted()
 
     def _on_joint_states(self, message: JointState) -> None:
+        self._measured = True
         self._gate.measure(self.steady_now(), message.name, message.position)
 
     def _on_command(self, message: JointState) -> None:
@@ -125,14 +131,19 @@ class SafetyGate(RuntimeNode):
         rclpy.try_shutdown(context=self.context)
 
     def _tell_halted(self) -> None:
+        """Tell a change; that it is not halted the gate says only when it knows where the joints are."""
         halted = self._gate.halted
-        if halted == self._halted_told:
+        if halted == self._halted_told or not (halted or self._measured):
             return
-        self._halted_told = halted
+        told, self._halted_told = self._halted_told, halted
         self._halted_echoes += 1
         self._halted.publish(Bool(data=halted))
         if halted:
             self.get_logger().warning(f"halted: {self._gate.halt_cause}")
+            why = f"halted: {self._gate.halt_cause}; {CLEAR_HINT}"
+            self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
+        elif told:
+            self._events.write(SkillEvent.HALT_CLEARED)
 
     def _log_once(self, refusal: Refusal) -> None:
         """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""

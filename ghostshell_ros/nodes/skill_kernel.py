@@ -33,12 +33,14 @@ HALT_RETRY_S = 0.2
 END_WAIT_S = 0.5
 """How long an ending node waits for its skills to stop."""
 
+GATE_HALTED = "the safety gate is halted"
+"""Cause of a halt that the gate itself has told of, with the reason."""
+
 HEARTBEAT_CHECKS = 5
 """How often within `heartbeat_timeout_s` the scheduler's heartbeat is looked for."""
 
 _EVENTS = {
     KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
-    KernelEventType.HALT_CLEARED: (SkillEvent.HALT_CLEARED, CallCode.NONE),
     KernelEventType.STOP_UNCERTAIN: (SkillEvent.NOTICE, CallCode.STOP_UNCERTAIN),
     KernelEventType.STOPPED_LATE: (SkillEvent.NOTICE, CallCode.NONE),
     KernelEventType.CLAMPED: (SkillEvent.NOTICE, CallCode.NONE),
@@ -263,7 +265,7 @@ class SkillKernelNode(RuntimeNode):
     def _on_halted(self, message: Bool) -> None:
         if message.data:
             self._gate_asked = None
-            self._kernel.halt("the safety gate is halted")
+            self._kernel.halt(GATE_HALTED)
         elif self._gate_asked is None:
             self._kernel.clear()
 
@@ -304,6 +306,8 @@ class SkillKernelNode(RuntimeNode):
         )
 
     def _write_event(self, event: KernelEvent) -> None:
+        if event.type is KernelEventType.HALT_CLEARED or event.text == GATE_HALTED:
+            return
         kind, code = _EVENTS[event.type]
         call: dict[str, Any] = {}
         if event.call is not None:

@@ -193,10 +193,9 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
             return ModelConfig.model_validate(entry)
     except ValidationError as error:
         raise ConfigError(f"model {provider}:…: {explain(error)}") from None
-    names = sorted(models.models) if models is not None else []
+    names = sorted({"offline", *(models.models if models is not None else [])})
     known = [
         *names,
-        "offline",
         "openai:MODEL[@BASE_URL]",
         "anthropic:MODEL[@BASE_URL]",
         "replay:FILE",

@@ -94,7 +94,7 @@ def test_a_closed_client_gives_no_answer() -> None:
 def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
     results = [CallReport("move_forward", {}, "FAILED", "a leg <slipped>"), CallReport("nod", {}, "DONE")]
     answer = _text(_client(), _request("walk 1 m", prompt=build_turn_prompt("walk 1 m", turn=1, results=results)))
-    assert answer == "move_forward did not work: a leg &lt;slipped&gt;.<plan_done/>"
+    assert answer == "That did not work: move forward.<plan_done/>"
     done = build_turn_prompt("nod", turn=1, results=[CallReport("nod", {}, "DONE")])
     assert _text(_client(), _request("nod", prompt=done)) == "<plan_done/>"
 

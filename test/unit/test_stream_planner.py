@@ -11,7 +11,7 @@ from skill_kernel.codes import ModelCode, TaskCode
 
 def planner(**settings: int) -> StreamPlanner:
     made = StreamPlanner(
-        skills=lambda: [], routines=lambda: [], options=GrammarOptions(), robot_name="desk", robot_description="",
+        skills=list, routines=list, options=GrammarOptions(), robot_name="desk", robot_description="",
         settings=PlannerSettings(**settings),
     )  # fmt: skip
     made.begin("nod", sender="somebody")

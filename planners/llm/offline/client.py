@@ -107,8 +107,8 @@ class OfflineClient:
         failed = [r for r in results_of(prompt) if r.outcome in _BAD_OUTCOMES]
         if not failed:
             return done
-        said = "; ".join(f"{r.function} did not work" + (f": {r.message}" if r.message else "") for r in failed[:3])
-        return f"{speech(said + '.').source}{done}"
+        names = ", ".join(dict.fromkeys(r.function.replace("_", " ") for r in failed[:3]))
+        return f"{speech(f'That did not work: {names}.').source}{done}"
 
     def _check(self, cancel: CancelToken, *, partial: bool) -> None:
         if cancel.cancelled or self._closed:
