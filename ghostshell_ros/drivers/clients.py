@@ -26,6 +26,9 @@ AVAILABLE_S = 0.5
 """How long a call waits for its driver to be discovered."""
 ANSWER_S = 0.3
 """A goal not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
+FIRST_MEASUREMENT_S = 3.0
+"""How long a skill waits for the joints to be measured for the first time."""
+
 SILENCE_S = 0.5
 """A driver sends feedback every 0.1 s; this long without, it is gone."""
 STALL_GRACE_S = 0.1
@@ -75,6 +78,7 @@ class RosDrivers:
         self._play = GoalClient(node, PlaySound, "play_sound")
         self._face = GoalClient(node, ShowFace, "show_face")
         self._positions: dict[str, float] = {}
+        self._measured = threading.Event()
         self._odometry: tuple[float, Pose2D] | None = None
         self._look()
         node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
@@ -121,6 +125,8 @@ class RosDrivers:
         return self._call(self._face, "show_face", goal, stop, lambda _: {})
 
     def joint_positions(self) -> Mapping[str, float]:
+        # A call may come before the first measurement has: right after the start, or after a restart of this node.
+        self._measured.wait(FIRST_MEASUREMENT_S)
         return dict(self._positions)
 
     def odometry(self) -> Pose2D | None:
@@ -142,6 +148,7 @@ class RosDrivers:
     def _on_joint_states(self, message: JointState) -> None:
         # A new dict each time: readers on other threads keep the one they have.
         self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
+        self._measured.set()
 
     def _on_odometry(self, message: Odometry) -> None:
         position, q = message.pose.pose.position, message.pose.pose.orientation

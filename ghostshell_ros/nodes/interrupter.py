@@ -14,6 +14,9 @@ from ghostshell_ros.nodes.node_runtime import RuntimeNode
 
 ORDER = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 
+MEET_AGAIN_S = 0.3
+"""How long after a node did not answer the first time it is asked again."""
+
 
 class Interrupter:
     """Calls the interrupt services one after the other, each with a deadline.
@@ -36,14 +39,28 @@ class Interrupter:
         request = Interrupt.Request(process_id=process_id, cause=cause, channels=list(channels))
         self._next(0, request, then)
 
-    def learn_epoch(self, then: Callable[[int], None]) -> bool:
-        """Tell `then` the kernel's newest epoch, by interrupting a process that does not exist. False: no kernel yet."""
-        client = self._clients[ORDER[0]]
-        if not client.service_is_ready():
-            return False
-        request = Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="learning the epoch")
-        self._call(client, request, lambda response: then(response.epoch if response is not None else 0))
-        return True
+    def meet(self, then: Callable[[int], None]) -> None:
+        """Prove the way to every node and back, before an interrupt depends on it; `then` is told the kernel's epoch.
+
+        A service that does not know its client yet loses its answer. So each is asked to interrupt a process that does
+        not exist, again and again until it has answered once.
+        """
+        for name, client in self._clients.items():
+            self._meet(name, client, then)
+
+    def learn_epoch(self, then: Callable[[int], None]) -> None:
+        """Tell `then` the kernel's newest epoch, when it answers."""
+        self._meet(ORDER[0], self._clients[ORDER[0]], then)
+
+    def _meet(self, name: str, client: Any, then: Callable[[int], None]) -> None:
+        def answered(response: Any) -> None:
+            if response is None:
+                self._node.call_later(MEET_AGAIN_S, lambda: self._meet(name, client, then))
+            elif name == ORDER[0]:
+                then(response.epoch)
+
+        request = Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="making contact")
+        self._call(client, request, answered)
 
     def halt(self, then: Callable[[bool], None] | None = None) -> None:
         """Latch the safety gate; `then` is told whether it answered."""

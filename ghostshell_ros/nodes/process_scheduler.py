@@ -49,7 +49,6 @@ class ProcessScheduler(RuntimeNode):
         self._halted = False
         self._halting = 0
         self._epoch = 0
-        self._epoch_asked = False
         self._goals: dict[str, Goal] = {}
         self._events = EventWriter(self)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
@@ -63,6 +62,7 @@ class ProcessScheduler(RuntimeNode):
         self.create_service(ControlProcess, "control_process", self._control)
         self._server = GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
         self.steady_timer(1.0, self._check_nodes)
+        self._interrupter.meet(self._learn)
         self._publish()
 
     # -- instructions -------------------------------------------------------------------------------------------------
@@ -193,10 +193,10 @@ class ProcessScheduler(RuntimeNode):
         running = self._table.running
         if self._halted and not was and running is not None:
             self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, "the robot was halted")
+        elif was and not self._halted:
+            self._events.write(SkillEvent.HALT_CLEARED, text="the robot takes instructions again")
 
     def _check_nodes(self) -> None:
-        if not self._epoch_asked:
-            self._epoch_asked = self._interrupter.learn_epoch(self._learn)
         running = self._table.running
         if running is None or self._now() - running.created_s < 5.0:
             return

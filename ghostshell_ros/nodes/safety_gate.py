@@ -135,15 +135,13 @@ class SafetyGate(RuntimeNode):
         halted = self._gate.halted
         if halted == self._halted_told or not (halted or self._measured):
             return
-        told, self._halted_told = self._halted_told, halted
+        self._halted_told = halted
         self._halted_echoes += 1
         self._halted.publish(Bool(data=halted))
         if halted:
             self.get_logger().warning(f"halted: {self._gate.halt_cause}")
             why = f"halted: {self._gate.halt_cause}; {CLEAR_HINT}"
             self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
-        elif told:
-            self._events.write(SkillEvent.HALT_CLEARED)
 
     def _log_once(self, refusal: Refusal) -> None:
         """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""

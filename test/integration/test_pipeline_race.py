@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,22 @@ class Racer(RuntimeNode):
         there = [c.service_is_ready() for c in self.interrupts.values()]
         return all(there) and self.chunks.get_subscription_count() > 0 and self.count_publishers("events") >= 4
 
+    def meet(self) -> None:
+        """Ask every service until it has answered once: one that does not know its client yet loses its answer."""
+        for client in self.interrupts.values():
+            for _ in range(20):
+                there: Future[bool] = Future()
+
+                def ask(client: Any = client, there: Future[bool] = there) -> None:
+                    asked = client.call_async(Interrupt.Request(process_id="nobody", cause="making contact"))
+                    asked.add_done_callback(lambda _: there.done() or there.set_result(True))
+
+                self.call_soon(ask)
+                if wait([there], 1.0).done:
+                    break
+            else:
+                pytest.fail(f"{client.service_name} never answered")
+
     def interrupt(self, process_id: str, cause: str, answered: Callable[[str], None]) -> Future[int]:
         """Call the services one after the other, each as soon as the one before has answered, which `answered` is told."""
         done: Future[int] = Future()
@@ -111,6 +127,7 @@ def racer(
     made = Racer(namespace)
     host(made)
     wait_until(made.ready, 20.0, "the nodes are there")
+    made.meet()
     yield made
 
 
