@@ -18,11 +18,14 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
@@ -72,6 +75,17 @@ class RuntimeNode(Node):
         self._soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._soon_lock = threading.Lock()
         self._soon_posted = False
+
+    def create_publisher(self, *args: Any, **options: Any) -> Publisher:
+        """As rclpy's, without the QoS event handler it adds to each publisher: a third of what the executor waits for,
+        built anew at every turn. Who subscribes with another QoS is told of it on the own side."""
+        options.setdefault("event_callbacks", PublisherEventCallbacks(use_default_callbacks=False))
+        return super().create_publisher(*args, **options)
+
+    def create_subscription(self, *args: Any, **options: Any) -> Subscription:
+        """As rclpy's, without the QoS event handler it adds to each subscription."""
+        options.setdefault("event_callbacks", SubscriptionEventCallbacks(use_default_callbacks=False))
+        return super().create_subscription(*args, **options)
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> None:
         """Run `callback` on the executor's thread, in the order of the calls. From any thread; returns at once.

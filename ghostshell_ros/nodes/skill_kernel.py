@@ -36,6 +36,9 @@ END_WAIT_S = 0.5
 GATE_HALTED = "the safety gate is halted"
 """Cause of a halt that the gate itself has told of, with the reason."""
 
+STATE_DELAY_S = 0.01
+"""How long a change waits for others before `kernel_state` tells of them: first the calls, then the report."""
+
 HEARTBEAT_CHECKS = 5
 """How often within `heartbeat_timeout_s` the scheduler's heartbeat is looked for."""
 
@@ -289,7 +292,7 @@ class SkillKernelNode(RuntimeNode):
         """From any thread: changes that come together are one message."""
         if not self._state_due:
             self._state_due = True
-            self.call_soon(self._publish_state)
+            self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
 
     def _publish_state(self) -> None:
         self._state_due = False
