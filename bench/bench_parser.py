@@ -30,6 +30,10 @@ That was fun, wasn't it? <lean side='left'/> Ask me anything you like, and I wil
 </response>
 """
 SIZE = 4
+REFERENCES = ("lxml pull", "lxml feed, target", "lxml feed")
+"""The first one is held against: lxml fed chunk by chunk with its events taken, as a scheduler has to take them. The bare
+feed builds a tree and tells nobody; it is shown beside."""
+
 Feed = Callable[[str], Any]
 
 
@@ -116,8 +120,9 @@ def measure(count: int, repeats: int) -> dict[str, Any]:
         for name, of_one in runs.items()
     }
     for name, result in results.items():
-        ratios = (sum(lxml) / sum(own) for lxml, own in zip(runs["lxml feed"], runs[name], strict=True))
-        result["ratio_to_lxml_feed"] = round(statistics.median(ratios), 3)
+        for reference in REFERENCES:
+            ratios = (sum(lxml) / sum(own) for lxml, own in zip(runs[reference], runs[name], strict=True))
+            result[f"ratio_to_{reference}"] = round(statistics.median(ratios), 3)
     return {
         "chunk_chars": SIZE,
         "chunks": count,
@@ -136,14 +141,16 @@ def main() -> None:
     measured = measure(options.chunks, options.repeats)
     results = measured["results"]
     rows = [
-        [name, r["chunks_per_s"], r["ratio_to_lxml_feed"], r["last_tenth_over_first"]] for name, r in results.items()
+        [name, r["chunks_per_s"], *(r[f"ratio_to_{other}"] for other in REFERENCES), r["last_tenth_over_first"]]
+        for name, r in results.items()
     ]
-    columns = ("parser", "chunks/s", "of lxml feed", "last/first tenth")
+    columns = ("parser", "chunks/s", *(f"of {other}" for other in REFERENCES), "last/first tenth")
     title = f"{options.chunks:,} chunks of {SIZE} characters, processor time"
     targets = []
     for mode in ("lenient", "strict"):
         own = results[f"ghostshell, {mode}"]
-        targets.append(Target(f"{mode}: share of lxml feed's rate", own["ratio_to_lxml_feed"], 0.2, least=True))
+        share = own[f"ratio_to_{REFERENCES[0]}"]
+        targets.append(Target(f"{mode}: share of lxml's rate with its events taken", share, 0.2, least=True))
         targets.append(Target(f"{mode}: last tenth's rate of the first's", own["last_tenth_over_first"], 0.9, least=True))
     report("parser", measured, [Table(title, columns, rows)], targets, as_json=options.json)
 
