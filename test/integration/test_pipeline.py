@@ -421,7 +421,9 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     killed_s = robot.kill("drivers")
     ended = watch.wait_event(SkillEvent.CALL_ENDED, 5.0, process_id=process_id, function="spider_run_distance")
     heard_s = watch.heard_s[watch.events.index(ended)]
-    assert (ended.outcome, ended.error_code) == (SkillEvent.FAILED, CallCode.DRIVER_LOST), ended
+    # A walk is many goals: the driver may die during one of them or between two.
+    assert ended.outcome == SkillEvent.FAILED, ended
+    assert ended.error_code in (CallCode.DRIVER_LOST, CallCode.DRIVER_UNAVAILABLE), ended
     assert heard_s - killed_s < 1.5
     result = task.result(20.0)
     assert result.status == ProcessState.FAILED and result.calls_failed >= 1, result
