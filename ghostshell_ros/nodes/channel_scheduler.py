@@ -97,7 +97,9 @@ class ChannelScheduler(RuntimeNode):
                 del self._processes[idle if idle is not None else next(iter(self._processes))]
             executor = ProcessExecutor(self._link, process_id)
             executor.scheduler = Scheduler(
-                self._robot.mapper, executor, self._ros_clock, lambda event: self._events.write_shell(process_id, event),
+                # Told after the calls are on their way: writing an event takes as long as starting one.
+                self._robot.mapper, executor, self._ros_clock,
+                lambda event: self.call_soon(self._events.write_shell, process_id, event),
                 new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
             )  # fmt: skip
             process = self._processes[process_id] = _Process(executor.scheduler, self._oldest_epoch)

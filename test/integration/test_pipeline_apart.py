@@ -85,7 +85,7 @@ def test_killed_planners_leave_no_motion_behind(tmp_path_factory: pytest.TempPat
         task = watch.task("walk 60 cm forward")
         walk = watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="spider_run_distance")
         wait_until(watch.hears_motion, 5.0, "it walks")
-        assert watch.kernel is not None and walk.call_id in watch.kernel.running
+        wait_until(lambda: watch.kernel and walk.call_id in watch.kernel.running, 3.0, "the kernel says that it runs")
         killed_s = robot.kill("mind")
         wait_until(lambda: watch.kernel and not watch.kernel.running, 3.0, "the kernel stopped what it ran")
         assert time.monotonic() - killed_s < 2.5
