@@ -39,6 +39,9 @@ def _qos(reliability: ReliabilityPolicy, depth: int, *, latched: bool = False) -
 LATCHED = _qos(ReliabilityPolicy.RELIABLE, 1, latched=True)
 """State that a late subscriber needs at once (kernel_state, processes, halted, face)."""
 
+LATCHED_BY_ANY = _qos(ReliabilityPolicy.RELIABLE, 10, latched=True)
+"""The same read where several may publish it: the message of one must not push out another's."""
+
 STREAM = _qos(ReliabilityPolicy.RELIABLE, 2000)
 """Chunks, tokens, call content, call control: none may be lost, a burst must fit; publish once matched."""
 

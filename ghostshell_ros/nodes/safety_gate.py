@@ -12,12 +12,12 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
 from skill_kernel.codes import CallCode
 from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.robot import RobotConfig
 
-ALONE_S = 3.0
+ALONE_S = 8.0
 """A gate that hears another one this soon after its start is the second and ends; later it is the first and stays."""
 
 
@@ -56,7 +56,7 @@ class SafetyGate(RuntimeNode):
         self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
         # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
-        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
         self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
         self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self.create_service(Trigger, "halt", self._on_halt)

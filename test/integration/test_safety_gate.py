@@ -132,7 +132,7 @@ def test_a_second_gate_of_the_robot_ends_and_the_first_goes_on(
 ) -> None:
     commander.call("halt")
     commander.call("clear_halt")  # neither change of its own may look like another gate
-    time.sleep(3.0)  # older than this, a gate is the first
+    time.sleep(8.5)  # older than this, a gate is the first
     second = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}")
     wait_until(lambda: second.poll() is not None, 15.0, "the second gate ends")
     commander.wish = {"knee": 1.0}
