@@ -31,8 +31,8 @@ That was fun, wasn't it? <lean side='left'/> Ask me anything you like, and I wil
 """
 SIZE = 4
 REFERENCES = ("lxml pull", "lxml feed, target", "lxml feed")
-"""The first one is held against: lxml fed chunk by chunk with its events taken, as a scheduler has to take them. The bare
-feed builds a tree and tells nobody; it is shown beside."""
+"""The last one, the bare feed, is the aim's reference. It tells nobody of what it read; the first two deliver their events,
+as a scheduler needs them, and are shown beside."""
 
 Feed = Callable[[str], Any]
 
@@ -149,8 +149,7 @@ def main() -> None:
     targets = []
     for mode in ("lenient", "strict"):
         own = results[f"ghostshell, {mode}"]
-        share = own[f"ratio_to_{REFERENCES[0]}"]
-        targets.append(Target(f"{mode}: share of lxml's rate with its events taken", share, 0.2, least=True))
+        targets.append(Target(f"{mode}: share of lxml feed's rate", own["ratio_to_lxml feed"], 0.2, least=True))
         targets.append(Target(f"{mode}: last tenth's rate of the first's", own["last_tenth_over_first"], 0.9, least=True))
     report("parser", measured, [Table(title, columns, rows)], targets, as_json=options.json)
 
