@@ -20,13 +20,15 @@ from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, InvalidParameterValueException
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
+
+from ghostshell_ros.nodes.lean_executor import LeanExecutor
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -116,11 +118,6 @@ class RuntimeNode(Node):
                 callback(*args)
             except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
-        # A future set here is seen by the coroutine awaiting it only when the executor turns once more.
-        executor = self.executor
-        if executor is not None:
-            with suppress(AttributeError, InvalidHandle):
-                executor.wake()
 
     def steady_now(self) -> float:
         """Seconds on the steady clock, the clock of all that safety needs; simulated time does not touch it."""
@@ -206,7 +203,7 @@ class NodeHost:
 
     def __init__(self, nodes: Iterable[RuntimeNode] = (), *, context: Context | None = None) -> None:
         self._context = context if context is not None else rclpy.get_default_context()
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor = LeanExecutor(context=self._context)
         self._nodes: list[RuntimeNode] = []
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -241,8 +238,7 @@ class NodeHost:
             node.close()
         self._ending.set()
         if self._thread is not None:
-            # Waking alone is no work, and the executor returns only after work.
-            self._executor.create_task(lambda: None)
+            self._executor.wake()
             self._thread.join(timeout=5.0)
         self._executor.shutdown()
         for node in self._nodes:

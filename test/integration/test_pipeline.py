@@ -89,7 +89,7 @@ def test_an_instruction_on_the_topic_moves_the_robot(watch: Observer, door: str)
     wait_until(lambda: abs(watch.joints["head_pitch"] - before) > 0.05, 10.0, "the head moves")
     ended = watch.wait_event(SkillEvent.PROCESS_ENDED, since=since)
     assert (ended.text, ended.error_code) == ("SUCCESS", 0)
-    nod = only(watch.of(ended.process_id, SkillEvent.CALL_ENDED), "head_act")
+    nod = only(watch.drained(ended.process_id), "head_act")
     assert nod.outcome == SkillEvent.DONE and nod.end_s - nod.start_s > 0.5
     state = watch.process(ended.process_id)
     assert state is not None and (state.status, state.door, state.calls_done) == (ProcessState.SUCCESS, "topic", 1)
@@ -142,7 +142,7 @@ def test_a_new_instruction_interrupts_the_old_one(watch: Observer, server: Model
     assert new.result(10.0).status == ProcessState.SUCCESS
     positions = [[p[n] for n in legs if n in p] for at, p in watch.set_points if at > ended_s + 0.2]
     assert all(p == positions[0] for p in positions), "the legs went on moving"
-    assert only(watch.of(new.process_id, SkillEvent.CALL_ENDED), "head_act").outcome == SkillEvent.DONE
+    assert only(watch.drained(new.process_id), "head_act").outcome == SkillEvent.DONE
 
 
 def test_a_cancelled_task_stops(watch: Observer, server: ModelServer) -> None:
@@ -265,10 +265,12 @@ def test_a_fault_of_the_model_is_named_and_ends_safely(
     assert result.error_msg
     ended = watch.wait_event(SkillEvent.STREAM_ENDED, process_id=task.process_id, node="action_planner")
     assert ended.error_code == code
-    calls = watch.of(task.process_id, SkillEvent.CALL_ENDED)
+    calls = watch.drained(task.process_id) if faults[0].after_chars else watch.of(task.process_id, SkillEvent.CALL_ENDED)
     assert {e.function for e in calls} <= {"head_act", "ear_swing"}
     assert all(e.outcome == SkillEvent.DONE for e in calls), calls
-    assert len(calls) == (2 if faults[0].after_chars else 0)
+    # A reset connection may take with it what was sent and not yet read.
+    least = 1 if faults[0].kind == "reset" else 2
+    assert (least if faults[0].after_chars else 0) <= len(calls) <= 2
     server.answer = NOD
     assert watch.task("nod").result(10.0).status == ProcessState.SUCCESS
 

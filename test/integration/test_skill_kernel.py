@@ -241,7 +241,7 @@ def test_a_halt_of_the_gate_stops_and_refuses_until_it_is_cleared(scheduler: Sch
     assert (scheduler.end(walk).outcome, walk.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.HALTED)
     refused = scheduler.end(scheduler.send("clock_now"))
     assert (refused.outcome, refused.error_code) == (REFUSED, ExecuteSkill.Goal.HALTED)
-    assert scheduler.states[-1].halted
+    wait_until(lambda: scheduler.states[-1].halted, 5.0, "the kernel's state says so")
     scheduler.halted.publish(Bool(data=False))
     wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
     assert scheduler.end(scheduler.send("clock_now")).outcome == DONE
@@ -258,7 +258,8 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
         lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so"
     )
     wait_until(lambda: any("has stopped after all" in e.text for e in scheduler.events), 5.0, "it stopped late")
-    assert scheduler.states[-1].halted and len(deaf.ends) == 1
+    wait_until(lambda: scheduler.states[-1].halted, 5.0, "the kernel's state says so")
+    assert len(deaf.ends) == 1
     scheduler.halted.publish(Bool(data=False))
     wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
 
