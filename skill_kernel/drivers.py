@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class StopEvent(Protocol):
@@ -33,6 +33,25 @@ class Pose2D:
     x: float
     y: float
     yaw: float
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One turn of a planar lidar in the base frame: `ranges[i]` in m at `angle_min + i * angle_step` rad, inf for none."""
+
+    angle_min: float
+    angle_step: float
+    ranges: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Something the robot sees: `bearing` in rad and `distance` in m (nan when unknown) in the base frame."""
+
+    label: str
+    confidence: float
+    bearing: float
+    distance: float
 
 
 class Drivers(Protocol):
@@ -64,3 +83,45 @@ class Drivers(Protocol):
 
     def odometry(self) -> Pose2D | None:
         """Last odometry, or None when the robot has none."""
+
+    def drive(
+        self,
+        *,
+        stop: StopEvent,
+        distance: float = 0.0,
+        lateral: float = 0.0,
+        turn: float = 0.0,
+        max_linear: float = 0.0,
+        max_angular: float = 0.0,
+    ) -> DriverResult:
+        """Move the base relative to where it stands, in m and rad; `values` tells what was really moved, by the same
+        names. 0 as speed is the robot's usual one."""
+
+    def navigate(
+        self, *, stop: StopEvent, waypoint: str = "", pose: Pose2D | None = None, tolerance: float = 0.0
+    ) -> DriverResult:
+        """Go to a named waypoint or to a pose in the map frame; `values['distance_left']` in m."""
+
+    def set_posture(
+        self,
+        posture: str,
+        *,
+        stop: StopEvent,
+        roll: float = 0.0,
+        pitch: float = 0.0,
+        yaw: float = 0.0,
+        duration_s: float = 0.0,
+    ) -> DriverResult:
+        """Bring a legged base into a posture, or with "" only its attitude in rad."""
+
+    def pose(self) -> Pose2D | None:
+        """Pose in the map frame, or None when it is not known."""
+
+    def scan(self) -> Scan | None:
+        """The last lidar turn, or None when none is newer than 0.5 s."""
+
+    def image(self) -> Any:
+        """The front camera's last picture, uint8 array of shape (height, width, 3), RGB, or None."""
+
+    def detections(self) -> Sequence[Detection] | None:
+        """What is seen now, or None when nobody has looked in the last second."""

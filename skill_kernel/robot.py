@@ -31,11 +31,43 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+_Positive = Annotated[float, Field(gt=0)]
+
+
 class SubsystemConfig(_Section):
     """A physical resource (TypeGo 5.1): may several processes use it, and several calls at a time?"""
 
     exclusive_per_process: bool
     parallel: bool
+
+
+class BaseConfig(_Section):
+    """What the gate lets a mobile base do: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
+
+    `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
+    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise.
+    """
+
+    max_forward: _Positive
+    max_backward: _Positive
+    max_lateral: Annotated[float, Field(ge=0)] = 0.0
+    max_turn: _Positive
+    max_acceleration: _Positive
+    max_turn_acceleration: _Positive
+    cruise_linear: _Positive
+    cruise_turn: _Positive
+    radius: _Positive
+    stop_distance: _Positive = 0.15
+    slow_distance: _Positive = 0.6
+
+
+class WaypointConfig(_Section):
+    """A named place in the map frame: metres and radians."""
+
+    x: float
+    y: float
+    yaw: float = 0.0
+    description: str = ""
 
 
 class JointConfig(_Section):
@@ -98,6 +130,10 @@ class RobotConfig(_Section):
     limits: Annotated[dict[str, _Range], BeforeValidator(_empty)] = Field(default_factory=dict)
     joints: Annotated[dict[str, JointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     model: str = ""
+    base: BaseConfig | None = None
+    waypoints: Annotated[dict[str, WaypointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
+    idle: str = ""
+    """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> RobotConfig:
