@@ -45,7 +45,8 @@ class BaseConfig(_Section):
     """What the gate lets a mobile base do: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
 
     `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
-    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise.
+    them, within `slow_distance` they slow it. `cruise_…` are the speeds drivers use unless told otherwise. `laser` is the
+    pose of the scan's frame in base_link: x, y [m] and yaw [rad].
     """
 
     max_forward: _Positive
@@ -59,6 +60,13 @@ class BaseConfig(_Section):
     radius: _Positive
     stop_distance: _Positive = 0.15
     slow_distance: _Positive = 0.6
+    laser: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @model_validator(mode="after")
+    def _distances(self) -> BaseConfig:
+        if not self.stop_distance < self.slow_distance:
+            raise ValueError(f"stop_distance {self.stop_distance} must be less than slow_distance {self.slow_distance}")
+        return self
 
 
 class WaypointConfig(_Section):
