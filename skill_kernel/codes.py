@@ -90,3 +90,4 @@ class TaskCode(IntEnum):
     TURN_LIMIT = 524
     CALL_FAILED = 525
     NODE_UNAVAILABLE = 526
+    TOO_MANY_PROCESSES = 527
