@@ -25,7 +25,9 @@ build_stamp() {
     { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg msg/*.msg srv/*.srv action/*.action
       find skill_kernel planners reflexes ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
 }
+tf2_msgs_stamp() { { cat "$venv/.made_from"; find compat/tf2_msgs -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
 environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)" = "$(cat "$venv/.made_from" 2>/dev/null)" ]; }
+tf2_msgs_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(tf2_msgs_stamp)" = "$(cat "$venv/.tf2_msgs_from" 2>/dev/null)" ]; }
 build_is_current() { [ -e "$GHOSTSHELL_INSTALL/setup.bash" ] && [ "$(build_stamp)" = "$(cat "$GHOSTSHELL_INSTALL/.made_from" 2>/dev/null)" ]; }
 
 # Sets `python` to the first interpreter the wheels exist for.
@@ -106,6 +108,21 @@ make_environment() {
     environment_stamp >"$venv/.made_from"
 }
 
+# The interfaces that ROS has and the wheels lack, straight into the environment.
+make_tf2_msgs() {
+    local log=$logs/tf2_msgs.log build=$GHOSTSHELL_BUILD/tf2_msgs
+    say "building tf2_msgs into the environment (ten seconds, once)"
+    mkdir -p "$logs"
+    rm -rf "$build"
+    ( _ghostshell_use_wheels
+      export PATH="$venv/bin:$PATH"
+      cmake -S compat/tf2_msgs -B "$build" "-DPython3_EXECUTABLE=$venv/bin/python3" "-DCMAKE_INSTALL_PREFIX=$venv" \
+          -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF && cmake --build "$build" -j 2 && cmake --install "$build" ) >"$log" 2>&1 ||
+        fail "tf2_msgs could not be built ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
+    rm -rf "$build"
+    tf2_msgs_stamp >"$venv/.tf2_msgs_from"
+}
+
 build() {
     local log=$logs/colcon.log python3=$venv/bin/python3
     say "building the ROS package (two to four minutes at first, seconds later)"
@@ -124,8 +141,9 @@ build() {
 
 exec 9<"$GHOSTSHELL_ROOT"
 flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
-environment_is_current && build_is_current && exit 0
+environment_is_current && tf2_msgs_is_current && build_is_current && exit 0
 check_machine
 [ ${#packages[@]} -eq 0 ] || { install_packages; check_machine; }
 environment_is_current || make_environment
+tf2_msgs_is_current || make_tf2_msgs
 build_is_current || build
