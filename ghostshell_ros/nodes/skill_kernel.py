@@ -82,7 +82,7 @@ class SkillKernelNode(RuntimeNode):
             self._kernel = Kernel(
                 registry,
                 robot,
-                body_class(RosDrivers(self)),
+                body_class(RosDrivers(self, robot)),
                 self._steady_clock,
                 on_result=self._on_result,
                 on_event=lambda event: self.call_soon(self._write_event, event),

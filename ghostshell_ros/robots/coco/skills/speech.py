@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.drivers.speech import SpeechTiming, is_cjk
+from ghostshell_ros.drivers.phrases import phrases, speaking_s
+from ghostshell_ros.drivers.speech import is_cjk
 from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 STOP_S = 0.3
-MAX_PHRASE = 160
 
 Role = Literal["default", "child", "girl", "boy", "woman", "man", "elder", "robot", "storyteller", "whisper"]
 Mood = Literal["neutral", "happy", "excited", "sad", "angry", "tender", "fearful", "surprised"]
@@ -33,11 +31,8 @@ _MOODS: dict[str, tuple[float, float]] = {
 }
 """How a mood changes rate and volume."""
 
-_ENDS = ".!?;:,\u2026\n"
-_WIDE_ENDS = "\u3002\uff01\uff1f\uff1b\uff1a\uff0c\u3001"
 
-
-@robot_skill(subsystem="main", nominal_s=lambda text="": _speaking_s(text), stop_s=STOP_S, speaks_text=True)
+@robot_skill(subsystem="main", nominal_s=lambda text="": speaking_s(text), stop_s=STOP_S, speaks_text=True)
 def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillReturn:
     """Say a text aloud. Plain text of the answer is spoken without this tag."""
     said: list[str] = []
@@ -78,45 +73,6 @@ def speech_role(
         wait_for_reset(stop_evt)
         body.voice = before
     return SkillReturn.success(f"voice is {role}, {emotion}")
-
-
-def phrases(pieces: Iterable[str]) -> Iterator[str]:
-    """Cut text that arrives in pieces into what is worth saying in one breath, each as soon as its end is certain.
-
-    A phrase ends behind punctuation or a line break; a full stop, comma or colon behind a digit only when no digit
-    follows. Invisible characters vanish; a phrase without a letter or digit is not said.
-    """
-    pending = ""
-    for piece in pieces:
-        pending += "".join(c for c in piece if unicodedata.category(c) != "Cf")
-        while (cut := _boundary(pending)) is not None:
-            yield from _worth_saying(pending[:cut])
-            pending = pending[cut:]
-    yield from _worth_saying(pending)
-
-
-def _boundary(text: str) -> int | None:
-    for i, c in enumerate(text):
-        if c in _WIDE_ENDS or (c in _ENDS and not (c in ".,:" and text[i - 1 : i].isdigit())):
-            return i + 1
-        if c in ".,:" and text[i - 1 : i].isdigit() and i + 1 < len(text) and not text[i + 1].isdigit():
-            return i + 1
-    if len(text) > MAX_PHRASE:
-        space = text.rfind(" ", 1, MAX_PHRASE)
-        return space + 1 if space > 0 else MAX_PHRASE
-    return None
-
-
-def _worth_saying(phrase: str) -> Iterator[str]:
-    phrase = " ".join(phrase.split())
-    if any(c.isalnum() for c in phrase):
-        yield phrase
-
-
-def _speaking_s(text: object) -> float:
-    if not isinstance(text, str) or not text:
-        return 1.0
-    return sum(SpeechTiming(phrase).duration_s for phrase in phrases([text]))
 
 
 def _so_far(said: list[str]) -> str:

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One blocking call of a driver's action, with a deadline for everything that may never come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from skill_kernel.codes import CallCode
+from skill_kernel.drivers import DriverResult, StopEvent
+
+AVAILABLE_S = 0.5
+"""How long a call waits for its driver to be discovered."""
+ANSWER_S = 0.3
+"""A goal not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
+SILENCE_S = 0.5
+"""A driver sends feedback every 0.1 s; this long without, it is gone."""
+STALL_GRACE_S = 0.1
+"""Silence may be a stall of this very process: its executor gets this long to hand over what has arrived."""
+CANCEL_S = 0.15
+"""How long a stopped call waits for the driver to confirm; it returns within 0.2 s either way."""
+STOP_LOOK_S = 0.02
+"""How often a waiting call looks at its stop event. It sleeps in between, and the driver's answer wakes it at once."""
+
+
+class _State(Enum):
+    SENDING = auto()
+    NO_SERVER = auto()
+    SENT = auto()
+    ACCEPTED = auto()
+    ENDED = auto()
+
+
+@dataclass
+class _Call:
+    """What the executor's thread tells the waiting one. Guarded by `changed`."""
+
+    changed: threading.Condition
+    state: _State = _State.SENDING
+    heard_at: float = 0.0
+    sent: SentGoal | None = None
+    end: GoalEnd | None = None
+    result: Any = None
+    given_up: bool = False
+    sent_again: bool = False
+
+
+class DriverCaller:
+    """Calls one action. Built on the executor's thread or before spinning; `call` is for other threads."""
+
+    def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
+        self._node, self._name = node, name
+        self._client = GoalClient(node, action_type, name)
+
+    def ready(self) -> bool:
+        """Whether the driver is there to be used; asking is what probes it. On the executor's thread."""
+        return self._client.server_is_ready()
+
+    def call(
+        self, goal: Any, stop: StopEvent, values: Callable[[Any], Mapping[str, float]] = lambda _: {}
+    ) -> DriverResult:
+        """Send a goal and wait for its end, the stop event, or the driver's silence, whichever comes first."""
+        if stop.is_set():
+            return DriverResult(False, cancelled=True)
+        call = _Call(threading.Condition())
+        action = self._node.resolve_topic_name(self._name)
+        deadline = self._node.steady_now() + AVAILABLE_S
+        self._node.call_soon(self._send, goal, call, deadline)
+        with call.changed:
+            state = self._wait(call, stop, deadline + 2 * STOP_LOOK_S, {_State.SENDING})
+            if state is _State.SENT:
+                state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
+                if state is _State.SENT and call.sent is not None:
+                    call.sent.ask()
+                    state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
+            if state is _State.ACCEPTED:
+                state = self._wait_for_end(call, stop)
+            if state is _State.ENDED:
+                return self._ended(call, action, values)
+            stopped = stop.is_set()
+            call.given_up = True
+            if stopped and call.sent is not None and state is not _State.SENDING:
+                call.sent.cancel()
+                if self._wait_confirmed(call):
+                    return self._ended(call, action, values, stopped=True)
+            if call.sent is not None:
+                call.sent.abandon()
+            if stopped:
+                return DriverResult(False, cancelled=True)
+            self._client.doubt()
+            if state is _State.ACCEPTED:
+                text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
+                return DriverResult(False, CallCode.DRIVER_LOST, text)
+            what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
+            text = f"the driver of {action} {what}: is it running in this namespace?"
+            return DriverResult(False, CallCode.DRIVER_UNAVAILABLE, text)
+
+    def _wait(self, call: _Call, stop: StopEvent, deadline: float, while_in: set[_State]) -> _State:
+        while call.state in while_in and not stop.is_set():
+            left = deadline - self._node.steady_now()
+            if left <= 0:
+                break
+            call.changed.wait(min(left, STOP_LOOK_S))
+        return call.state
+
+    def _wait_for_end(self, call: _Call, stop: StopEvent) -> _State:
+        while call.state is _State.ACCEPTED and not stop.is_set():
+            left = call.heard_at + SILENCE_S + STALL_GRACE_S - self._node.steady_now()
+            if left <= 0:
+                break
+            call.changed.wait(min(left, STOP_LOOK_S))
+        return call.state
+
+    def _wait_confirmed(self, call: _Call) -> bool:
+        deadline = self._node.steady_now() + CANCEL_S
+        while call.state is not _State.ENDED and (left := deadline - self._node.steady_now()) > 0:
+            call.changed.wait(left)
+        return call.state is _State.ENDED
+
+    def _ended(
+        self, call: _Call, action: str, values: Callable[[Any], Mapping[str, float]], *, stopped: bool = False
+    ) -> DriverResult:
+        if call.end is GoalEnd.REJECTED or call.end is GoalEnd.UNKNOWN or call.result is None:
+            if stopped:
+                return DriverResult(False, cancelled=True)
+            if call.end is GoalEnd.REJECTED:
+                text = f"the driver of {action} takes no goal: it is not active; after a halt clear it, then activate it"
+                return DriverResult(False, CallCode.DRIVER_INACTIVE, text)
+            text = f"the driver of {action} does not know the goal any more: it was started anew"
+            return DriverResult(False, CallCode.DRIVER_LOST, text)
+        result = call.result
+        return DriverResult(
+            ok=call.end is GoalEnd.SUCCEEDED,
+            error_code=int(result.error_code),
+            error_msg=str(result.error_msg),
+            cancelled=call.end is GoalEnd.CANCELED or (stopped and call.end is not GoalEnd.SUCCEEDED),
+            values=values(result),
+        )
+
+    def _send(self, goal: Any, call: _Call, deadline: float) -> None:
+        """On the executor's thread: send as soon as the driver is discovered, for which rclpy has no event."""
+        with call.changed:
+            if call.given_up:
+                return
+            if not self._client.server_is_ready():
+                if self._node.steady_now() < deadline:
+                    self._node.call_later(STOP_LOOK_S, lambda: self._send(goal, call, deadline))
+                else:
+                    self._tell(call, _State.NO_SERVER)
+                return
+
+            def accepted() -> None:
+                with call.changed:
+                    call.heard_at = self._node.steady_now()
+                    self._tell(call, _State.ACCEPTED)
+
+            def feedback(_: Any) -> None:
+                with call.changed:
+                    call.heard_at = self._node.steady_now()
+
+            def ended(end: GoalEnd, result: Any) -> None:
+                with call.changed:
+                    if end is GoalEnd.UNKNOWN and call.state is _State.SENT and not call.sent_again:
+                        # It never arrived. Under the same id, the server takes it once even if it still does.
+                        call.sent_again = True
+                        self._send(goal, call, deadline)
+                        return
+                    call.end, call.result = end, result
+                    self._tell(call, _State.ENDED)
+
+            goal_id = None if call.sent is None else call.sent.goal_id
+            call.sent = self._client.send(goal, on_end=ended, on_accepted=accepted, on_feedback=feedback, goal_id=goal_id)
+            self._tell(call, _State.SENT)
+
+    @staticmethod
+    def _tell(call: _Call, state: _State) -> None:
+        call.state = state
+        call.changed.notify_all()
