@@ -13,7 +13,8 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, RuntimeNode, run
+from ghostshell_ros.nodes.lifecycle_node import ManagedNode
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, run
 from skill_kernel.robot import RobotConfig
 
 FEEDBACK_S = 0.1
@@ -35,7 +36,7 @@ class _Run:
     settling_since: float | None = None
 
 
-class MoveJointsDriver(RuntimeNode):
+class MoveJointsDriver(ManagedNode):
     """Action `move_joints` (MoveJoints.action). Every goal is accepted; one that cannot be played ends at once as
     aborted with its error code, because a rejection would carry no reason.
 
@@ -43,7 +44,7 @@ class MoveJointsDriver(RuntimeNode):
     to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
     the gate is halted or silent, goals end with DRIVER_HALTED.
 
-    Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (5.0), `settle_s` (0.5).
+    Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (5.0), `settle_s` (0.5), and those of ManagedNode.
     """
 
     def __init__(self) -> None:

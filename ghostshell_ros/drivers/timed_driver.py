@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import Later, RuntimeNode
+from ghostshell_ros.nodes.lifecycle_node import ManagedNode
+from ghostshell_ros.nodes.node_runtime import Later
 
 FEEDBACK_S = 0.1
 LOOP_PAUSE_S = 0.05
@@ -59,7 +60,7 @@ def has_sound_device() -> bool:
     return any(Path("/dev/snd").glob("pcmC*D*p"))
 
 
-class TimedDriver(RuntimeNode):
+class TimedDriver(ManagedNode):
     """A driver whose goals take a time. Subclasses say what a goal does and what its messages hold."""
 
     def __init__(self, name: str, action_type: Any, action_name: str) -> None:

@@ -11,6 +11,7 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.task import Future
 
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from skill_kernel.codes import CallCode
 
 RESULT_KEPT_S = 10
 """How long a result waits for its client. rclpy walks all kept goals at each wake, so its default of 900 s is slow."""
@@ -28,6 +29,7 @@ class Goal:
         self.goal_id: bytes = bytes(handle.goal_id.uuid)
         self.state: Any = None
         """For the owner's use."""
+        self._refusal: tuple[int, str] | None = None
 
     def feedback(self, message: Any) -> None:
         self._node.call_soon(self._feedback, message)
@@ -50,7 +52,10 @@ class Goal:
         if self._ended:
             return
         self._ended = True
-        if how == "canceled" and not self._handle.is_cancel_requested:
+        if self._refusal is not None and how != "succeed":
+            how = "abort"
+            result.error_code, result.error_msg = self._refusal
+        elif how == "canceled" and not self._handle.is_cancel_requested:
             how = "abort"
         if self._handle.is_active:
             getattr(self._handle, how)()
@@ -62,7 +67,8 @@ class GoalServer:
     the goal ends later by `succeed`, `abort` or `canceled`. `on_cancel(goal)` asks the owner to end it.
 
     Every goal is accepted, because a rejection carries no reason: refuse by `abort` with an error code.
-    `accept(request)` is for the few cases where a goal must not get as far as that.
+    `accept(request)` is for the few cases where a goal must not get as far as that. While `node.refuses_goals()` gives a
+    reason, goals end at once with it and DRIVER_INACTIVE, and `on_goal` does not hear of them.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class GoalServer:
         self._on_cancel = on_cancel
         self._accept = accept
         self._goals: dict[bytes, Goal] = {}
+        node.goal_servers.append(self)
         self._server = ActionServer(
             node,
             action_type,
@@ -105,7 +112,17 @@ class GoalServer:
         goal = Goal(self._node, handle)
         self._goals[goal.goal_id] = goal
         handle.execute()
-        self._on_goal(goal)
+        if why := self._node.refuses_goals():
+            goal.abort(self._type.Result(error_code=int(CallCode.DRIVER_INACTIVE), error_msg=why))
+        else:
+            self._on_goal(goal)
+
+    def end_all(self, code: int, text: str) -> None:
+        """Ask the owner to end every goal, as when it is cancelled; each ends as aborted with this code and text. On the
+        executor's thread."""
+        for goal in self.goals:
+            goal._refusal = (code, text)
+            self._on_cancel(goal)
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
         goal = self._goals.get(bytes(handle.goal_id.uuid))

@@ -3,19 +3,37 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from rclpy._rclpy_pybind11 import InvalidHandle, WaitSet
 from rclpy.context import Context
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.node import Node
 from rclpy.task import Task
 from rclpy.waitable import NumberOfEntities
 
 _KINDS = ("timer", "subscription", "guard_condition", "client", "service")
 """In the order in which what is ready runs; waitables (actions) come before all."""
+
+_PRIVATE = (
+    "_context", "_guard", "_is_shutdown", "_sigint_gc", "_take_client", "_take_guard_condition", "_take_service",
+    "_take_subscription", "_take_timer", "_take_waitable", "_tasks", "_tasks_lock",
+)  # fmt: skip
+"""What of rclpy's executor is used beyond its documented interface."""
+
+
+def make_executor(context: Context) -> SingleThreadedExecutor:
+    """A LeanExecutor; rclpy's own where this rclpy does not have what that one is built on."""
+    plain = SingleThreadedExecutor(context=context)
+    if not hasattr(rclpy_implementation, "WaitSet") or not all(hasattr(plain, name) for name in _PRIVATE):
+        return plain
+    plain.shutdown()
+    return LeanExecutor(context=context)
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -28,9 +46,14 @@ class LeanExecutor(SingleThreadedExecutor):
     callback group does not wait for it. `spin_once` without a timeout is what differs; with one, rclpy's own runs.
     """
 
+    load: tuple[float, float] = (0.0, 0.0)
+    """Of about the last second: the share of it spent in callbacks, and the longest turn without a wait [s]."""
+
     def __init__(self, *, context: Context | None = None) -> None:
         self._stale = True
         self._layout: _Layout | None = None
+        self._due: deque[Callable[[], Any]] = deque()
+        self._meter = _Meter()
         super().__init__(context=context)
 
     def wake(self) -> None:
@@ -57,12 +80,13 @@ class LeanExecutor(SingleThreadedExecutor):
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Run the tasks there are, wait until something is ready, run all that is.
 
-        Raises what a callback raised; what was ready beside it comes up in the next turn.
+        Raises what a callback raised; what was ready beside it runs in the next turn.
         """
         if timeout_sec is not None:
             super().spin_once(timeout_sec)
             return
-        # A task that ended may be what another one awaits, so that one is asked once more before the wait.
+        while self._due and not self._is_shutdown:
+            self._take(self._due.popleft())
         again = self._run_tasks()
         if self._is_shutdown:
             return
@@ -72,17 +96,21 @@ class LeanExecutor(SingleThreadedExecutor):
                 self._layout.release()
             self._layout = _Layout(self)
         layout = self._layout
+        self._meter.begin_wait()
         layout.wait(0 if again else -1)
+        if load := self._meter.end_wait():
+            self.load = load
         if not self._context.ok():
             raise ExternalShutdownException
-        for take in layout.ready():
-            if self._is_shutdown:
-                return
-            callback = take()
-            if callback is not None:
-                self._run(Task(callback, executor=self))
+        self._due.extend(layout.ready())
+        while self._due and not self._is_shutdown:
+            self._take(self._due.popleft())
 
-    def _run(self, task: Task) -> None:
+    def _take(self, take: Callable[[], Any]) -> None:
+        callback = take()
+        if callback is None:
+            return
+        task = Task(callback, executor=self)
         task()
         if not task.done():
             with self._tasks_lock:
@@ -91,20 +119,55 @@ class LeanExecutor(SingleThreadedExecutor):
             raise error
 
     def _run_tasks(self) -> bool:
-        """Whether any has ended. Tasks that they make are left to the next turn, so that messages have theirs."""
+        """Whether any ended or went on, and so may have brought about what another one awaits: ask that one once more
+        before the wait. Tasks that they make are left to the next turn, so that messages have theirs."""
         with self._tasks_lock:
             tasks = [task for task, _, _ in self._tasks]
         if not tasks:
             return False
+        moved = False
         try:
             for task in tasks:
+                before = _awaited(task)
                 task()
+                moved = moved or _awaited(task) is not before
                 if task.done() and (error := task.exception()):
                     raise error
         finally:
             with self._tasks_lock:
                 self._tasks = [entry for entry in self._tasks if not (entry[0].done() or entry[0].cancelled())]
-        return any(task.done() for task in tasks)
+        return moved
+
+
+def _awaited(task: Task) -> object:
+    """What a task's coroutine waits for, at the end of its chain of awaits; another object after each step it makes."""
+    at: Any = task._handler
+    while (inner := getattr(at, "cr_await", None)) is not None:
+        at = inner
+    return at
+
+
+class _Meter:
+    """How busy the executor is, in windows of a second or, where it waits longer, of that wait."""
+
+    def __init__(self) -> None:
+        self._window_at = self._turn_at = time.perf_counter()
+        self._busy_s = self._longest_s = 0.0
+
+    def begin_wait(self) -> None:
+        turn_s = time.perf_counter() - self._turn_at
+        self._busy_s += turn_s
+        self._longest_s = max(self._longest_s, turn_s)
+
+    def end_wait(self) -> tuple[float, float] | None:
+        """The load of the window when it is over."""
+        self._turn_at = now = time.perf_counter()
+        window_s = now - self._window_at
+        if window_s < 1.0:
+            return None
+        load = (self._busy_s / window_s, self._longest_s)
+        self._window_at, self._busy_s, self._longest_s = now, 0.0, 0.0
+        return load
 
 
 class _Layout:
@@ -140,7 +203,7 @@ class _Layout:
         context = executor.context.handle
         self._held.enter_context(context)
         have = {kind: len(handles) for kind, handles in self._handles.items()}
-        self._wait_set = WaitSet(
+        self._wait_set = rclpy_implementation.WaitSet(
             count.num_subscriptions + have["subscription"], count.num_guard_conditions + have["guard_condition"],
             count.num_timers + have["timer"], count.num_clients + have["client"],
             count.num_services + have["service"], count.num_events, context,

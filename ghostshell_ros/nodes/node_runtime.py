@@ -28,7 +28,8 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
-from ghostshell_ros.nodes.lean_executor import LeanExecutor
+from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
+from ghostshell_ros.nodes.lean_executor import make_executor
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -72,6 +73,8 @@ class RuntimeNode(Node):
 
     rclpy's action clients and servers are not safe to call from other threads (a response may be taken before its
     request is filed), so threads hand their work over with `call_soon`.
+
+    Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): what `health` says, and the executor's load.
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -80,6 +83,17 @@ class RuntimeNode(Node):
         self._soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._soon_lock = threading.Lock()
         self._soon_posted = False
+        self.goal_servers: list[Any] = []
+        """The node's GoalServers, in the order they were made."""
+        self._diagnostics = Diagnostics(self)
+
+    def health(self) -> Health:
+        """What /diagnostics says of this node; to be extended. On the executor's thread, once a second."""
+        return Health()
+
+    def refuses_goals(self) -> str:
+        """Why a goal that comes now ends at once with DRIVER_INACTIVE; empty while goals are taken."""
+        return ""
 
     def create_publisher(self, *args: Any, **options: Any) -> Publisher:
         """As rclpy's, without the QoS event handler it adds to each publisher: a third of what the executor waits for,
@@ -108,16 +122,19 @@ class RuntimeNode(Node):
             executor.create_task(self._run_soon)
 
     def _run_soon(self) -> None:
-        while True:
-            with self._soon_lock:
-                if not self._soon:
-                    self._soon_posted = False
-                    break
-                callback, args = self._soon.popleft()
+        """Run what is there. What that hands over has its turn after the messages that wait, lest it keep them out."""
+        for _ in range(len(self._soon)):
+            callback, args = self._soon.popleft()
             try:
                 callback(*args)
             except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
+        with self._soon_lock:
+            self._soon_posted = bool(self._soon)
+            executor = self.executor
+            if self._soon_posted and executor is not None:
+                with suppress(AttributeError, InvalidHandle):
+                    executor.create_task(self._run_soon)
 
     def steady_now(self) -> float:
         """Seconds on the steady clock, the clock of all that safety needs; simulated time does not touch it."""
@@ -203,7 +220,7 @@ class NodeHost:
 
     def __init__(self, nodes: Iterable[RuntimeNode] = (), *, context: Context | None = None) -> None:
         self._context = context if context is not None else rclpy.get_default_context()
-        self._executor = LeanExecutor(context=self._context)
+        self._executor = make_executor(self._context)
         self._nodes: list[RuntimeNode] = []
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
