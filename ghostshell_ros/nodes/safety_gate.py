@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node every joint set-point passes: limits, largest speed, hold on silence, latched halt; a process of its own."""
+"""The node every set-point of joints and base passes: limits, hold on silence, latched halt; a process of its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from ghostshell_ros.nodes.base_ports import BasePorts
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
+from skill_kernel.base_gate import BaseGate
 from skill_kernel.codes import CallCode
 from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.robot import RobotConfig
@@ -22,15 +24,23 @@ ALONE_S = 8.0
 
 
 class SafetyGate(RuntimeNode):
-    """Runs on steady time, whatever /clock says.
+    """Runs on steady time, whatever /clock says. A robot has joints, a base, or both; a halt is for all of them.
 
-    Subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
-    `joint_command` (sensor_msgs/JointState) while a commander is heard, `halted` (std_msgs/Bool, latched, first when the
-    joints have been measured) and on `events` why it halted.
-    Two gates of one robot would fight over its joints: the one started later ends.
-    Services `halt` and `clear_halt` (std_srvs/Trigger). While nobody commands, nothing is published: the servos hold.
+    Joints: subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
+    `joint_command` (sensor_msgs/JointState) while a commander is heard. While nobody commands, the servos hold.
 
-    Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0).
+    Base: subscribes `cmd_vel_in`, `cmd_vel_reflex`, `cmd_vel_teleop` (geometry_msgs/Twist, of rising rank), `odom`
+    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes `cmd_vel` (geometry_msgs/Twist) at every tick, zero
+    when nobody commands. `posture_in` (std_msgs/String: stand, sit, lie) and `attitude_in` (geometry_msgs/Vector3: roll,
+    pitch, yaw [rad]) become `posture` and `attitude`, held back while halted. `teleop_active` (std_msgs/Bool, latched)
+    tells that an operator has the base; the service `release_teleop` gives it back, his silence halts.
+
+    Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
+    halted. Services `halt` and `clear_halt` (std_srvs/Trigger).
+    Two gates of one robot would fight over its body: the one started later ends.
+
+    Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0), `deadman_s` (0.5),
+    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5).
     """
 
     def __init__(self) -> None:
@@ -38,11 +48,15 @@ class SafetyGate(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
         rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=20.0, maximum=500.0)
         command_timeout = self.declare(
-            "command_timeout_s", 0.2, "silence after which a joint holds [s]", minimum=0.02, maximum=2.0
+            "command_timeout_s", 0.2, "silence after which a joint holds and a base stands [s]", minimum=0.02, maximum=2.0
         )
         measurement_timeout = self.declare(
-            "measurement_timeout_s", 1.0, "silence of joint_states that halts [s], 0 = never", minimum=0.0, maximum=10.0
-        )
+            "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never",
+            minimum=0.0, maximum=10.0,
+        )  # fmt: skip
+        deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
+        max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
+        attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
@@ -50,15 +64,31 @@ class SafetyGate(RuntimeNode):
         self._halted_told: bool | None = None
         self._halted_echoes = 0
         self._since = self.steady_now()
-        self._measured = False
+        self._measured = not robot.joints
         self._events = EventWriter(self)
+        self._base: BasePorts | None = None
+        if robot.base is not None:
+            self._base = BasePorts(
+                self,
+                robot.base,
+                BaseGate(
+                    robot.base, timeout_s=command_timeout, deadman_s=deadman, sensor_timeout_s=measurement_timeout
+                ),
+                rate_hz=rate,
+                max_attitude=max_attitude,
+                max_attitude_speed=attitude_speed,
+                events=self._events,
+                told=self._tell_halted,
+                refused=self._log_once,
+            )
 
         self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
         # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
-        self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
-        self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        if robot.joints:
+            self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
+            self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self.create_service(Trigger, "halt", self._on_halt)
         self.create_service(Trigger, "clear_halt", self._on_clear)
         self._timer = self.steady_timer(self._period_s, self._tick)
@@ -102,14 +132,17 @@ class SafetyGate(RuntimeNode):
             self._tell_halted()
 
     def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._gate.halt("halt was called")
+        self._halt("halt was called")
         self._publish(self.steady_now())
         response.success, response.message = True, "halted; call clear_halt when it is safe to move again"
         return response
 
     def _on_clear(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        cause = self._gate.halt_cause
+        cause = self._halt_cause()
         self._gate.clear_halt()
+        if self._base is not None:
+            self._base.gate.clear_halt()
+            self._base.attitude.clear_halt()
         self._logged.clear()
         self._tell_halted()
         response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
@@ -130,25 +163,42 @@ class SafetyGate(RuntimeNode):
         )
         rclpy.try_shutdown(context=self.context)
 
+    def _halt(self, cause: str) -> None:
+        """Halt joints and base; the base is told first and at once."""
+        if self._base is not None:
+            self._base.gate.halt(cause)
+            self._base.publish()
+            self._base.attitude.halt(cause)
+        self._gate.halt(cause)
+
+    def _halt_cause(self) -> str:
+        return self._gate.halt_cause or (self._base.gate.halt_cause if self._base is not None else "")
+
     def _tell_halted(self) -> None:
-        """Tell a change; that it is not halted the gate says only when it knows where the joints are."""
-        halted = self._gate.halted
-        if halted == self._halted_told or not (halted or self._measured):
+        """Tell a change; that it is not halted the gate says only when it knows where joints and base are."""
+        cause = self._halt_cause()
+        halted = bool(cause)
+        if halted == self._halted_told or not (halted or self._known()):
             return
+        if halted:
+            self._halt(cause)
         self._halted_told = halted
         self._halted_echoes += 1
         self._halted.publish(Bool(data=halted))
         if halted:
-            self.get_logger().warning(f"halted: {self._gate.halt_cause}")
-            why = f"halted: {self._gate.halt_cause}; {CLEAR_HINT}"
+            self.get_logger().warning(f"halted: {cause}")
+            why = f"halted: {cause}; {CLEAR_HINT}"
             self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
+
+    def _known(self) -> bool:
+        return self._measured and (self._base is None or self._base.ready)
 
     def _log_once(self, refusal: Refusal) -> None:
         """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""
         joint = refusal.joint if refusal.kind is not RefusalKind.UNKNOWN_JOINT else ""
         if (refusal.kind, joint) not in self._logged:
             self._logged.add((refusal.kind, joint))
-            self.get_logger().error(f"joint command refused: {refusal.message}")
+            self.get_logger().error(f"refused: {refusal.message}")
 
 
 def main() -> int:

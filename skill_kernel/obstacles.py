@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a planar scan says about the way of a round base: its points, and how far the base may go in a direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Points = NDArray[np.float64]
+"""Obstacles in the base's frame: shape (n, 2), metres."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """What a base meets first: `free` m of way until its edge touches; where it is, seen from the base's centre."""
+
+    free: float
+    distance: float
+    bearing: float
+
+    def described(self) -> str:
+        """Distance and direction in words, for messages."""
+        degrees = round(math.degrees(self.bearing))
+        side = "ahead" if abs(degrees) < 15 else "behind" if abs(degrees) > 165 else "left" if degrees > 0 else "right"
+        return f"{self.distance:.2f} m away, {side} ({degrees:+d} degrees)"
+
+
+def scan_points(
+    angle_min: float,
+    angle_step: float,
+    ranges: Sequence[float],
+    *,
+    range_min: float = 0.0,
+    range_max: float = math.inf,
+    laser: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> Points:
+    """Points that a scan has hit, moved from the laser's frame to the base's by the laser's pose x, y [m], yaw [rad].
+
+    As REP 117 has it: -inf is an obstacle too near to measure (taken at `range_min`), +inf and NaN are none.
+    """
+    distance = np.asarray(ranges, dtype=np.float64)
+    distance = np.where(distance == -np.inf, range_min, distance)
+    angle = angle_min + laser[2] + angle_step * np.arange(distance.size)
+    with np.errstate(invalid="ignore"):
+        hit = np.isfinite(distance) & (distance >= range_min) & (distance < range_max)
+    distance, angle = distance[hit], angle[hit]
+    return np.stack([laser[0] + distance * np.cos(angle), laser[1] + distance * np.sin(angle)], axis=1)
+
+
+def first_obstacle(points: Points, radius: float, direction: float) -> Obstacle | None:
+    """The point that a disc of `radius` m around the origin touches first on its way in `direction` rad; None if none.
+
+    A point within the disc is in the way when the disc moves towards it; the way is then 0.
+    """
+    if not points.size:
+        return None
+    heading = np.array([math.cos(direction), math.sin(direction)])
+    along = points @ heading
+    aside = points @ np.array([-heading[1], heading[0]])
+    in_way = (along > 0.0) & (np.abs(aside) < radius)
+    if not in_way.any():
+        return None
+    free = np.where(in_way, along - np.sqrt(np.maximum(radius * radius - aside * aside, 0.0)), np.inf)
+    first = int(np.argmin(free))
+    x, y = (float(value) for value in points[first])
+    return Obstacle(max(float(free[first]), 0.0), math.hypot(x, y), math.atan2(y, x))
