@@ -255,7 +255,8 @@ class NodeHost:
             node.close()
         self._ending.set()
         if self._thread is not None:
-            self._executor.wake()
+            # rclpy's own executor goes back to its wait when it is only woken.
+            self._executor.create_task(lambda: None)
             self._thread.join(timeout=5.0)
         self._executor.shutdown()
         for node in self._nodes:
