@@ -62,6 +62,7 @@ TUNES: dict[str, Tune] = {
     "chime": Tune(180, "e5 c5:2"),
     "success": Tune(200, "c5:0.5 e5:0.5 g5:0.5 c6:2"),
     "failure": Tune(160, "e4 d#4 d4 c#4:3"),
+    "bark": Tune(400, "d3:0.5 a#3:0.5 e3:0.5 -:1.5", (1.0, 0.9, 0.8, 0.6, 0.5, 0.4)),
 }
 
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from ghostshell_ros.data import data_folder
 from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
 from ghostshell_ros.shell.mapper import Mapper
 from ghostshell_ros.shell.routines import RoutineStore
@@ -40,11 +39,3 @@ def declare_robot(node: RuntimeNode) -> RobotSetup:
     if store.load_error is not None:
         node.get_logger().error(str(store.load_error))
     return RobotSetup(config, registry, mapper, store)
-
-
-def data_folder(configured: str = "") -> Path:
-    """Where the project keeps what a robot learned: the configured folder, $GHOSTSHELL_DATA, or the XDG data folder."""
-    if configured or os.environ.get("GHOSTSHELL_DATA"):
-        return Path(configured or os.environ["GHOSTSHELL_DATA"]).expanduser()
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "ghostshell"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds things by their colour: thresholds in hue, saturation and value, then connected blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Pixels = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+FULL_CONFIDENCE_PX = 150
+"""A blob of this many pixels is taken for sure; a smaller one in proportion."""
+
+
+@dataclass(frozen=True)
+class ColourRange:
+    """Hue in degrees (from above to: through red), saturation and value from 0 to 1. Blobs below `min_px` pixels, or
+    whose box is filled by less than `min_fill`, are not counted."""
+
+    hue: tuple[float, float]
+    saturation: tuple[float, float]
+    value: tuple[float, float]
+    min_px: int = 25
+    min_fill: float = 0.35
+
+    @classmethod
+    def of(cls, numbers: list[float]) -> ColourRange:
+        """From hue from, to, saturation from, to, value from, to. Raises ValueError for anything else."""
+        if len(numbers) != 6:
+            raise ValueError(f"{len(numbers)} numbers; write hue from, to [deg], saturation from, to, value from, to")
+        if not all(0 <= n <= 360 for n in numbers[:2]) or not all(0 <= n <= 1 for n in numbers[2:]):
+            raise ValueError(f"{numbers}: hue is 0 to 360 degrees, saturation and value are 0 to 1")
+        h0, h1, s0, s1, v0, v1 = numbers
+        return cls((h0, h1), (s0, s1), (v0, v1))
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Connected pixels of one label. Edges in px; `right` and `bottom` are the last pixels that belong to it."""
+
+    label: str
+    pixels: int
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def confidence(self) -> float:
+        return min(1.0, self.pixels / FULL_CONFIDENCE_PX)
+
+
+def find(pixels: Pixels, ranges: Mapping[str, ColourRange], most: int = 3) -> list[Blob]:
+    """The largest blobs of each label, at most `most`, in an image of shape (height, width, 3), RGB."""
+    hue, saturation, value = hsv(pixels)
+    found: list[Blob] = []
+    for label, wanted in ranges.items():
+        low, high = wanted.hue
+        inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
+        inside &= (saturation >= wanted.saturation[0]) & (saturation <= wanted.saturation[1])
+        inside &= (value >= wanted.value[0]) & (value <= wanted.value[1])
+        blobs = [b for b in _blobs(label, inside) if b.pixels >= wanted.min_px and _fill(b) >= wanted.min_fill]
+        found += sorted(blobs, key=lambda b: -b.pixels)[:most]
+    return found
+
+
+def hsv(pixels: Pixels) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Hue in degrees, saturation and value from 0 to 1, each of shape (height, width)."""
+    rgb = pixels.astype(np.float32) / 255.0
+    red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
+    value = rgb.max(axis=2)
+    spread = value - rgb.min(axis=2)
+    safe = np.where(spread > 0, spread, 1.0)
+    hue = np.where(
+        value == red,
+        (green - blue) / safe % 6.0,
+        np.where(value == green, (blue - red) / safe + 2.0, (red - green) / safe + 4.0),
+    )
+    saturation = np.where(value > 0, spread / np.where(value > 0, value, 1.0), 0.0)
+    return np.where(spread > 0, hue * 60.0, 0.0), saturation, value
+
+
+def _fill(blob: Blob) -> float:
+    return blob.pixels / ((blob.right - blob.left + 1) * (blob.bottom - blob.top + 1))
+
+
+def _blobs(label: str, mask: Mask) -> Iterator[Blob]:
+    """Connected areas, joined run by run of each row."""
+    parent: list[int] = []
+    boxes: list[list[int]] = []  # pixels, left, top, right, bottom
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    above: list[tuple[int, int, int]] = []
+    for row in np.flatnonzero(mask.any(axis=1)).tolist():
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], mask[row].astype(np.int8), [0]))))
+        runs: list[tuple[int, int, int]] = []
+        for first, end in edges.reshape(-1, 2).tolist():
+            touching = [i for a, b, i in above if a < end and first < b and boxes[root(i)][4] >= row - 1]
+            if touching:
+                own = root(touching[0])
+                for other in {root(i) for i in touching} - {own}:
+                    parent[other] = own
+                    boxes[own] = _joined(boxes[own], boxes[other])
+            else:
+                own = len(parent)
+                parent.append(own)
+                boxes.append([0, first, row, end - 1, row])
+            boxes[own] = _joined(boxes[own], [end - first, first, row, end - 1, row])
+            runs.append((first, end, own))
+        above = runs
+    for i, box in enumerate(boxes):
+        if parent[i] == i:
+            yield Blob(label, *box)
+
+
+def _joined(a: list[int], b: list[int]) -> list[int]:
+    return [a[0] + b[0], min(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4])]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kalos's body as its skills see it: moves that end soon after their stop event, rest while paused, and go on with
+what remains."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ghostshell_ros.data import data_folder
+from ghostshell_ros.robots.kalos.control import Control
+from skill_kernel.codes import CallCode
+from skill_kernel.drivers import Detection, DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.returns import SkillReturn
+
+Axis = Literal["distance", "lateral", "turn"]
+
+LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
+"""What is left of a move and not worth another step, in m and rad."""
+LOOK_S = 0.1
+FRESH_S = 0.5
+"""After a motion an image of before it may still be on its way for so long."""
+
+
+class BlindError(RuntimeError):
+    """Nobody looks: the message says what to start."""
+
+
+class KalosBody:
+    """What Kalos can do with its drivers. Skills of different subsystems call it from different threads; only skills
+    that hold movement call what moves."""
+
+    def __init__(
+        self,
+        drivers: Drivers,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        pictures: Path | None = None,
+    ) -> None:
+        self.drivers, self.now, self.wall = drivers, now, wall
+        self.pictures = pictures if pictures is not None else data_folder() / "kalos" / "pictures"
+        self._standing = False
+
+    def posture(self, posture: str, stop: StopEvent) -> DriverResult:
+        """Stand or sit."""
+        self._standing = False
+        result = self.drivers.set_posture(posture, stop=stop)
+        self._standing = result.ok and posture == "stand"
+        return result
+
+    def move(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
+        """Move along one axis, in m or rad. Returns how it ended and how far it came in all; a pause on the way is
+        waited for, and only what is left then follows."""
+        done = 0.0
+        while control.go_on():
+            result, step = self._step(axis, amount - done, control)
+            done += step
+            if result.ok or (result.cancelled and abs(amount - done) <= LEAST[axis]):
+                return replace(result, ok=True, cancelled=False), done
+            if not result.cancelled:
+                return result, done
+        return DriverResult(False, cancelled=True), done
+
+    def step(self, control: Control, distance: float, turn: float) -> tuple[DriverResult, float]:
+        """One step on the way to something seen: turn and way as an arc. Ends early, as cancelled, also at a pause."""
+        result = self._upright(control)
+        if not result.ok:
+            return result, 0.0
+        before = self.drivers.odometry()
+        result = self.drivers.drive(stop=control, distance=distance, turn=turn)
+        return result, _moved("distance", result, before, self.drivers.odometry())
+
+    def navigate(self, control: Control, *, waypoint: str = "", pose: Pose2D | None = None) -> DriverResult:
+        """Go to a place of the map, from where it stands then also after a pause."""
+        while control.go_on():
+            result = self._upright(control)
+            if result.ok:
+                result = self.drivers.navigate(stop=control, waypoint=waypoint, pose=pose)
+            if not result.cancelled:
+                return result
+        return DriverResult(False, cancelled=True)
+
+    def look(self, label: str, control: Control, seconds: float) -> Detection | None:
+        """The surest thing of this kind that is seen within some seconds, or None; None as well at a stop or pause.
+
+        Raises BlindError when the detector said nothing at all in that time."""
+        end, blind = self.now() + seconds, True
+        while True:
+            seen = self.drivers.detections()
+            if seen is not None:
+                blind = False
+                if fitting := [d for d in seen if d.label == label]:
+                    return max(fitting, key=lambda d: d.confidence)
+            if control.is_set():
+                return None
+            if self.now() >= end:
+                break
+            control.wait(LOOK_S)
+        if blind:
+            raise BlindError("no object detections arrive; is the detector running and the camera sending?")
+        return None
+
+    def _step(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
+        result = self._upright(control)
+        if not result.ok:
+            return result, 0.0
+        before = self.drivers.odometry()
+        if axis == "distance":
+            result = self.drivers.drive(stop=control, distance=amount)
+        elif axis == "lateral":
+            result = self.drivers.drive(stop=control, lateral=amount)
+        else:
+            result = self.drivers.drive(stop=control, turn=amount)
+        return result, _moved(axis, result, before, self.drivers.odometry())
+
+    def _upright(self, stop: StopEvent) -> DriverResult:
+        return DriverResult(True) if self._standing else self.posture("stand", stop)
+
+
+def outcome(result: DriverResult, what: str) -> SkillReturn:
+    """A driver's result as a skill's: `what` says what was done, or how far it came."""
+    if result.ok:
+        return SkillReturn.success(what)
+    if result.cancelled:
+        return SkillReturn.interruption(what)
+    code = result.error_code or int(CallCode.SKILL_FAILED)
+    return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver gives no reason'}", code)
+
+
+def _moved(axis: Axis, result: DriverResult, before: Pose2D | None, after: Pose2D | None) -> float:
+    """How far it came: as the driver says, else by odometry, because a stopped driver may not have answered in time."""
+    if axis in result.values:
+        return result.values[axis]
+    if before is None or after is None:
+        return 0.0
+    dx, dy = after.x - before.x, after.y - before.y
+    c, s = math.cos(before.yaw), math.sin(before.yaw)
+    if axis == "turn":
+        return math.remainder(after.yaw - before.yaw, math.tau)
+    return dx * c + dy * s if axis == "distance" else dy * c - dx * s

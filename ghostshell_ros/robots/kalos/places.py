@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Kalos's skills name: the places of its building, as its YAML file has them, and the things it can see."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from skill_kernel.robot import RobotConfig
+
+CONFIG = RobotConfig.load("kalos")
+PLACES = tuple(CONFIG.waypoints)
+HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
+ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
+
+Place = Literal[PLACES]  # type: ignore[valid-type]
+Thing = Literal["ball", "apple", "bottle", "person", "chair"]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Kalos's skills share: parameter types, whose limits stand in the robot's YAML, and how soon a stop is done."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ghostshell_ros.robots.kalos.places import CONFIG
+from skill_kernel import Limited
+
+STOP_S = 0.5
+"""A driver call returns within 0.2 s of its stop event; the base then needs its speed over its deceleration."""
+
+Metres = Annotated[float, Field(ge=0, le=50, description="m"), Limited("walk_m")]
+Sideways = Annotated[float, Field(ge=0, le=10, description="m"), Limited("strafe_m")]
+Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
+Near = Annotated[float, Field(ge=0.3, le=5, description="m"), Limited("keep_off_m")]
+Seconds = Annotated[float, Field(ge=1, le=600, description="s"), Limited("duration_s")]
+
+
+def way_s(metres: float, *, slower: float = 1.0) -> float:
+    """Seconds that a way takes at the base's usual speed."""
+    return 1.0 + abs(metres) / (_base().cruise_linear * slower)
+
+
+def turn_s(radians: float) -> float:
+    """Seconds that a turn takes at the base's usual speed."""
+    return 1.0 + abs(radians) / _base().cruise_turn
+
+
+def _base():  # type: ignore[no-untyped-def]
+    assert CONFIG.base is not None
+    return CONFIG.base

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking for things, going up to them, following them; what is seen comes from the object detector."""
+
+from __future__ import annotations
+
+import math
+from threading import Event
+from typing import Literal
+
+from ghostshell_ros.robots.kalos.body import FRESH_S, BlindError, KalosBody, outcome
+from ghostshell_ros.robots.kalos.control import Control, Pause
+from ghostshell_ros.robots.kalos.places import PLACES, Thing
+from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Near, Seconds
+from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.composite import SkillCaller
+from skill_kernel.drivers import Detection
+
+TURN_DEG = 45.0
+"""Less than the camera's field of view, so that nothing is between two looks."""
+LOOK_S = 1.0
+LOST_S = 3.0
+STEP_M = 1.0
+FOLLOW_STEP_M = 0.6
+AIM_RAD = math.radians(6.0)
+NEAR_ENOUGH_M = 0.1
+APPROACH_S = 25.0
+HERE_S = 25.0
+MOTIONS = 60
+
+
+@robot_skill(
+    subsystem="movement",
+    nominal_s=lambda where: HERE_S if where == "here" else len(PLACES) * (HERE_S + 12.0),
+    stop_s=STOP_S,
+)
+def search(
+    target: Thing,
+    where: Literal["here", "everywhere"] = "here",
+    *,
+    body: KalosBody,
+    kernel: SkillCaller,
+    stop_evt: Event,
+    pause_evt: Pause,
+) -> SkillReturn:
+    """Find a thing or a person: look around, here on the spot or at every place of the building. Ends facing it, and
+    tells how far it is; fails when it is not there."""
+    control = Control(stop_evt, pause_evt, body.now)
+    troubles: list[str] = []
+    for place in ("", *(PLACES if where == "everywhere" else ())):
+        if place:
+            went = kernel.call("goto_waypoint", waypoint=place)
+            if control.stopped or went.interrupted:
+                return SkillReturn.interruption(f"stopped looking for the {target} on the way to {place}")
+            if not went.ok:
+                troubles.append(went.message)
+                continue
+        seen = _look_around(body, kernel, control, target)
+        if isinstance(seen, Detection):
+            at = f" near {place}" if place else ""
+            return SkillReturn.success(f"{target}{at} {_where(seen)}")
+        if seen is not None:
+            return seen
+    missing = f"; {'; '.join(troubles)}" if troubles else ""
+    return SkillReturn.failure(f"no {target} to be seen {where}{missing}")
+
+
+@robot_skill(subsystem="movement", nominal_s=APPROACH_S, stop_s=STOP_S)
+def approach(
+    target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt: Event, pause_evt: Pause
+) -> SkillReturn:
+    """Go up to a thing or a person in sight. distance_m: metres to keep. Fails when it is out of sight; search finds
+    it."""
+    control = Control(stop_evt, pause_evt, body.now)
+    for _ in range(MOTIONS):
+        if not control.go_on():
+            return SkillReturn.interruption(f"stopped on the way to the {target}")
+        try:
+            seen = body.look(target, control, LOST_S)
+        except BlindError as error:
+            return SkillReturn.failure(str(error))
+        if control.is_set():
+            continue
+        if seen is None:
+            return SkillReturn.failure(f"no {target} in sight for {LOST_S:g} s; search for it first")
+        if math.isnan(seen.distance):
+            return SkillReturn.failure(f"the {target} is in sight, but how far it is cannot be told")
+        left = seen.distance - distance_m
+        if left <= NEAR_ENOUGH_M and abs(seen.bearing) <= AIM_RAD:
+            return SkillReturn.success(f"{target} {_where(seen)}")
+        # First face it, for an arc would end beside it.
+        way = 0.0 if abs(seen.bearing) > AIM_RAD else min(left, STEP_M)
+        result, _done = body.step(control, max(0.0, way), seen.bearing if way <= 0.0 else 0.0)
+        if not result.ok and not result.cancelled:
+            return outcome(result, f"{target} {_where(seen)}")
+        control.wait(FRESH_S)
+    return SkillReturn.failure(f"did not come nearer to the {target} in {MOTIONS} steps")
+
+
+@robot_skill(subsystem="movement", nominal_s=lambda duration_s: duration_s + LOST_S, stop_s=STOP_S)
+def follow(
+    target: Thing = "person",
+    distance_m: Near = 1.2,
+    duration_s: Seconds = 30.0,
+    *,
+    body: KalosBody,
+    stop_evt: Event,
+    pause_evt: Pause,
+) -> SkillReturn:
+    """Follow a person, or a thing that moves. distance_m: metres to keep. duration_s: seconds; a pause does not count."""
+    control = Control(stop_evt, pause_evt, body.now)
+    begun, walked = body.now(), 0.0
+    while (lasted := body.now() - begun - control.rested_s) < duration_s:
+        if not control.go_on():
+            return SkillReturn.interruption(f"followed the {target} for {lasted:.0f} s, {walked:.1f} m")
+        try:
+            seen = body.look(target, control, LOST_S)
+        except BlindError as error:
+            return SkillReturn.failure(str(error))
+        if control.is_set():
+            continue
+        if seen is None:
+            return SkillReturn.failure(f"lost sight of the {target} after {lasted:.0f} s and {walked:.1f} m")
+        left = 0.0 if math.isnan(seen.distance) else seen.distance - distance_m
+        if left <= NEAR_ENOUGH_M and abs(seen.bearing) <= AIM_RAD:
+            control.wait(FRESH_S / 2)
+            continue
+        way = min(max(left, 0.0), FOLLOW_STEP_M) if abs(seen.bearing) < 4 * AIM_RAD else 0.0
+        result, done = body.step(control, way, seen.bearing)
+        walked += done
+        if not result.ok and not result.cancelled:
+            return outcome(result, f"followed the {target} for {lasted:.0f} s, {walked:.1f} m")
+    return SkillReturn.success(f"followed the {target} for {duration_s:g} s, {walked:.1f} m")
+
+
+def _look_around(
+    body: KalosBody, kernel: SkillCaller, control: Control, target: str
+) -> Detection | SkillReturn | None:
+    """Turn once around in steps. What was seen, why it had to end, or None when the target is not here."""
+    for _ in range(round(360.0 / TURN_DEG)):
+        seen = None
+        while control.go_on():
+            try:
+                seen = body.look(target, control, LOOK_S)
+            except BlindError as error:
+                return SkillReturn.failure(str(error))
+            if not control.is_set():
+                break
+        if control.stopped:
+            return SkillReturn.interruption(f"stopped looking for the {target}")
+        turned = kernel.call("rotate", angle_deg=math.degrees(seen.bearing) if seen else TURN_DEG)
+        if turned.interrupted or not turned.ok:
+            return turned
+        if seen is not None:
+            control.wait(FRESH_S)
+            return body.look(target, control, LOOK_S) or seen
+        control.wait(FRESH_S)
+    return None
+
+
+def _where(seen: Detection) -> str:
+    degrees = math.degrees(seen.bearing)
+    side = "straight ahead" if abs(degrees) < 5 else f"{abs(degrees):.0f} degrees to the {'left' if degrees > 0 else 'right'}"
+    return f"{'at an unknown distance' if math.isnan(seen.distance) else f'{seen.distance:.1f} m away'}, {side}"
