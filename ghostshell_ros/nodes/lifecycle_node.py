@@ -10,7 +10,7 @@ from lifecycle_msgs.msg import State
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import HEARTBEATS, RuntimeNode
 from skill_kernel.codes import CallCode
 
 HEARTBEAT_S = 0.1
@@ -34,7 +34,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     def __init__(self, name: str, **options: Any) -> None:
         RuntimeNode.__init__(self, name, **options)
         LifecycleNodeMixin.__init__(self)
-        self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, SENSORS)
+        self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
         self.steady_timer(HEARTBEAT_S, self._send_heartbeat)
         autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
         if autostart:

@@ -60,6 +60,9 @@ SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
 SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
 """Joint states, IMU, odometry: the newest counts, and a lost one must not delay the next."""
 
+HEARTBEATS = _qos(ReliabilityPolicy.BEST_EFFORT, 50)
+"""Heartbeats of several nodes on one topic: those of one must not push out another's, and a late one is worth nothing."""
+
 IMAGES = _qos(ReliabilityPolicy.RELIABLE, 2)
 """Images are larger than a datagram, and best effort loses one with any of its parts; best-effort readers match too."""
 
