@@ -17,8 +17,8 @@ RANGE_MAX = 8.0
 
 def box(x: float, y: float, width: float, depth: float) -> list[Wall]:
     """The four walls of a box by its middle and size [m]."""
-    l, r, b, t = x - width / 2, x + width / 2, y - depth / 2, y + depth / 2
-    return [(l, b, r, b), (r, b, r, t), (r, t, l, t), (l, t, l, b)]
+    x1, x2, y1, y2 = x - width / 2, x + width / 2, y - depth / 2, y + depth / 2
+    return [(x1, y1, x2, y1), (x2, y1, x2, y2), (x2, y2, x1, y2), (x1, y2, x1, y1)]
 
 
 class FlatWorld:

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One relative move of a base, closed over odometry: which velocity to wish for next, and when it is done."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ghostshell_ros.navigation.poses import seen_from, wrapped
+from skill_kernel.base_gate import STILL, Velocity
+from skill_kernel.drivers import Pose2D
+from skill_kernel.robot import BaseConfig
+
+BRAKE_SHARE = 0.6
+"""Of the gate's acceleration, used when braking by distance; the rest is for the delay of the base."""
+TURN_GAIN = 3.0
+"""rad/s for each rad of heading still to turn."""
+
+
+class DriveError(ValueError):
+    """A move that cannot be made; the message says why and what to ask for instead."""
+
+
+@dataclass(frozen=True)
+class DriveTolerance:
+    """When a move counts as done, and the least speeds near its end, which a gait must still be able to walk."""
+
+    linear: float = 0.03
+    angular: float = 0.03
+    creep_linear: float = 0.08
+    creep_angular: float = 0.15
+
+
+class DriveMotion:
+    """From where it stands to (distance, lateral) m in its frame there, and by `turn` rad.
+
+    A base that can move sideways goes straight to the place while it turns. One that cannot goes `distance` along its
+    line first and then turns; a lateral way is refused. Turns may be more than a full one.
+    """
+
+    def __init__(
+        self,
+        base: BaseConfig,
+        start: Pose2D,
+        *,
+        distance: float = 0.0,
+        lateral: float = 0.0,
+        turn: float = 0.0,
+        max_linear: float = 0.0,
+        max_angular: float = 0.0,
+        tolerance: DriveTolerance | None = None,
+    ) -> None:
+        """Speeds in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriveError."""
+        numbers = (distance, lateral, turn, max_linear, max_angular)
+        if not all(map(math.isfinite, numbers)):
+            raise DriveError(f"distance, lateral, turn and speeds must be finite numbers, not {numbers}")
+        if max_linear < 0 or max_angular < 0:
+            raise DriveError(f"speeds {max_linear}, {max_angular} must be 0 or more; the sign of the way is its direction")
+        self._sideways = base.max_lateral > 0
+        if lateral and not self._sideways:
+            raise DriveError("this base cannot move sideways: turn, drive and turn back")
+        self._base = base
+        self._tolerance = tolerance or DriveTolerance()
+        self._start = start
+        self._goal = (distance, lateral)
+        self._way = math.hypot(distance, lateral)
+        self._turn = turn
+        self._fastest = max_linear or base.cruise_linear
+        self._fastest_turn = min(max_angular or base.cruise_turn, base.max_turn)
+        self._there = self._way <= 1e-6
+        self._turned_there = abs(turn) <= 1e-6
+        self._heading = 0.0
+        self.moved = Pose2D(0.0, 0.0, 0.0)
+        """Where it is now in the frame of the start; the yaw is what was turned, full turns included."""
+
+    @property
+    def left(self) -> float:
+        """What is left to do, as m; a rad counts as 0.3 m."""
+        way = 0.0 if self._there else math.hypot(self._goal[0] - self.moved.x, self._goal[1] - self.moved.y)
+        return way + (0.0 if self._turned_there else 0.3 * abs(self._turn - self._heading))
+
+    def step(self, pose: Pose2D) -> Velocity | None:
+        """The velocity to wish for at `pose`, or None when the move is done."""
+        here = seen_from(self._start, pose)
+        self._heading += wrapped(here.yaw - self._heading)
+        self.moved = Pose2D(here.x, here.y, self._heading)
+        self._look_whether_there(here)
+        if self._there and self._turned_there:
+            return None
+        if self._there:
+            return Velocity(turn=self._turning(self._turn - self._heading, self._tolerance.creep_angular))
+        return self._on_the_way(here)
+
+    def _look_whether_there(self, here: Pose2D) -> None:
+        if not self._there:
+            x, y = self._goal[0] - here.x, self._goal[1] - here.y
+            passed = x * self._goal[0] + y * self._goal[1] <= 0.0
+            self._there = passed or math.hypot(x, y) <= self._tolerance.linear
+        if self._there and not self._turned_there:
+            left = self._turn - self._heading
+            self._turned_there = abs(left) <= self._tolerance.angular or left * self._turn < 0
+
+    def _on_the_way(self, here: Pose2D) -> Velocity:
+        x, y = self._goal[0] - here.x, self._goal[1] - here.y
+        left = math.hypot(x, y)
+        if self._sideways:
+            aim = self._turn * max(1.0 - left / self._way, 0.0)
+            direction = math.atan2(y, x) - self._heading
+        else:
+            # The base steers back to its line by its heading, seen in the direction it drives.
+            sign = math.copysign(1.0, self._goal[0])
+            aim = -sign * math.atan(2.0 * here.y)
+            direction = 0.0 if sign > 0 else math.pi
+        speed = min(self._speed_limit(direction), math.sqrt(2.0 * BRAKE_SHARE * self._base.max_acceleration * left))
+        if self._sideways and self._turn:
+            speed = min(speed, self._way * self._fastest_turn / abs(self._turn))
+        speed = max(speed, self._tolerance.creep_linear)
+        turn = self._turning(aim - self._heading, 0.0)
+        return Velocity(speed * math.cos(direction), speed * math.sin(direction) if self._sideways else 0.0, turn)
+
+    def _speed_limit(self, direction: float) -> float:
+        """The asked speed, or less where the base is slower in that direction."""
+        forward, lateral = math.cos(direction), math.sin(direction)
+        most = self._base.max_forward if forward > 0 else self._base.max_backward
+        limit = self._fastest
+        if abs(forward) > 1e-6:
+            limit = min(limit, most / abs(forward))
+        if self._sideways and abs(lateral) > 1e-6:
+            limit = min(limit, self._base.max_lateral / abs(lateral))
+        return limit
+
+    def _turning(self, left: float, creep: float) -> float:
+        if left == 0.0:
+            return STILL.turn
+        braking = math.sqrt(2.0 * BRAKE_SHARE * self._base.max_turn_acceleration * abs(left))
+        return math.copysign(max(min(self._fastest_turn, TURN_GAIN * abs(left), braking), creep), left)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trip to a goal: when to plan, what velocity to wish for, when it has arrived, and when and why it gives up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ghostshell_ros.navigation.drive_motion import DriveMotion
+from ghostshell_ros.navigation.follower import PathFollower
+from ghostshell_ros.navigation.grid import OccupancyGrid
+from ghostshell_ros.navigation.planner import Place, Plan
+from ghostshell_ros.navigation.stall import StallWatch, in_the_way
+from skill_kernel.base_gate import STILL, Velocity
+from skill_kernel.drivers import Pose2D
+from skill_kernel.obstacles import Points
+from skill_kernel.robot import BaseConfig
+
+SEEN_AHEAD_M = 2.0
+"""So much of the path ahead is looked at in the newest map; the rest waits for the next planning."""
+
+
+class TripEnd(Enum):
+    """How a trip ended."""
+
+    ARRIVED = auto()
+    NO_PATH = auto()
+    BLOCKED = auto()
+
+
+@dataclass(frozen=True)
+class TripLimits:
+    """Times in seconds: how long to look for a path, to stand before an obstacle, between plannings, and for the whole
+    trip at `slowness` times the longest planned duration plus `spare_s`. So often a longer way counts as a new start."""
+
+    no_path_s: float = 3.0
+    blocked_s: float = 6.0
+    replan_s: float = 2.0
+    retry_s: float = 0.5
+    slowness: float = 4.0
+    spare_s: float = 20.0
+    detours: int = 8
+
+
+class Trip:
+    """`wants_plan` and `planned` connect it to a planner that may work elsewhere; `step` gives the velocity.
+
+    Times are seconds of one steady clock.
+    """
+
+    def __init__(
+        self, base: BaseConfig, goal: Place, *, yaw: float | None, tolerance: float, now: float, limits: TripLimits
+    ) -> None:
+        """`goal` in m and `yaw` in rad of the map frame; without a yaw it does not turn at the goal."""
+        self._base = base
+        self.goal = goal
+        self._yaw = yaw
+        self.tolerance = tolerance
+        self._limits = limits
+        self._path: PathFollower | None = None
+        self._ever = False
+        self._pathless_since = now
+        self._planned_at = -math.inf
+        self._deadline = math.inf
+        self._stall = StallWatch(limits.blocked_s, 0.1)
+        self._began = now
+        self._detours = 0
+        self._left = math.inf
+        self._last_turn: DriveMotion | None = None
+        self.end: TripEnd | None = None
+        self.reason = ""
+
+    def left(self, pose: Pose2D) -> float:
+        """m along the path, or as the crow flies while there is none."""
+        straight = math.dist(self.goal, (pose.x, pose.y))
+        return straight if self._path is None or straight <= self.tolerance else self._path.left(pose)
+
+    def wants_plan(self, now: float) -> bool:
+        """Whether a planning should begin now. Call `planned` with what came of it."""
+        if self.end is not None or self._last_turn is not None:
+            return False
+        wait = self._limits.retry_s if self._path is None else self._limits.replan_s
+        if now - self._planned_at < wait:
+            return False
+        self._planned_at = now
+        return True
+
+    def planned(self, now: float, plan: Plan | None) -> None:
+        """Take over a plan, or note that there is none."""
+        if plan is None:
+            if self._path is not None or not self._ever:
+                self._pathless_since = now if self._path is not None else self._pathless_since
+            self._path = None
+            return
+        if self._path is None or (plan.length > self._left + 0.3 and self._detours < self._limits.detours):
+            self._detours += self._path is not None
+            self._stall.restart(now)
+        self._path = PathFollower(self._base, plan.places)
+        slowest = self._limits.slowness * plan.length / self._base.cruise_linear + self._limits.spare_s
+        self._deadline = self._began + slowest if not self._ever else max(self._deadline, self._began + slowest)
+        self._ever = True
+
+    def step(self, now: float, pose: Pose2D, grid: OccupancyGrid, points: Points | None) -> Velocity:
+        """The velocity to wish for now; `end` tells when there is nothing more to do."""
+        if self._last_turn is not None:
+            return self._turn_at_goal(now, pose)
+        # A goal moved out of an obstacle's reach is reached where it was moved to.
+        goals = [self.goal, self._path.goal] if self._path is not None else [self.goal]
+        if any(math.dist(goal, (pose.x, pose.y)) <= self.tolerance for goal in goals):
+            return self._arrive(now, pose)
+        if self._path is not None and self._blocked_in(grid, pose):
+            self._path, self._pathless_since, self._planned_at = None, now, -math.inf
+        if self._path is None:
+            if now - self._pathless_since > self._limits.no_path_s:
+                self._give_up_pathless(grid)
+            return STILL
+        wish = self._path.step(pose)
+        obstacle = in_the_way(self._base, points, wish)
+        if obstacle is not None:
+            wish = self._path.step(pose, tight=True)
+            obstacle = in_the_way(self._base, points, wish)
+        self._left = self._path.left(pose)
+        if now > self._deadline or self._stall.stalled(now, self._left + self._turn_left(pose)):
+            what = f"something {obstacle.described()} is in the way" if obstacle else "the base does not get on"
+            self._fail(TripEnd.BLOCKED, f"{what} and no other way was found in time; {self.left(pose):.1f} m are left")
+        return wish
+
+    def _turn_left(self, pose: Pose2D) -> float:
+        """Turning towards the path is progress, too: a rad counts as 0.3 m."""
+        assert self._path is not None
+        x, y = self._path.ahead(pose, 0.35)[-1]
+        return 0.3 * abs(math.remainder(math.atan2(y - pose.y, x - pose.x) - pose.yaw, 2 * math.pi))
+
+    def _blocked_in(self, grid: OccupancyGrid, pose: Pose2D) -> bool:
+        """Whether an obstacle has appeared on the path ahead itself; nearness is the next planning's matter."""
+        assert self._path is not None
+        ahead = self._path.ahead(pose, SEEN_AHEAD_M)
+        for start, end in zip(ahead, ahead[1:], strict=False):
+            count = max(2, math.ceil(math.dist(start, end) / grid.resolution))
+            for k in range(count + 1):
+                x = start[0] + k / count * (end[0] - start[0])
+                y = start[1] + k / count * (end[1] - start[1])
+                row, column = grid.cell(x, y)
+                if grid.inside(row, column) and grid.evidence[row, column] > 0:
+                    return True
+        return False
+
+    def _arrive(self, now: float, pose: Pose2D) -> Velocity:
+        if self._yaw is None:
+            self.end = TripEnd.ARRIVED
+            return STILL
+        turn = math.remainder(self._yaw - pose.yaw, 2 * math.pi)
+        self._last_turn = DriveMotion(self._base, pose, turn=turn)
+        self._stall = StallWatch(self._limits.blocked_s, 0.02)
+        return self._turn_at_goal(now, pose)
+
+    def _turn_at_goal(self, now: float, pose: Pose2D) -> Velocity:
+        assert self._last_turn is not None
+        wish = self._last_turn.step(pose)
+        if wish is None:
+            self.end = TripEnd.ARRIVED
+        elif self._stall.stalled(now, self._last_turn.left):
+            self._fail(TripEnd.BLOCKED, "at the goal, but the base does not turn as it is told")
+        return wish or STILL
+
+    def _give_up_pathless(self, grid: OccupancyGrid) -> None:
+        goal = f"({self.goal[0]:.2f}, {self.goal[1]:.2f})"
+        if self._ever:
+            self._fail(TripEnd.BLOCKED, f"the way to {goal} was blocked and no other was found in time")
+        elif not grid.inside(*grid.cell(*self.goal)):
+            half = grid.size * grid.resolution / 4
+            self._fail(TripEnd.NO_PATH, f"{goal} lies beyond the map, which reaches {half:.0f} m at least: go there in steps")
+        else:
+            self._fail(TripEnd.NO_PATH, f"no way to {goal} in what is known of the map: is the goal free and a door open?")
+
+    def _fail(self, end: TripEnd, reason: str) -> None:
+        self.end, self.reason = end, reason
