@@ -23,7 +23,7 @@ _SIGN = re.compile(
 _SPEEDS = ("speed", "velocity", "rate", "pace", "tempo")
 _SIZES = ("amplitude", "size", "magnitude", "scale")
 _VOLUMES = ("volume", "loudness")
-_COUNTS = ("times", "count", "repeat", "repeats", "repetitions", "repetition")
+_COUNTS = ("times", "count", "repeat", "repeats", "repetitions", "repetition", "rounds")
 _ANGLES = ("angle", "yaw", "pitch", "roll", "heading", "theta")
 _TIMES = ("duration", "seconds", "time")
 

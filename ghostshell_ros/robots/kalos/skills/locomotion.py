@@ -36,7 +36,7 @@ def move_back(distance_m: Metres = 0.5, *, body: KalosBody, stop_evt: Event, pau
 def strafe(
     direction: Literal["left", "right"], distance_m: Sideways = 0.5, *, body: KalosBody, stop_evt: Event, pause_evt: Pause
 ) -> SkillReturn:
-    """Strafe: step sideways without turning. distance_m: metres."""
+    """Step to the side without turning. distance_m: metres."""
     sign = 1.0 if direction == "left" else -1.0
     result, done = body.move("lateral", sign * distance_m, Control(stop_evt, pause_evt, body.now))
     return outcome(result, f"stepped {abs(done):.2f} m of {distance_m:g} m to the {direction}")

@@ -14,7 +14,7 @@ TAKE_S = 2.5
 
 @robot_skill(subsystem="default", nominal_s=TAKE_S, on_failure="continue")
 def take_pic(*, body: KalosBody) -> SkillReturn:
-    """Take a picture with the front camera and keep it; the result says where. It cannot be interrupted."""
+    """Take a picture (photo) with the front camera and keep it; the result says where. It cannot be interrupted."""
     from PIL import Image
 
     pixels = body.drivers.image()

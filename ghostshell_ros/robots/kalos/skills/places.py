@@ -23,7 +23,7 @@ Area = Literal["hallway", "rooms", "building"]
 
 @robot_skill(subsystem="movement", nominal_s=NAV_S, stop_s=STOP_S)
 def goto_waypoint(waypoint: Place, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
-    """Go to a named place of the building around what stands in the way."""
+    """Go (navigate, return) to a named place of the building around what stands in the way."""
     result = body.navigate(Control(stop_evt, pause_evt, body.now), waypoint=waypoint)
     left = result.values.get("distance_left", 0.0)
     return outcome(result, f"at {waypoint}" if result.ok else f"did not reach {waypoint}, {left:.1f} m were left")

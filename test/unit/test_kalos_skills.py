@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kalos's skills: they do what their names say, stop in time, rest while paused and go on with what remains."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from kalos_fake import BLOCKED, Kalos, config, registry
+
+from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES
+from skill_kernel.arguments import unknown_limits
+from skill_kernel.codes import CallCode
+from skill_kernel.drivers import DriverResult
+
+ATOMIC = {"take_pic"}
+PAUSABLE = {
+    "move_forward", "move_back", "strafe", "rotate", "nav", "goto_waypoint", "patrol", "search", "approach", "follow", "speak",
+}
+OTHERS = {"stand", "sit", "nod", "bark"}
+WALKS = [
+    ("move_forward", {"distance_m": 2.0}),
+    ("move_back", {"distance_m": 2.0}),
+    ("strafe", {"direction": "right", "distance_m": 2.0}),
+    ("rotate", {"angle_deg": 200.0}),
+    ("goto_waypoint", {"waypoint": PLACES[0]}),
+    ("nav", {"x_m": 1.0, "y_m": 2.0}),
+    ("patrol", {"area": "hallway"}),
+    ("search", {"target": "ball"}),
+    ("follow", {}),
+    ("sit", {}),
+    ("nod", {"times": 5}),
+    ("bark", {"times": 8}),
+    ("speak", {"text": "A long sentence that is worth saying at length."}),
+]
+
+
+def test_every_skill_is_described_bounded_and_on_a_subsystem_of_the_robot() -> None:
+    assert {s.name for s in registry()} == ATOMIC | PAUSABLE | OTHERS
+    for skill in registry():
+        assert len(skill.description) > 4 and unknown_limits(skill, config().limits) == [], skill.name
+        assert set(skill.subsystems) <= set(config().subsystems), skill.name
+        assert skill.interruptible == (skill.name not in ATOMIC), skill.name
+        assert skill.pausable == (skill.name in PAUSABLE), skill.name
+        assert skill.stop_s is not None or skill.name in ATOMIC, skill.name
+    assert registry().text_skill is not None and registry().text_skill.name == "speak"
+
+
+@pytest.mark.parametrize(("name", "arguments"), WALKS, ids=[w[0] for w in WALKS])
+def test_a_stopped_skill_ends_as_interrupted_within_its_stop_time(name: str, arguments: dict[str, object]) -> None:
+    kalos = Kalos()
+    kalos.world.things = [("person", 20.0, 0.0)]
+    result = kalos.run(name, stop_at=0.7, **arguments)
+    skill = registry().get(name)
+    assert result.interrupted and not result.ok
+    assert kalos.world.now <= 0.7 + skill.stop_s
+
+
+def test_a_walk_paused_at_a_metre_and_a_half_goes_on_with_the_half_that_remains() -> None:
+    kalos = Kalos()
+    result = kalos.run("move_forward", distance_m=2.0, pause=(4.0, 60.0))
+    assert result.ok and kalos.world.walked == pytest.approx(2.0, abs=0.03)
+    asked = [c[1] for c in kalos.drivers.calls if c[0] == "drive"]
+    assert asked == [2.0, pytest.approx(0.5, abs=0.06)]
+    assert kalos.pause.rests == [pytest.approx(4.0, abs=0.06)]
+
+
+@pytest.mark.parametrize("heard", [True, False], ids=["the driver tells", "by odometry"])
+def test_a_walk_paused_again_and_again_still_makes_its_way_once(heard: bool) -> None:
+    kalos = Kalos()
+    kalos.drivers.answers_cancel = heard
+    kalos.run("stand")
+    for begin in (0.5, 1.5, 2.5):
+        kalos.run("move_forward", distance_m=1.0, pause=(kalos.world.now + begin, kalos.world.now + 50.0))
+    assert kalos.world.walked == pytest.approx(3.0, abs=0.07)
+
+
+def test_a_walk_stopped_while_it_is_paused_ends() -> None:
+    kalos = Kalos()
+    result = kalos.run("move_forward", distance_m=2.0, pause=(3.0, 60.0), stop_at=10.0)
+    assert result.interrupted and "1.0" in result.message and kalos.world.walked < 1.1
+
+
+def test_a_turn_of_more_than_a_half_is_made_whole_over_a_pause() -> None:
+    kalos = Kalos()
+    assert kalos.run("rotate", angle_deg=-300.0, pause=(3.0, 9.0)).ok
+    assert math.degrees(kalos.world.turned) == pytest.approx(-300.0, abs=2.0)
+
+
+def test_back_and_aside_go_the_right_way() -> None:
+    kalos = Kalos()
+    assert kalos.run("move_back", distance_m=0.5).ok and kalos.world.walked == pytest.approx(-0.5, abs=0.03)
+    assert kalos.run("strafe", direction="right", distance_m=0.5).ok
+    assert kalos.world.aside == pytest.approx(-0.5, abs=0.03)
+
+
+def test_a_blocked_way_is_a_failure_that_says_how_far_it_came_and_why() -> None:
+    kalos = Kalos()
+    kalos.world.wall = 0.61
+    result = kalos.run("move_forward", distance_m=2.0)
+    assert not result.ok and not result.interrupted and result.error_code == BLOCKED
+    assert "0.60 m of 2 m" in result.message and "in front" in result.message
+
+
+def test_a_driver_that_is_not_active_is_the_reason_of_the_failure() -> None:
+    kalos = Kalos()
+    kalos.drivers.drive = lambda **_: DriverResult(False, CallCode.DRIVER_INACTIVE, "not active")  # type: ignore[method-assign]
+    assert kalos.run("move_forward").error_code == CallCode.DRIVER_INACTIVE
+
+
+def test_it_stands_up_before_the_first_walk_and_after_sitting_only() -> None:
+    kalos = Kalos()
+    for name in ("move_forward", "rotate", "sit", "rotate", "rotate"):
+        assert kalos.run(name).ok
+    assert [c[0] if c[0] != "posture" else c[1] for c in kalos.drivers.calls] == [
+        "stand", "drive", "drive", "sit", "stand", "drive", "drive",
+    ]  # fmt: skip
+
+
+def test_a_nod_that_is_stopped_ends_level() -> None:
+    kalos = Kalos()
+    result = kalos.run("nod", stop_at=1.6)
+    assert result.interrupted and kalos.drivers.calls[-1] == ("posture", "", 0.0)
+
+
+def test_speech_goes_on_after_a_pause_at_the_word_that_was_cut() -> None:
+    kalos = Kalos()
+    result = kalos.run("speak", text="The quick brown fox jumps.", pause=(1.2, 5.0))
+    assert result.ok and result.message == "said: The quick brown fox jumps."
+    assert [c[1] for c in kalos.drivers.calls] == ["The quick brown fox jumps.", "brown fox jumps."]
+
+
+def test_a_patrol_names_the_place_it_could_not_reach_and_visits_the_others() -> None:
+    kalos = Kalos()
+    kalos.world.unreachable = {HALLWAY[0]}
+    result = kalos.run("patrol", area="hallway", rounds=2)
+    went = [c[1] for c in kalos.drivers.calls if c[0] == "navigate"]
+    assert went == [*HALLWAY, *HALLWAY]
+    assert not result.ok and HALLWAY[0] in result.message and "the door is blocked" in result.message
+
+
+def test_a_paused_patrol_takes_up_the_place_it_was_on_the_way_to() -> None:
+    kalos = Kalos()
+    assert kalos.run("patrol", area="hallway", pause=(4.0, 30.0)).ok
+    went = [c[1] for c in kalos.drivers.calls if c[0] == "navigate"]
+    assert went[:3] == [HALLWAY[0], HALLWAY[1], HALLWAY[1]] and len(went) == len(HALLWAY) + 1
+
+
+def test_search_turns_until_it_sees_the_thing_and_ends_facing_it() -> None:
+    kalos = Kalos()
+    kalos.world.things = [("ball", -2.0, 0.5), ("apple", 1.0, 0.0)]
+    result = kalos.run("search", target="ball")
+    assert result.ok and "2.1 m" in result.message and "straight ahead" in result.message
+    assert math.degrees(kalos.world.yaw) == pytest.approx(166.0, abs=3.0)
+
+
+def test_search_everywhere_goes_from_place_to_place_and_says_what_it_did_not_find() -> None:
+    kalos = Kalos()
+    kalos.world.unreachable = {PLACES[-1]}
+    result = kalos.run("search", target="ball", where="everywhere")
+    assert [c[1] for c in kalos.drivers.calls if c[0] == "navigate"] == list(PLACES)
+    assert not result.ok and "no ball" in result.message and PLACES[-1] in result.message
+
+
+def test_search_without_a_detector_says_so_at_once() -> None:
+    kalos = Kalos()
+    kalos.drivers.looking = False
+    result = kalos.run("search", target="ball")
+    assert not result.ok and "detector" in result.message and kalos.world.now < 3.0
+
+
+def test_approach_ends_in_front_of_the_thing_at_the_distance_to_keep() -> None:
+    kalos = Kalos()
+    kalos.world.things = [("ball", 3.0, 1.5)]
+    assert kalos.run("approach", target="ball", distance_m=0.8, pause=(4.0, 9.0)).ok
+    left = math.hypot(3.0 - kalos.world.x, 1.5 - kalos.world.y)
+    assert left == pytest.approx(0.8, abs=0.15)
+
+
+def test_approach_fails_when_there_is_nothing_or_something_in_the_way() -> None:
+    kalos = Kalos()
+    result = kalos.run("approach", target="ball")
+    assert not result.ok and "search" in result.message
+    kalos.world.things, kalos.world.wall = [("ball", 4.0, 0.0)], 1.0
+    assert kalos.run("approach", target="ball").error_code == BLOCKED
+
+
+def test_follow_keeps_up_with_who_walks_away_for_its_time() -> None:
+    kalos = Kalos()
+    kalos.run("stand")
+
+    seen = kalos.drivers.detections
+
+    def walking() -> object:
+        kalos.world.things = [("person", 2.0 + 0.2 * kalos.world.now, 0.1 * kalos.world.now)]
+        return seen()
+
+    kalos.drivers.detections = walking  # type: ignore[method-assign, assignment]
+    begun = kalos.world.now
+    result = kalos.run("follow", duration_s=20.0, pause=(begun + 5.0, begun + 15.0))
+    _, x, y = kalos.world.things[0]
+    assert result.ok and kalos.world.now - begun == pytest.approx(30.0, abs=3.0)
+    assert math.hypot(x - kalos.world.x, y - kalos.world.y) < 2.5
+
+
+def test_follow_fails_when_the_person_is_lost() -> None:
+    result = Kalos().run("follow", duration_s=60.0)
+    assert not result.ok and "lost sight" in result.message
+
+
+def test_a_picture_is_kept_and_the_result_says_where(tmp_path: Path) -> None:
+    kalos = Kalos(tmp_path / "pictures")
+    result = kalos.run("take_pic")
+    (kept,) = (tmp_path / "pictures").glob("*.png")
+    assert result.ok and str(kept) in result.message and kept.read_bytes().startswith(b"\x89PNG")
+    kalos.drivers.picture = None
+    assert "camera" in kalos.run("take_pic").message
