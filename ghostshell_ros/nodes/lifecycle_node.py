@@ -7,6 +7,8 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import ChangeState
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
@@ -34,6 +36,8 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     def __init__(self, name: str, **options: Any) -> None:
         RuntimeNode.__init__(self, name, **options)
         LifecycleNodeMixin.__init__(self)
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
         self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
         self.steady_timer(HEARTBEAT_S, self._send_heartbeat)
         autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
@@ -82,6 +86,15 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._end_goals("stopped by an error in a transition")
         return self._moved(super().on_error(state))
+
+    def _on_change_state(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
+        """rclpy raises at a transition that this state does not have, and its caller waits for ever."""
+        try:
+            return self._change_state(request, response)
+        except RCLError as error:
+            self.get_logger().warning(f"no transition {request.transition.id} from {self.lifecycle_state}: {error}")
+            response.success = False
+            return response
 
     def _activate_alone(self) -> None:
         if self.lifecycle_state == "unconfigured" and self.trigger_configure() is TransitionCallbackReturn.SUCCESS:

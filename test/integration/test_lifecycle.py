@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers as managed nodes: the manager brings them up, a dead one halts the robot and waits for the halt to be cleared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from ghostshell.action import MoveJoints, ShowFace
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ghostshell_ros.nodes.diagnostics import QOS
+from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
+from ros_support import Plant, Processes, wait_until
+from skill_kernel.codes import CallCode
+
+GATE, MANAGER = "ghostshell_ros.nodes.safety_gate", "ghostshell_ros.nodes.lifecycle_manager"
+DRIVERS = "ghostshell_ros.drivers.drivers"
+NAMES = {"move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver"}
+
+
+class Engineer(RuntimeNode):
+    """Looks at the drivers' states and at /diagnostics, and does by hand what `ros2 lifecycle` does."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("engineer", namespace=namespace)
+        self.states: dict[str, str] = {}
+        self.reports: dict[str, Any] = {}
+        self.move = GoalClient(self, MoveJoints, "move_joints")
+        self.face = GoalClient(self, ShowFace, "show_face")
+        self.clear = self.create_client(Trigger, "clear_halt")
+        self.change = self.create_client(ChangeState, "show_face_driver/change_state")
+        self.ask_state = self.create_client(GetState, "show_face_driver/get_state")
+        self.gate = self.create_publisher(Bool, "halted", LATCHED_BY_ANY)
+        self.create_subscription(DiagnosticArray, "driver_states", self._on_states, LATCHED)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, QOS)
+
+    def _on_states(self, message: DiagnosticArray) -> None:
+        self.states = {status.name: status.message for status in message.status}
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.hardware_id == self.get_namespace().strip("/"):
+                self.reports[status.name.rpartition("/")[2]] = status
+
+    def says(self, node: str) -> str:
+        """The message of a node's diagnostics, empty before the first."""
+        return str(self.reports[node].message) if node in self.reports else ""
+
+    def all_are(self, state: str, names: set[str] = NAMES) -> bool:
+        return {name for name, its in self.states.items() if its == state} == names
+
+    def call(self, client: Any, request: Any) -> Any:
+        answers: list[Any] = []
+
+        def send() -> None:
+            if client.service_is_ready():
+                client.call_async(request).add_done_callback(lambda f: answers.append(f.result()))
+            else:
+                self.call_later(0.02, send)
+
+        self.call_soon(send)
+        wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
+        return answers[0]
+
+    def set(self, transition: int) -> bool:
+        return bool(self.call(self.change, ChangeState.Request(transition=Transition(id=transition))).success)
+
+    def send(self, client: GoalClient, goal: Any) -> list[tuple[GoalEnd, Any]]:
+        """Send as soon as the server answers; what comes into the list is how the goal ended."""
+        ends: list[tuple[GoalEnd, Any]] = []
+
+        def send() -> None:
+            if client.server_is_ready():
+                client.send(goal, on_end=lambda end, result: ends.append((end, result)))
+            else:
+                self.call_later(0.02, send)
+
+        client.doubt()  # the server may be another process by now
+        self.call_soon(send)
+        return ends
+
+
+def bend(knee: float, seconds: float) -> MoveJoints.Goal:
+    point = JointTrajectoryPoint(positions=[knee])
+    point.time_from_start.sec = int(seconds)
+    return MoveJoints.Goal(trajectory=JointTrajectory(joint_names=["knee"], points=[point]))
+
+
+@pytest.fixture
+def engineer(namespace: str, host: Callable[..., Any]) -> Engineer:
+    made = Engineer(namespace)
+    host(made)
+    return made
+
+
+def start_drivers(processes: Processes, robot_file: str) -> Any:
+    return processes.start(DRIVERS, f"robot:={robot_file}", "synthesiser:=timing", "player:=timing", "autostart:=false")
+
+
+def test_a_dead_driver_halts_the_robot_and_comes_back_only_after_the_halt_is_cleared(
+    processes: Processes, plant: Plant, engineer: Engineer, robot_file: str
+) -> None:
+    processes.start(GATE, f"robot:={robot_file}")
+    drivers = start_drivers(processes, robot_file)
+    processes.start(MANAGER)
+    wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    ends = engineer.send(engineer.move, bend(0.9, 9))
+    wait_until(lambda: plant.positions["knee"] > 0.02, 5.0, "it moves")
+    os.kill(drivers.pid, signal.SIGKILL)
+    killed_s = time.monotonic()
+    wait_until(lambda: plant.halted, 3.0, "halted in mid-motion")
+    assert time.monotonic() - killed_s < 2.0
+    assert not [p for at, p in plant.commands if at > killed_s + 0.6 and p["knee"] > plant.positions["knee"] + 1e-6]
+    wait_until(lambda: engineer.all_are("lost"), 2.0, "all four are lost")
+    wait_until(lambda: "died" in engineer.says("lifecycle_manager"), 3.0, "/diagnostics says so")
+
+    start_drivers(processes, robot_file)
+    wait_until(lambda: engineer.all_are("unconfigured"), 10.0, "they are back")
+    time.sleep(0.5)  # more than enough to be activated, if anybody did
+    assert engineer.all_are("unconfigured") and plant.halted and not ends
+    refused = engineer.send(engineer.move, bend(0.5, 1))
+    wait_until(lambda: refused, 5.0, "the inactive driver's answer")
+    ((end, result),) = refused
+    assert (end, result.error_code) == (GoalEnd.ABORTED, CallCode.DRIVER_INACTIVE)
+    assert "unconfigured" in result.error_msg and "clear_halt" in result.error_msg
+
+    engineer.call(engineer.clear, Trigger.Request())
+    wait_until(lambda: engineer.all_are("active"), 3.0, "activated once the halt is cleared")
+    done = engineer.send(engineer.move, bend(plant.positions["knee"] - 0.05, 1))
+    wait_until(lambda: done, 5.0, "it moves again")
+    assert done[0][0] is GoalEnd.SUCCEEDED
+
+
+def test_a_driver_deactivated_by_a_person_ends_its_goals_halts_nothing_and_is_left_so(
+    processes: Processes, plant: Plant, engineer: Engineer, robot_file: str
+) -> None:
+    processes.start(GATE, f"robot:={robot_file}")
+    start_drivers(processes, robot_file)
+    manager = processes.start(MANAGER)
+    wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    ends = engineer.send(engineer.face, ShowFace.Goal(face="happy"))
+    wait_until(lambda: "1" in _value(engineer, "show_face_driver", "goals running"), 5.0, "the face is shown")
+    assert engineer.set(Transition.TRANSITION_DEACTIVATE)
+    wait_until(lambda: ends, 3.0, "the running goal ends")
+    ((end, result),) = ends
+    assert (end, result.error_code) == (GoalEnd.ABORTED, CallCode.DRIVER_INACTIVE) and "deactivated" in result.error_msg
+    time.sleep(1.2)
+    assert engineer.states["show_face_driver"] == "inactive" and plant.halted is False
+    assert engineer.set(Transition.TRANSITION_ACTIVATE)
+    wait_until(lambda: engineer.all_are("active"), 2.0, "activated by the person")
+
+    # A manager that dies itself changes nothing, and its successor takes over what it finds.
+    manager.kill()
+    engineer.states.clear()
+    processes.start(MANAGER)
+    wait_until(lambda: engineer.all_are("active"), 8.0, "the new manager hears them all")
+    assert plant.halted is False
+    assert not engineer.set(Transition.TRANSITION_CONFIGURE), "an active node cannot be configured"
+    assert engineer.call(engineer.ask_state, GetState.Request()).current_state.label == "active"
+
+
+def test_nothing_is_activated_without_a_gate_that_is_not_halted(
+    processes: Processes, engineer: Engineer, robot_file: str
+) -> None:
+    start_drivers(processes, robot_file)
+    processes.start(MANAGER)
+    wait_until(lambda: engineer.all_are("unconfigured"), 15.0, "the manager hears them")
+    time.sleep(0.3)
+    engineer.call_soon(engineer.gate.publish, Bool(data=True))
+    time.sleep(0.3)
+    assert engineer.all_are("unconfigured")
+    wait_until(lambda: "halted" in engineer.says("lifecycle_manager"), 3.0, "and says what it waits for")
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    wait_until(lambda: engineer.all_are("active"), 3.0, "now it activates them")
+
+
+def _value(engineer: Engineer, node: str, key: str) -> str:
+    report = engineer.reports.get(node)
+    return next((pair.value for pair in report.values if pair.key == key), "") if report is not None else ""
+
+
+def test_a_driver_without_a_manager_activates_itself_and_reports_its_health(
+    processes: Processes, engineer: Engineer
+) -> None:
+    processes.start("ghostshell_ros.drivers.show_face_driver")
+    ends = engineer.send(engineer.face, ShowFace.Goal(face="happy", duration_s=0.2))
+    wait_until(lambda: ends, 10.0, "the goal's end")
+    assert ends[0][0] is GoalEnd.SUCCEEDED
+    wait_until(lambda: engineer.reports.get("show_face_driver"), 3.0, "its diagnostics")
+    report = engineer.reports["show_face_driver"]
+    assert (report.level, report.message) == (b"\0", "active")
+    assert float(_value(engineer, "show_face_driver", "executor load [%]")) < 50
