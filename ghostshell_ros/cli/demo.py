@@ -21,12 +21,14 @@ INSTRUCTION = (
     "Stand up and shake your head. Say: let's go! Play music and rotate while counting from one to eight, then rotate back "
     "in the same way. Finish with a happy face."
 )
-STREAM = "coco_demo.jsonl"
 RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
+ROBOTS = ("coco", "kalos")
+FILM_EVERY_S = 0.4
+"""A film of two minutes keeps so few of the simulator's frames."""
 
 
 def demo(
-    robot: Annotated[str, typer.Option(envvar="ROBOT", help="which robot to show: coco")] = "coco",
+    robot: Annotated[str, typer.Option(envvar="ROBOT", help="which robot to show: coco or kalos")] = "coco",
     instruction: Annotated[str, typer.Option(help="say something else; needs --model, unless it is a direct command")] = "",
     model: Annotated[str, typer.Option(help="model that answers; nothing: the recorded demonstration stream")] = "",
     out: Annotated[Path, typer.Option(help="folder for timeline.png, the film and the nodes' log")] = Path("out"),
@@ -37,22 +39,26 @@ def demo(
 ) -> None:
     """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
 
+    CoCo follows one instruction; Kalos is given three, one after the other, and a halt.
+
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
-    if robot != "coco":
-        _fail(f"there is no demonstration of '{robot}'; there is one of: coco")
+    if robot not in ROBOTS:
+        _fail(f"there is no demonstration of '{robot}'; there is one of: {', '.join(ROBOTS)}")
     if viewer and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         _fail("the viewer needs a display, and neither DISPLAY nor WAYLAND_DISPLAY is set; leave VIEWER out")
     out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     spoken = instruction or INSTRUCTION
-    spec = model or ("offline" if instruction else _recorded())
+    spec = model or ("offline" if instruction else _recorded(robot))
     arguments = {"model": spec, "viewer": str(viewer).lower(), "default_robot": "true"}
     log = out / "demo.log"
     print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
     exited: list[str] = []
     with _launched(robot, arguments, log, exited) as run:
         run.start()
+        if robot == "kalos" and not instruction:
+            raise typer.Exit(_tell(robot, film, begun, RECORDED if not model else spec, out, exited))
         end, view, filmed = _perform(robot, spoken, film, begun, RECORDED if not model and not instruction else spec, exited)
         print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
         _keep(view, spoken, out / "timeline.png")
@@ -106,10 +112,47 @@ def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str
         _fail(str(error))
 
 
-def _recorded() -> str:
+def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: list[str]) -> int:
+    """Several processes on one robot. The picture is kept also when the story goes another way than told."""
+    import rclpy
+
+    from ghostshell_ros.cli.film import FilmReel
+    from ghostshell_ros.cli.process_gantt import draw_processes
+    from ghostshell_ros.cli.story import Story, StoryError, open_story
+    from skill_kernel.registry import SkillRegistry
+    from skill_kernel.robot import RobotConfig
+
+    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    host, client = open_story(robot)
+    reel = FilmReel(client, every_s=FILM_EVERY_S) if film else None
+    config = RobotConfig.load(robot)
+    speaks = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill).text_skill
+    story, fault = Story(client, speaks.subsystems if speaks is not None else ("main",)), ""
+    try:
+        deadline = time.monotonic() + 60.0
+        while not client.ready():
+            if exited or time.monotonic() > deadline:
+                _fail("; ".join([f"robot '{robot}' does not answer; {out / 'demo.log'} says why", *exited]))
+            time.sleep(0.05)
+        print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}", flush=True)
+        story.play()
+    except StoryError as error:
+        fault = str(error)
+    finally:
+        host.close()
+        rclpy.try_shutdown()
+    title = f"{robot}: three processes on one body"
+    draw_processes(story.view, out / "timeline.png", title=title, note="measured in simulation")
+    print(f"{f'NOT AS TOLD: {fault}' if fault else 'told to its end'}\ntimeline: {out / 'timeline.png'}")
+    if reel is not None:
+        _write_film(reel, out / f"{robot}.gif")
+    return 1 if fault else 0
+
+
+def _recorded(robot: str) -> str:
     from ghostshell_ros.nodes.model_setup import shipped_config
 
-    return f"replay:{shipped_config() / 'streams' / STREAM}"
+    return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
 
 
 def _keep(view: TaskView, spoken: str, path: Path) -> None:

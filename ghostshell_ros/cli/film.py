@@ -14,10 +14,12 @@ MAX_FRAMES = 600
 
 
 class FilmReel:
-    """Frames with the time each arrived, at most `MAX_FRAMES`. Frames of a film nobody asked to stop are dropped then."""
+    """Frames with the time each arrived, at most `MAX_FRAMES`. Frames of a film nobody asked to stop are dropped then,
+    and so are those that come sooner than `every_s` after the last one."""
 
-    def __init__(self, node: RuntimeNode) -> None:
+    def __init__(self, node: RuntimeNode, *, every_s: float = 0.0) -> None:
         self._node = node
+        self._every_s = every_s
         self._frames: list[tuple[float, Image]] = []
         self._subscription = node.create_subscription(Image, "film/image_raw", self._frame, SENSORS)
 
@@ -27,8 +29,9 @@ class FilmReel:
         return len(self._frames)
 
     def _frame(self, message: Image) -> None:
-        if len(self._frames) < MAX_FRAMES:
-            self._frames.append((message.header.stamp.sec + message.header.stamp.nanosec * 1e-9, message))
+        now = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
+        if len(self._frames) < MAX_FRAMES and (not self._frames or now - self._frames[-1][0] >= self._every_s):
+            self._frames.append((now, message))
 
     def write(self, path: Path, *, width: int = 320) -> None:
         """Write the GIF, each frame shown for as long as it was the newest. Raises ValueError when there are none."""
