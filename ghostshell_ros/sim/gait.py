@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller below cmd_vel of a four-legged robot: trot, stances and body attitudes by inverse kinematics, kept level
+by the IMU. No ROS, no simulator: measurements in, joint targets out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+
+LEGS = ("fl", "fr", "rl", "rr")
+JOINTS = tuple(f"{leg}_{joint}" for leg in LEGS for joint in ("hip", "thigh", "calf"))
+"""Order of all joint vectors: front left, front right, rear left, rear right; hip, thigh, calf each."""
+
+_FRONT = np.array([1.0, 1.0, -1.0, -1.0])
+_LEFT = np.array([1.0, -1.0, 1.0, -1.0])
+_PHASES = np.array([0.0, 0.5, 0.5, 0.0])
+"""Trot: diagonal legs together."""
+
+
+@dataclass(frozen=True)
+class Posture:
+    """A stance as the pose of the trunk over feet that stay: height in m, pitch in rad (positive is nose down), shift of
+    the trunk forwards in m, and how far the rear feet stand forwards of their place in m."""
+
+    height: float
+    pitch: float = 0.0
+    forward: float = 0.0
+    rear_feet: float = 0.0
+
+
+@dataclass(frozen=True)
+class GaitConfig:
+    """Dimensions in m, times in s, speeds in m/s and rad/s. The defaults are Kalos's."""
+
+    hip_x: float = 0.1934
+    hip_y: float = 0.0465
+    abduction: float = 0.0955
+    thigh: float = 0.213
+    calf: float = 0.213
+    foot_radius: float = 0.023
+    stance_y: float = 0.17
+    """Lateral distance of the feet from the middle, a little wider than the hips."""
+    period: float = 0.32
+    duty: float = 0.58
+    """Part of the period that a foot is on the ground."""
+    lift: float = 0.055
+    placing: float = 0.15
+    """How much further out a foot lands for each m/s that the trunk is too fast, in s."""
+    learning: float = 1.0
+    """How fast the walked velocity is corrected by what is measured, in 1/s."""
+    filter_time: float = 0.03
+    """Over which the measured velocity is smoothed, as the trunk sways with each step."""
+    trim: tuple[float, float] = (0.11, 0.0)
+    """Speed the feet must walk for the trunk to stay in place; learned further while walking."""
+    max_linear: tuple[float, float] = (0.6, 0.3)
+    max_turn: float = 1.5
+    acceleration: float = 1.5
+    turn_acceleration: float = 6.0
+    command_timeout: float = 0.25
+    posture_time: float = 1.2
+    max_attitude: tuple[float, float, float] = (0.35, 0.40, 0.40)
+    attitude_rate: float = 1.6
+    lower: tuple[float, float, float] = (-1.05, -1.57, -2.72)
+    upper: tuple[float, float, float] = (1.05, 3.4, -0.84)
+    postures: Mapping[str, Posture] = field(
+        default_factory=lambda: {
+            "stand": Posture(0.30),
+            "sit": Posture(0.215, -0.58, -0.05, 0.06),
+            "lie": Posture(0.105),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the controller feels, in the body's frame: orientation as (w, x, y, z) and angular velocity in rad/s from the IMU,
+    linear velocity in m/s from the robot's odometry."""
+
+    orientation: Vector
+    angular_velocity: Vector
+    linear_velocity: Vector
+
+
+class Gait:
+    """Turns wishes (velocity, posture, attitude) into joint targets. Call `update` in even steps of some ms.
+
+    A velocity that is not renewed within `command_timeout` is zero. Zero velocity makes the robot place its feet and stand.
+    Velocities count only in the posture stand; attitudes only at rest.
+    """
+
+    def __init__(self, config: GaitConfig | None = None) -> None:
+        self.config = config or GaitConfig()
+        c = self.config
+        self._hips = np.stack([_FRONT * c.hip_x, _LEFT * c.hip_y, np.zeros(4)], axis=1)
+        self._places = np.stack([_FRONT * c.hip_x, _LEFT * c.stance_y, np.zeros(4)], axis=1)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all wishes and stand."""
+        self._time = 0.0
+        self._wish = np.zeros(3)
+        self._wished_at = -math.inf
+        self._velocity = np.zeros(3)
+        self._attitude_wish = np.zeros(3)
+        self._attitude = np.zeros(3)
+        self._posture = self._former = "stand"
+        self._blend = 1.0
+        self._phase = 0.0
+        self._stepping = False
+        self._calm_steps = 0
+        self._feet = self._places.copy()
+        self._lifted_from = self._places.copy()
+        self._swinging = np.zeros(4, dtype=bool)
+        self._heading = 0.0
+        self._measured_velocity = np.zeros(2)
+        self._correction = np.array(self.config.trim)
+
+    def command(self, forward: float, left: float, turn: float) -> None:
+        """Wish a velocity in m/s and rad/s; what is beyond the limits is clamped. Not finite is zero."""
+        c = self.config
+        wish = np.array([forward, left, turn])
+        limits = np.array([*c.max_linear, c.max_turn])
+        self._wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
+        self._wished_at = self._time
+
+    def set_posture(self, posture: str) -> None:
+        """Go into a posture of the configuration. Raises ValueError for another name."""
+        if posture not in self.config.postures:
+            raise ValueError(f"there is no posture '{posture}'; use one of {', '.join(self.config.postures)}")
+        if posture == self._posture:
+            return
+        if self._blend >= 1.0:
+            self._former, self._blend = self._posture, 0.0
+        elif posture == self._former:
+            self._former, self._blend = self._posture, 1.0 - self._blend
+        else:
+            self._former, self._blend = self._posture, 0.0
+        self._posture = posture
+
+    def set_attitude(self, roll: float, pitch: float, yaw: float) -> None:
+        """Wish an attitude of the trunk in rad (REP 103: positive pitch is nose down), clamped; it is held."""
+        wish = np.array([roll, pitch, yaw])
+        limits = np.array(self.config.max_attitude)
+        self._attitude_wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
+
+    @property
+    def state(self) -> str:
+        """The posture reached, or "moving" while stepping or between postures."""
+        return "moving" if self._stepping or self._blend < 1.0 else self._posture
+
+    @property
+    def velocity(self) -> tuple[float, float, float]:
+        """The velocity being walked, after limits and ramps, in m/s and rad/s."""
+        return float(self._velocity[0]), float(self._velocity[1]), float(self._velocity[2])
+
+    def update(self, dt: float, measured: Measurement) -> Vector:
+        """Targets of `JOINTS` in rad for the next `dt` seconds."""
+        self._time += dt
+        roll, pitch, yaw = euler(measured.orientation)
+        self._ramp(dt)
+        moving = bool(np.abs(self._velocity).max() > 1e-3)
+        if moving and not self._stepping and self._blend >= 1.0:
+            self._stepping, self._phase, self._heading = True, 0.0, yaw
+            self._swinging[:] = False
+        if self._stepping:
+            self._step(dt, measured, yaw, moving)
+        else:
+            self._settle(dt)
+        return self._targets(measured, roll, pitch)
+
+    def _ramp(self, dt: float) -> None:
+        c = self.config
+        fresh = self._time - self._wished_at <= c.command_timeout
+        may_walk = self._posture == "stand" and self._blend >= 1.0
+        wish = self._wish if fresh and may_walk else np.zeros(3)
+        most = np.array([c.acceleration, c.acceleration, c.turn_acceleration]) * dt
+        self._velocity += np.clip(wish - self._velocity, -most, most)
+        if not self._stepping and self._blend < 1.0:
+            self._blend = min(1.0, self._blend + dt / c.posture_time)
+        attitude = np.zeros(3) if self._stepping else self._attitude_wish
+        rate = c.attitude_rate * dt
+        self._attitude += np.clip(attitude - self._attitude, -rate, rate)
+
+    def _step(self, dt: float, measured: Measurement, yaw: float, moving: bool) -> None:
+        """Move the feet of the trot: those on the ground backwards under the trunk, the others to where they will land."""
+        c = self.config
+        self._phase = (self._phase + dt / c.period) % 1.0
+        phases = (self._phase + _PHASES) % 1.0
+        swinging = phases >= c.duty
+        landed = self._swinging & ~swinging
+        lifting = swinging & ~self._swinging
+        self._lifted_from[lifting] = self._feet[lifting]
+        self._swinging = swinging
+
+        self._measured_velocity += (measured.linear_velocity[:2] - self._measured_velocity) * min(1.0, dt / c.filter_time)
+        vx, vy, turn = self._velocity
+        self._heading += turn * dt
+        off = math.atan2(math.sin(self._heading - yaw), math.cos(self._heading - yaw))
+        off = max(-0.2, min(0.2, off))
+        self._heading = yaw + off
+        turn = turn + 2.5 * off
+        error = np.array([vx, vy]) - self._measured_velocity
+        self._correction = np.clip(self._correction + c.learning * error * dt, -0.2, 0.2)
+        vx, vy = np.array([vx, vy]) + self._correction
+
+        ground = ~swinging
+        drift = np.stack([vx - turn * self._feet[:, 1], vy + turn * self._feet[:, 0], np.zeros(4)], axis=1)
+        self._feet[ground] -= drift[ground] * dt
+        self._feet[ground, 2] = 0.0
+        if swinging.any():
+            half = c.duty * c.period / 2.0
+            landing = self._places.copy()
+            landing[:, 0] += (vx - turn * self._places[:, 1]) * half - c.placing * error[0]
+            landing[:, 1] += (vy + turn * self._places[:, 0]) * half - c.placing * error[1]
+            s = np.clip((phases - c.duty) / (1.0 - c.duty), 0.0, 1.0)[:, None]
+            smooth = s * s * (3.0 - 2.0 * s)
+            path = self._lifted_from + (landing - self._lifted_from) * smooth
+            path[:, 2] = c.lift * np.sin(math.pi * s[:, 0])
+            self._feet[swinging] = path[swinging]
+        if moving:
+            self._calm_steps = 0
+        elif landed.any():
+            self._calm_steps += 1
+            if self._calm_steps >= 3:
+                self._stepping = False
+
+    def _settle(self, dt: float) -> None:
+        self._measured_velocity[:] = 0.0
+        self._feet += (self._places - self._feet) * min(1.0, dt / 0.15)
+
+    def _targets(self, measured: Measurement, roll: float, pitch: float) -> Vector:
+        c = self.config
+        a, b = c.postures[self._former], c.postures[self._posture]
+        s = self._blend * self._blend * (3.0 - 2.0 * self._blend)
+        height = a.height + (b.height - a.height) * s
+        lean = a.pitch + (b.pitch - a.pitch) * s
+        forward = a.forward + (b.forward - a.forward) * s
+        rear = a.rear_feet + (b.rear_feet - a.rear_feet) * s
+        wished = self._attitude + np.array([0.0, lean, 0.0])
+        if self._stepping:
+            rates = measured.angular_velocity
+            wished = wished + np.array([
+                np.clip(0.5 * (wished[0] - roll) - 0.03 * rates[0], -0.15, 0.15),
+                np.clip(0.5 * (wished[1] - pitch) - 0.03 * rates[1], -0.15, 0.15),
+                0.0,
+            ])
+        feet = self._feet.copy()
+        feet[:, 0] -= forward
+        feet[2:, 0] += rear
+        feet[:, 2] += c.foot_radius - height
+        return self.inverse(feet @ rotation(*wished)).reshape(12)
+
+    def inverse(self, feet: Vector) -> Vector:
+        """Joint angles (4, 3) that put the feet's centres at these points of the body's frame, or as near as they reach."""
+        c = self.config
+        p = feet - self._hips
+        x, y, z = p[:, 0], p[:, 1], p[:, 2]
+        offset = _LEFT * c.abduction
+        down = np.sqrt(np.maximum(y * y + z * z - c.abduction**2, 1e-6))
+        hip = np.arctan2(z, y) - np.arctan2(-down, offset)
+        hip = np.arctan2(np.sin(hip), np.cos(hip))
+        cosine = (x * x + down * down - c.thigh**2 - c.calf**2) / (2.0 * c.thigh * c.calf)
+        knee = -np.arccos(np.clip(cosine, -1.0, 1.0))
+        thigh = np.arctan2(-x, down) - np.arctan2(c.calf * np.sin(knee), c.thigh + c.calf * np.cos(knee))
+        return np.clip(np.stack([hip, thigh, knee], axis=1), c.lower, c.upper)
+
+
+def euler(quaternion: Vector) -> tuple[float, float, float]:
+    """Roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
+    w, x, y, z = (float(part) for part in quaternion)
+    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+    return roll, pitch, math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def rotation(roll: float, pitch: float, yaw: float) -> Vector:
+    """The matrix that turns vectors of a body with this attitude into the level frame."""
+    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+    cy, sy = math.cos(yaw), math.sin(yaw)
+    return np.array([
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ])
