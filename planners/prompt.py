@@ -100,7 +100,8 @@ def build_turn_prompt(
     """What changes from turn to turn: state, what really happened, and the instruction, each on quoted lines of its
     own.
 
-    `turn` is 0 for the first answer to an instruction and counts on after every observation or failure.
+    `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
+    turn 0 are what was done before the plan had to be made anew.
     """
     parts = [f"TURN {turn}\n"]
     if state:
@@ -118,7 +119,7 @@ def build_turn_prompt(
         parts.append(_block("STILL RUNNING (data)", [_call(r) for r in running]))
     if repairs:
         parts.append(_block("FAULTS in your last answer (data; avoid them)", list(repairs)))
-    if turn:
+    if turn or results:
         parts.append(
             "Go on from here: do only what is still missing, or say what went wrong. Repeat nothing that is DONE.\n"
         )

@@ -53,9 +53,28 @@ class PlanEnded:
     message: str = ""
 
 
+class Conversation:
+    """What was said in all plans of a robot, so that "do it twice instead" means something to the next one, also while
+    the first is still carried out. Each plan keeps its own messages together."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._plans: deque[list[Message]] = deque(maxlen=max(1, keep))
+
+    def begin(self) -> list[Message]:
+        """Messages of a new plan, to be extended in place."""
+        own: list[Message] = []
+        self._plans.append(own)
+        return own
+
+    def before(self, own: list[Message]) -> list[Message]:
+        """The newest messages: those of the other plans, then those of this one."""
+        others = [m for plan in self._plans if plan is not own for m in plan]
+        return [*others, *own][-self._keep :] if self._keep else []
+
+
 class StreamPlanner:
-    """Builds the request of each turn and decides whether there is another one. Remembers what was said before, so that
-    "do it twice instead" means something."""
+    """Builds the request of each turn of one process and decides whether there is another one."""
 
     def __init__(
         self,
@@ -66,13 +85,15 @@ class StreamPlanner:
         robot_name: str,
         robot_description: str,
         settings: PlannerSettings | None = None,
+        conversation: Conversation | None = None,
     ) -> None:
         self._skills = skills
         self._routines = routines
         self._options = options
         self._robot = (robot_name, robot_description)
         self._settings = settings or PlannerSettings()
-        self._history: deque[Message] = deque(maxlen=self._settings.history)
+        self._conversation = conversation or Conversation(self._settings.history)
+        self._said = self._conversation.begin()
         self._instruction = ""
         self._sender = ""
         self._failures = 0
@@ -80,16 +101,18 @@ class StreamPlanner:
         self.turn = 0
 
     def begin(self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-              images: Sequence[Image] = ()) -> ModelRequest:  # fmt: skip
-        """The first request for an instruction."""
+              images: Sequence[Image] = (), done: Sequence[CallReport] = ()) -> ModelRequest:  # fmt: skip
+        """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
         self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
         self._fault = ""
-        return self._request(build_turn_prompt(instruction, source=self._sender, state=state), images)
+        self._said = self._conversation.begin()
+        prompt = build_turn_prompt(instruction, source=self._sender, state=state, results=done)
+        return self._request(prompt, images)
 
     def wrote(self, text: str) -> None:
         """What the model wrote in this turn, for the conversation."""
         if text.strip():
-            self._history.append(Message("assistant", text))
+            self._said.append(Message("assistant", text))
 
     def follow(
         self, result: TurnResult, *, state: Mapping[str, Any] | None = None, images: Sequence[Image] = ()
@@ -129,8 +152,8 @@ class StreamPlanner:
             self._skills(), self._options, self._routines(), robot_name=self._robot[0], robot_description=self._robot[1]
         )
         message = Message("user", prompt, tuple(images))
-        earlier = _alternating(self._history)
-        self._history.append(Message("user", prompt))
+        earlier = _alternating(self._conversation.before(self._said))
+        self._said.append(Message("user", prompt))
         return ModelRequest(
             system=system,
             messages=(*earlier, message),

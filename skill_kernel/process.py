@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes: a task and its runtime context, one control block each (TypeGo 5.2). One process runs at a time."""
+"""Processes: a task and its runtime context, one control block each (TypeGo 5.2), and the table of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
+
+CAUSE_USER = "user"
+CAUSE_S3 = "s3"
+OWN_CAUSES = frozenset({CAUSE_USER, CAUSE_S3})
+"""Pause causes that the process scheduler gives and takes; all others (s0, teleop) are the skill kernel's to tell."""
+
+HISTORY = 200
+"""Ended calls kept of one process."""
+
+_NOTHING_MORE: dict[str, Any] = {
+    "waits_for": "", "displaced_by": "", "resumes": False, "pause_causes": frozenset(), "subsystems": (), "running": (),
+}  # fmt: skip
+"""What a process that has ended has no longer."""
 
 
 class ProcessStatus(IntEnum):
@@ -24,12 +38,37 @@ class ProcessStatus(IntEnum):
         return self >= ProcessStatus.SUCCESS
 
 
+class ProcessSource(IntEnum):
+    """Who wants it (constants of ProcessState.msg): what the preemption table goes by."""
+
+    USER = 0
+    REACTIVE = 1
+    IDLE = 2
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """A call of a process's history: arguments as JSON, outcome by name ("RUNNING" while it runs), times in seconds."""
+
+    call_id: str
+    function: str
+    args_json: str = ""
+    outcome: str = "RUNNING"
+    code: int = 0
+    message: str = ""
+    start_s: float = -1.0
+    end_s: float = -1.0
+
+
 @dataclass(frozen=True)
 class Process:
     """A process control block. Times are seconds on the clock given to the table, `ended_s` 0 while it lives.
 
     `plan_ended` tells that the planner has no further turn, `drained` that every call has ended; when both hold, the
-    process ends with `code` and `message`. `cost_usd` is -1 while no price is known.
+    process ends with `code` and `message`. `plan` counts how often it was planned anew, each time with a higher
+    `epoch`. `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended.
+    `waits_for` holds what it needs. `calls` counts those that ended; the newest are in `history`. `cost_usd` is -1
+    while no price is known.
     """
 
     process_id: str
@@ -38,12 +77,21 @@ class Process:
     sender: str
     strategy: str
     created_s: float
+    source: ProcessSource = ProcessSource.USER
     status: ProcessStatus = ProcessStatus.IN_PROGRESS
     epoch: int = 0
+    plan: int = 0
     turn: int = 0
     ended_s: float = 0.0
     code: int = 0
     message: str = ""
+    returns: bool = False
+    resumes: bool = False
+    displaced_by: str = ""
+    waits_for: str = ""
+    pause_causes: frozenset[str] = frozenset()
+    subsystems: tuple[str, ...] = ()
+    calls: int = 0
     calls_done: int = 0
     calls_failed: int = 0
     prompt_tokens: int = 0
@@ -51,6 +99,31 @@ class Process:
     cost_usd: float = -1.0
     plan_ended: bool = False
     drained: bool = True
+    running: tuple[CallRecord, ...] = ()
+    history: tuple[CallRecord, ...] = ()
+
+    def settled(self, now_s: float) -> Process:
+        """The block with the status that its other fields give."""
+        if self.status.ended:
+            return self
+        if self.plan_ended and self.drained:
+            return replace(
+                self, status=ProcessStatus.FAILED if self.code else ProcessStatus.SUCCESS, ended_s=now_s, **_NOTHING_MORE
+            )
+        if self.pause_causes:
+            return replace(self, status=ProcessStatus.PAUSED)
+        return replace(self, status=ProcessStatus.WAITING if self.waits_for else ProcessStatus.IN_PROGRESS)
+
+    def restored(self, why: str) -> Process:
+        """The block as it is taken up from an earlier run: a living process is paused by the user, its plan void."""
+        if self.status.ended:
+            return self
+        lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
+        return replace(
+            self, **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})}, status=ProcessStatus.PAUSED, message=why,
+            history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False, drained=True,
+            code=0, epoch=0,
+        )  # fmt: skip
 
 
 class ProcessTable:
@@ -76,41 +149,55 @@ class ProcessTable:
         return list(self._processes.values())
 
     @property
-    def running(self) -> Process | None:
-        """The process that has not ended."""
-        return next((p for p in reversed(self._processes.values()) if not p.status.ended), None)
+    def living(self) -> list[Process]:
+        """Those that have not ended, oldest first."""
+        return [p for p in self._processes.values() if not p.status.ended]
 
     def get(self, process_id: str) -> Process | None:
         """The process of that id, or None."""
         return self._processes.get(process_id)
 
-    def create(self, instruction: str, *, door: str, sender: str, strategy: str, epoch: int = 0) -> Process:
-        """Start a process, whose goals are of this epoch. The caller has ended the one before it.
+    def lives(self, process_id: str) -> Process | None:
+        """The process of that id if it has not ended."""
+        process = self._processes.get(process_id)
+        return process if process is not None and not process.status.ended else None
 
-        Raises ValueError while one runs.
-        """
-        if (running := self.running) is not None:
-            raise ValueError(f"process {running.process_id} still runs; end it before the next one is created")
-        process = Process(self._new_id(), instruction, door, sender, strategy, self._now(), epoch=epoch)
+    def create(self, instruction: str, *, door: str, sender: str, strategy: str, source: ProcessSource,
+               returns: bool = False, epoch: int = 0) -> Process:  # fmt: skip
+        """A new process, whose goals are of this epoch; ended ones beyond the number to keep are forgotten."""
+        process = Process(
+            self._new_id(), instruction, door, sender, strategy, self._now(), source, returns=returns, epoch=epoch
+        )
         self._processes[process.process_id] = process
-        while len(self._processes) > self._keep:
-            del self._processes[next(iter(self._processes))]
+        self._forget()
         self._on_change(process)
         return process
 
+    def restore(self, processes: Iterable[Process]) -> None:
+        """Take up what an earlier run has left, oldest first."""
+        for process in processes:
+            self._processes[process.process_id] = process
+            self._on_change(process)
+        self._forget()
+
     def change(self, process_id: str, **changes: object) -> Process | None:
-        """Replace fields of a living process, ending it when its plan has ended and its calls are drained."""
-        process = self._processes.get(process_id)
-        if process is None or process.status.ended:
-            return process
-        process = replace(process, **changes)  # type: ignore[arg-type]
-        if process.plan_ended and process.drained:
-            status = ProcessStatus.FAILED if process.code else ProcessStatus.SUCCESS
-            process = replace(process, status=status, ended_s=self._now())
-        self._processes[process_id] = process
-        self._on_change(process)
+        """Replace fields of a living process; its status follows. Without a difference nobody is told."""
+        old = self.lives(process_id)
+        if old is None:
+            return self._processes.get(process_id)
+        process = replace(old, **changes).settled(self._now())  # type: ignore[arg-type]
+        if process != old:
+            self._processes[process_id] = process
+            self._on_change(process)
         return process
 
     def end(self, process_id: str, status: ProcessStatus, code: int, message: str) -> Process | None:
         """End a living process now."""
-        return self.change(process_id, status=status, code=code, message=message, ended_s=self._now(), plan_ended=False)
+        return self.change(
+            process_id, status=status, code=code, message=message, ended_s=self._now(), plan_ended=False, **_NOTHING_MORE
+        )
+
+    def _forget(self) -> None:
+        ended = [p.process_id for p in self._processes.values() if p.status.ended]
+        for process_id in ended[: max(0, len(self._processes) - self._keep)]:
+            del self._processes[process_id]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ghostshell.msg import KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import CallRecord, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
 
 from ghostshell_ros.nodes.event_writer import EventWriter
@@ -22,7 +22,7 @@ from ghostshell_ros.nodes.scene import Scene
 from ghostshell_ros.nodes.wire_text import ros_text
 from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
 from planners.prompt import CallReport, GrammarOptions
-from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from planners.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 STRATEGY = "stream"
@@ -38,6 +38,9 @@ OUTCOMES = {
     SkillEvent.DROPPED: "DROPPED",
 }
 
+TOLD = ("DONE", "FAILED", "INTERRUPTED")
+"""Outcomes in a process's history that a plan made anew is told of."""
+
 
 @dataclass
 class _Turn:
@@ -46,6 +49,7 @@ class _Turn:
     process_id: str
     epoch: int
     turn: int
+    planner: StreamPlanner
     stream_id: str = field(default_factory=lambda: secrets.token_hex(8))
     cancel: CancelToken = field(default_factory=CancelToken)
     next_seq: int = 0
@@ -59,11 +63,12 @@ class _Turn:
 
 
 class ActionPlanner(RuntimeNode):
-    """Answers each process in progress with a stream of function tokens, and again after an observation or a failure.
+    """Answers each process in progress with a stream of function tokens, and again after an observation or a failure;
+    one stream a process, several processes at a time. A process whose epoch has risen is planned anew from its history.
 
     Topics: `processes`, `events`, `kernel_state`, `odom`, with `send_images` also `camera/image_raw` (in);
     `llm_chunks`, `events` (out). Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `model`, `models_file`,
-    `max_turns`, `history`, `deadline_s`, `max_output_tokens`, `send_images`.
+    `max_turns`, `history`, `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`.
     """
 
     def __init__(self) -> None:
@@ -81,13 +86,17 @@ class ActionPlanner(RuntimeNode):
             ),
         )
         self._scene = Scene(self, send_images=self.declare("send_images", False, "show the model the camera's last image"))
-        self._planner = StreamPlanner(
+        self._max_processes = self.declare(
+            "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
+        )
+        conversation = Conversation(settings.history)
+        self._new_planner = lambda: StreamPlanner(
             skills=lambda: robot.registry, routines=robot.routines.list,
             options=GrammarOptions(robot.config.builtin_names, robot.config.limits), robot_name=robot.config.name,
-            robot_description=robot.config.description, settings=settings,
+            robot_description=robot.config.description, settings=settings, conversation=conversation,
         )  # fmt: skip
-        self._seen: dict[str, None] = {}
-        self._turn: _Turn | None = None
+        self._seen: dict[str, int] = {}
+        self._turns: dict[str, _Turn] = {}
         self._events = EventWriter(self)
         self._chunks = MatchedPublisher(
             self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched
@@ -111,39 +120,46 @@ class ActionPlanner(RuntimeNode):
 
     def _processes(self, message: ProcessArray) -> None:
         for process in message.processes:
-            if process.process_id in self._seen:
-                if self._is_current(process.process_id) and process.status >= ProcessState.SUCCESS:
-                    self._cancel("the process has ended")
-            elif process.status == ProcessState.IN_PROGRESS and process.strategy == STRATEGY:
-                self._seen[process.process_id] = None
+            if process.status >= ProcessState.SUCCESS:
+                self._cancel(process.process_id, "the process has ended")
+            elif (
+                process.status == ProcessState.IN_PROGRESS
+                and process.strategy == STRATEGY
+                and process.epoch > self._seen.get(process.process_id, -1)
+            ):
+                self._seen[process.process_id] = process.epoch
                 self._begin(process)
         while len(self._seen) > 1000:
             del self._seen[next(iter(self._seen))]
 
     def _begin(self, process: ProcessState) -> None:
-        self._cancel("a newer instruction took over")
-        request = self._planner.begin(
-            process.instruction, sender=process.sender, state=self._scene.state(), images=self._scene.images()
-        )
-        self._ask(_Turn(process.process_id, process.epoch, 0), request)
+        self._cancel(process.process_id, "it is planned anew")
+        turn = _Turn(process.process_id, process.epoch, 0, self._new_planner())
+        if len(self._turns) >= self._max_processes:
+            why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
+            self._plan_ended(turn, PlanEnded(int(TaskCode.TOO_MANY_PROCESSES), why))
+            return
+        request = turn.planner.begin(
+            process.instruction, sender=process.sender, state=self._scene.state(), images=self._scene.images(),
+            done=[_report(c) for c in process.history if c.outcome in TOLD],
+        )  # fmt: skip
+        self._ask(turn, request)
 
-    def _is_current(self, process_id: str) -> bool:
-        return self._turn is not None and self._turn.process_id == process_id
-
-    def _cancel(self, why: str) -> None:
+    def _cancel(self, process_id: str, why: str) -> _Turn | None:
         """Stop writing. The stream gets no regular end, which would reset as DONE what an interrupt is about to stop."""
-        if self._turn is not None:
-            self.get_logger().debug(f"stream {self._turn.stream_id}: {why}")
-            self._turn.cancel.cancel()
-            if not self._turn.ended:
-                self._turn.ended = True
-                self._planner.wrote("".join(self._turn.written))
-            self._turn = None
+        turn = self._turns.pop(process_id, None)
+        if turn is not None:
+            self.get_logger().debug(f"stream {turn.stream_id}: {why}")
+            turn.cancel.cancel()
+            if not turn.ended:
+                turn.ended = True
+                turn.planner.wrote("".join(turn.written))
+        return turn
 
     # -- one answer ---------------------------------------------------------------------------------------------------
 
     def _ask(self, turn: _Turn, request: ModelRequest) -> None:
-        self._turn = turn
+        self._turns[turn.process_id] = turn
         turn.began_s = self._scene.now_s()
         events = self._client.stream(request, cancel=turn.cancel)
         threading.Thread(target=self._read, args=(turn, events), name=f"stream-{turn.turn}", daemon=True).start()
@@ -181,7 +197,7 @@ class ActionPlanner(RuntimeNode):
         turn.ended = True
         usage = turn.usage or Usage(0, 0)
         self._publish(turn, "", last=True, code=code, why=why)
-        self._planner.wrote("".join(turn.written))
+        turn.planner.wrote("".join(turn.written))
         self._events.write(
             SkillEvent.STREAM_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=code, error_msg=why,
             prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
@@ -199,15 +215,15 @@ class ActionPlanner(RuntimeNode):
         turn.next_seq += 1
 
     def _unmatched(self, why: str) -> None:
-        if self._turn is not None:
-            self._turn.cancel.cancel()
-            self._plan_ended(self._turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+        for turn in list(self._turns.values()):
+            turn.cancel.cancel()
+            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
     def _event(self, event: SkillEvent) -> None:
-        turn = self._turn
-        if turn is None or event.process_id != turn.process_id or event.node == self.get_name():
+        turn = self._turns.get(event.process_id)
+        if turn is None or event.node == self.get_name():
             return
         if event.type == SkillEvent.CALL_STARTED:
             turn.running[event.call_id] = CallReport(event.function, _arguments(event), "RUNNING")
@@ -237,38 +253,43 @@ class ActionPlanner(RuntimeNode):
         result = TurnResult(
             event.text, event.error_code, event.error_msg, turn.reports, list(turn.running.values()), turn.repairs
         )
-        step = self._planner.follow(result, state=self._scene.state(), images=self._scene.images())
+        step = turn.planner.follow(result, state=self._scene.state(), images=self._scene.images())
         if isinstance(step, PlanEnded):
             self._plan_ended(turn, step)
             return
-        following = _Turn(turn.process_id, turn.epoch, turn.turn + 1)
+        following = _Turn(turn.process_id, turn.epoch, turn.turn + 1, turn.planner)
         following.running = turn.running
         self._ask(following, step)
 
     def _plan_ended(self, turn: _Turn, step: PlanEnded) -> None:
-        self._turn = None
+        if self._turns.get(turn.process_id) is turn:
+            del self._turns[turn.process_id]
         self._events.write(
             SkillEvent.PLAN_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=step.code,
-            error_msg=step.message,
+            error_msg=step.message, epoch=turn.epoch,
         )  # fmt: skip
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        turn = self._turn
-        if turn is not None and request.process_id in ("", turn.process_id):
-            self._cancel(request.cause)
-            self._plan_ended(turn, PlanEnded(int(TaskCode.CANCELLED), f"interrupted: {request.cause}"))
+        for process_id in [request.process_id] if request.process_id else list(self._turns):
+            turn = self._cancel(process_id, request.cause)
+            if turn is not None:
+                self._plan_ended(turn, PlanEnded(int(TaskCode.CANCELLED), f"interrupted: {request.cause}"))
         response.epoch = request.epoch
         return response
 
     def close(self) -> None:
-        """End the running stream and the model's connections."""
-        if self._turn is not None:
-            self._end_stream(self._turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
-        self._cancel("the node ends")
+        """End the running streams and the model's connections."""
+        for turn in list(self._turns.values()):
+            self._end_stream(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
+            self._cancel(turn.process_id, "the node ends")
         self._client.close()
 
 
-def _arguments(event: SkillEvent) -> dict[str, object]:
+def _report(call: CallRecord) -> CallReport:
+    return CallReport(call.function, _arguments(call), call.outcome, call.message)
+
+
+def _arguments(event: SkillEvent | CallRecord) -> dict[str, object]:
     try:
         value = json.loads(event.args_json or "{}")
     except json.JSONDecodeError:

@@ -33,11 +33,13 @@ class Interrupter:
         self._halt = node.create_client(Trigger, "halt")
 
     def interrupt(
-        self, process_id: str, cause: str, *, channels: Sequence[str] = (), then: Callable[[int], None] | None = None
-    ) -> None:
-        """Interrupt a process ("" = all) on some channels or all; `then` is told the new epoch when all were called."""
+        self, process_id: str, cause: str, *, channels: Sequence[str] = (), then: Callable[[int], None] | None = None,
+        at_kernel: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Interrupt a process ("" = all) on some channels or all; `then` is told the new epoch when all were called,
+        `at_kernel` is called as soon as the kernel has answered or cannot."""
         request = Interrupt.Request(process_id=process_id, cause=cause, channels=list(channels))
-        self._next(0, request, then)
+        self._next(0, request, then, at_kernel)
 
     def meet(self, then: Callable[[int], None]) -> None:
         """Prove the way to every node and back, before an interrupt depends on it; `then` is told the kernel's epoch.
@@ -60,7 +62,7 @@ class Interrupter:
                 then(response.epoch)
 
         request = Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="making contact")
-        self._call(client, request, answered)
+        self.call(client, request, answered)
 
     def halt(self, then: Callable[[bool], None] | None = None) -> None:
         """Latch the safety gate; `then` is told whether it answered."""
@@ -71,9 +73,12 @@ class Interrupter:
             if then is not None:
                 then(response is not None)
 
-        self._call(self._halt, Trigger.Request(), answered)
+        self.call(self._halt, Trigger.Request(), answered)
 
-    def _next(self, index: int, request: Interrupt.Request, then: Callable[[int], None] | None) -> None:
+    def _next(
+        self, index: int, request: Interrupt.Request, then: Callable[[int], None] | None,
+        at_kernel: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
         if index == len(ORDER):
             if then is not None:
                 then(request.epoch)
@@ -89,12 +94,14 @@ class Interrupter:
                 self._on_problem(f"node {name} did not answer an interrupt within {self._deadline_s} s")
                 if name == "skill_kernel":
                     self.halt()
+            if name == "skill_kernel" and at_kernel is not None:
+                at_kernel()
             self._next(index + 1, request, then)
 
-        self._call(self._clients[name], request, answered)
+        self.call(self._clients[name], request, answered)
 
-    def _call(self, client: Any, request: Any, answered: Callable[[Any], None]) -> None:
-        """Call a service; `answered` gets the response, or None at the deadline, once."""
+    def call(self, client: Any, request: Any, answered: Callable[[Any], None]) -> None:
+        """Call any service with the same deadline; `answered` gets the response, or None at the deadline, once."""
         if not client.service_is_ready():
             answered(None)
             return

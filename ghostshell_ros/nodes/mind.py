@@ -9,13 +9,13 @@ import sys
 from ghostshell_ros.nodes.action_planner import ActionPlanner
 from ghostshell_ros.nodes.channel_scheduler import ChannelScheduler
 from ghostshell_ros.nodes.node_runtime import run
-from ghostshell_ros.nodes.process_scheduler import ProcessScheduler
+from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
 from ghostshell_ros.nodes.token_parser import TokenParser
 
 
 def main() -> int:
     """Entry point of the executable `mind`."""
-    return run(ChannelScheduler, TokenParser, ActionPlanner, ProcessScheduler)
+    return run(ChannelScheduler, TokenParser, ActionPlanner, ProcessSchedulerNode)
 
 
 if __name__ == "__main__":

@@ -5,39 +5,77 @@ from __future__ import annotations
 
 import secrets
 import sys
-from typing import Any
 
-from builtin_interfaces.msg import Time
 from ghostshell.action import RunTask
-from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
-from ghostshell.srv import ControlProcess
+from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess, ProcessLease
 from std_msgs.msg import Bool, String
 
+from ghostshell_ros.data import data_folder
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.interrupter import Interrupter
-from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, RuntimeNode, run
+from ghostshell_ros.nodes.lease_client import LeaseClient
+from ghostshell_ros.nodes.node_runtime import (
+    EVENTS,
+    INSTRUCTION,
+    LATCHED,
+    SENSORS,
+    NodeStartError,
+    RuntimeNode,
+    run,
+)
+from ghostshell_ros.nodes.process_messages import call_record, process_state, task_result
 from reflexes.stop_words import is_stop
-from skill_kernel.codes import CallCode, TaskCode
-from skill_kernel.process import Process, ProcessStatus, ProcessTable
+from skill_kernel.codes import TaskCode
+from skill_kernel.process import Process, ProcessSource
+from skill_kernel.process_commands import (
+    Changed,
+    Command,
+    EndProcess,
+    Held,
+    InterruptPlan,
+    PauseProcess,
+    ProcessError,
+    ReleaseProcess,
+    ResumeProcess,
+    SchedulerSettings,
+)
+from skill_kernel.process_scheduler import ProcessScheduler
+from skill_kernel.process_store import ProcessStore, StoreError
+from skill_kernel.robot import RobotConfig, RobotConfigError
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
 """Nodes a running process depends on, each with a topic it publishes."""
 
+SOURCES = {"reactive": ProcessSource.REACTIVE}
+"""What a task's door makes it; through every other one a user speaks."""
+
+NODES_WAIT_S = 5.0
+"""How old a process is before it is ended because a node it depends on is not there."""
+
+TICK_S = 0.25
+"""How often idle behaviour and what waits is looked at."""
 
 
-class ProcessScheduler(RuntimeNode):
-    """Owns the processes of one robot, one at a time: a new instruction interrupts the running one.
+class ProcessSchedulerNode(RuntimeNode):
+    """Owns the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
+    subsystem, the preemption table decides (semantics section 5).
 
     An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
-    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `halted` (in); `processes`, `events`
-    (out). Action: `run_task`. Service: `control_process`. Parameters: `strategy`, `global_instruction`,
-    `interrupt_deadline_s`, `max_instruction_chars`.
+    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched.
+    Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
+    paused by the user.
+
+    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted` (in);
+    `processes` (latched), `process_heartbeat` (10 Hz), `events` (out). Action: `run_task`. Service: `control_process`;
+    client of `skill_kernel/process_lease`, `halt` and the `interrupt` services. Parameters: `robot`, `data_dir`,
+    `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`, `max_processes`, `idle_after_s`.
     """
 
     def __init__(self) -> None:
         super().__init__("process_scheduler")
-        self._strategy = self.declare("strategy", "stream", "how instructions become actions", choices=("stream",))
+        settings = self._settings()
         self._max_chars = self.declare(
             "max_instruction_chars", 8000, "longer instructions are refused [characters]", minimum=1, maximum=1_000_000
         )
@@ -48,30 +86,80 @@ class ProcessScheduler(RuntimeNode):
         self._robot = self.get_namespace().strip("/")
         self._halted = False
         self._halting = 0
-        self._epoch = 0
         self._goals: dict[str, Goal] = {}
+        self._told: set[str] = set()
+        self._publish_due = False
+        self._store: ProcessStore | None = None
         self._events = EventWriter(self)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
-        self._table = ProcessTable(lambda: secrets.token_hex(8), self._now, self._changed)
+        self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
+        self._leases = LeaseClient(self, self._interrupter, self._problem)
+        self._core = ProcessScheduler(
+            self._command, new_id=lambda: secrets.token_hex(8), now=self._now, settings=settings
+        )
+        self._open_store(self.declare("data_dir", "", "folder of the processes; empty: $GHOSTSHELL_DATA or the user's"))
         self.create_subscription(String, "instruction", lambda m: self._heard(m.data, "topic"), INSTRUCTION)
         if self.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
             self.create_subscription(String, "/instruction", lambda m: self._heard(m.data, "topic"), INSTRUCTION)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_subscription(Bool, "halted", self._gate, LATCHED)
         self.create_service(ControlProcess, "control_process", self._control)
         self._server = GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
         self.steady_timer(1.0, self._check_nodes)
-        self._interrupter.meet(self._learn)
+        self.steady_timer(TICK_S, self._core.tick)
+        self.steady_timer(0.1, self._beat)
+        self._interrupter.meet(self._met)
         self._publish()
+
+    def _settings(self) -> SchedulerSettings:
+        robot = self.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
+        try:
+            idle = RobotConfig.load(robot).idle
+        except RobotConfigError as error:
+            raise NodeStartError(f"robot '{robot}': {error}") from error
+        return SchedulerSettings(
+            strategy=self.declare("strategy", "stream", "how instructions become actions", choices=("stream",)),
+            idle=idle,
+            idle_after_s=self.declare(
+                "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]",
+                minimum=0.0, maximum=3600.0,
+            ),
+            max_processes=self.declare(
+                "max_processes", 8, "processes that may live at a time, more are refused", minimum=1, maximum=16
+            ),
+        )
+
+    def _open_store(self, data_dir: str) -> None:
+        path = data_folder(data_dir) / "processes" / f"{self._robot.replace('/', '.') or 'robot'}.sqlite3"
+        try:
+            self._store = ProcessStore(path, on_problem=lambda why: self.call_soon(self._store_failed, why))
+        except StoreError as error:
+            self.call_soon(self._store_failed, f"{error}; until then processes are not kept")
+            return
+        self._told.update(p.process_id for p in self._store.found)
+        self._core.restore(self._store.found)
+
+    def _store_failed(self, why: str) -> None:
+        self._store = None
+        self._problem(why)
+
+    def _met(self, epoch: int) -> None:
+        self._core.learn_epoch(epoch)
+        self._leases.meet(self._core.reach)
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
     def _heard(self, text: str, door: str) -> None:
         refusal = self._refusal(text)
         if refusal is None:
-            self._begin(text, door, "")
-        elif refusal[0]:
+            try:
+                self._core.instruct(text, door=door)
+                return
+            except ProcessError as error:
+                refusal = TaskCode.TOO_MANY_PROCESSES, str(error)
+        if refusal[0]:
             self._events.write(SkillEvent.NOTICE, error_code=int(refusal[0]), error_msg=refusal[1], text=text[:200])
 
     def _refusal(self, text: str) -> tuple[TaskCode, str] | None:
@@ -88,20 +176,11 @@ class ProcessScheduler(RuntimeNode):
             return TaskCode.ROBOT_HALTED, f"the robot is halted; {CLEAR_HINT}"
         return None
 
-    def _begin(self, text: str, door: str, sender: str) -> Process:
-        running = self._table.running
-        if running is not None:
-            self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.REPLACED, "a newer instruction took over")
-        process = self._table.create(text, door=door, sender=sender, strategy=self._strategy, epoch=self._epoch)
-        self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=text[:1000])
-        return process
-
     def _stop_everything(self, text: str) -> None:
         self._halting += 1
         self._interrupter.halt(then=lambda _: self._halt_answered())
-        running = self._table.running
-        if running is not None:
-            self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, f"stopped: {text.strip()[:100]}")
+        if self._core.living:
+            self._core.end_all(f"stopped: {text.strip()[:100]}")
         else:
             self._halting += 1
             self._interrupter.interrupt("", "stop word", then=self._all_interrupted)
@@ -111,126 +190,56 @@ class ProcessScheduler(RuntimeNode):
 
     def _all_interrupted(self, epoch: int) -> None:
         self._halting -= 1
-        self._learn(epoch)
+        self._core.learn_epoch(epoch)
 
-    def _learn(self, epoch: int) -> None:
-        """An interrupt of every process voids older goals of processes to come, too: they begin with the newest epoch."""
-        self._epoch = max(self._epoch, epoch)
+    # -- what the core asks for ---------------------------------------------------------------------------------------
 
-    def _end(self, process_id: str, status: ProcessStatus, code: TaskCode, why: str) -> None:
-        """End a process now and stop whatever it does."""
-        self._interrupter.interrupt(process_id, why, then=self._learn)
-        self._table.end(process_id, status, int(code), why)
+    def _command(self, command: Command) -> None:
+        if isinstance(command, Changed):
+            self._changed(command.process)
+        elif isinstance(command, PauseProcess):
+            pause = command
+            self._leases.pause(pause.process_id, pause.cause, lambda answer: self._paused(pause, answer))
+        elif isinstance(command, ResumeProcess):
+            resume = command
+            self._leases.resume(resume.process_id, resume.cause, lambda answer: self._resumed(resume, answer))
+        elif isinstance(command, EndProcess):
+            self._leases.end(command.process_id, command.cause, self._core.learn_epoch)
+        elif isinstance(command, ReleaseProcess):
+            self._leases.release(command.process_id, "it has ended")
+        elif isinstance(command, InterruptPlan):
+            process_id = command.process_id
+            self._interrupter.interrupt(
+                process_id, command.cause, then=lambda epoch: self._core.interrupted(process_id, epoch)
+            )
 
-    # -- the RunTask action -------------------------------------------------------------------------------------------
-
-    def _goal(self, goal: Goal) -> None:
-        refusal = self._refusal(goal.request.instruction)
-        if refusal is not None:
-            status = ProcessState.STOPPED if refusal[0] is TaskCode.NONE else ProcessState.FAILED
-            result = RunTask.Result(status=status, error_code=int(refusal[0]), error_msg=refusal[1], cost_usd=-1.0)
-            (goal.succeed if refusal[0] is TaskCode.NONE else goal.abort)(result)
-            return
-        process = self._begin(goal.request.instruction, goal.request.door or "action", goal.request.sender)
-        self._goals[process.process_id] = goal
-        goal.feedback(RunTask.Feedback(state=_message(process), note="started"))
-
-    def _cancel_goal(self, goal: Goal) -> None:
-        for process_id, other in list(self._goals.items()):
-            if other is goal:
-                self._end(process_id, ProcessStatus.STOPPED, TaskCode.CANCELLED, "cancelled by its client")
-
-    def _finish_goal(self, process: Process) -> None:
-        goal = self._goals.pop(process.process_id, None)
-        if goal is None:
-            return
-        result = RunTask.Result(
-            status=int(process.status), error_code=process.code, error_msg=process.message, process_id=process.process_id,
-            summary=f"{process.calls_done} calls done, {process.calls_failed} failed or refused",
-            calls_done=process.calls_done, calls_failed=process.calls_failed, prompt_tokens=process.prompt_tokens,
-            completion_tokens=process.completion_tokens, cost_usd=process.cost_usd,
-        )  # fmt: skip
-        if process.status is ProcessStatus.SUCCESS:
-            goal.succeed(result)
-        elif process.code == TaskCode.CANCELLED:
-            goal.canceled(result)
+    def _paused(self, command: PauseProcess, answer: ProcessLease.Response | None) -> None:
+        if answer is None:
+            # Nobody knows whether it still moves: the interrupt that follows halts the gate if the kernel is silent.
+            self._core.paused(command.process_id, ["unknown"])
         else:
-            goal.abort(result)
+            self._core.paused(command.process_id, list(answer.stopped))
 
-    # -- what the other nodes report ----------------------------------------------------------------------------------
-
-    def _event(self, event: SkillEvent) -> None:
-        process = self._table.get(event.process_id)
-        if process is None or process.status.ended:
-            return
-        changes: dict[str, Any] = {}
-        if event.type == SkillEvent.STREAM_STARTED:
-            changes["drained"] = False
-        elif event.type == SkillEvent.DRAINED:
-            changes["drained"] = True
-        elif event.type == SkillEvent.PLAN_ENDED:
-            changes.update(plan_ended=True, code=event.error_code, message=event.error_msg)
-            if event.error_code in (TaskCode.CANCELLED, CallCode.STALE_EPOCH):
-                self._interrupter.learn_epoch(self._learn)
-        elif event.type == SkillEvent.CALL_ENDED and event.outcome == SkillEvent.DONE:
-            changes["calls_done"] = process.calls_done + 1
-        elif event.type == SkillEvent.CALL_ENDED and event.error_code == CallCode.KERNEL_UNAVAILABLE:
-            # Nobody knows what still moves: interrupting halts the gate where the kernel does not answer.
-            self._table.change(process.process_id, calls_failed=process.calls_failed + 1)
-            self._end(process.process_id, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, event.error_msg)
-        elif event.type == SkillEvent.CALL_ENDED and event.error_code == CallCode.STALE_EPOCH:
-            why = f"somebody else interrupted it at the skill kernel: {event.error_msg}"
-            self._end(process.process_id, ProcessStatus.STOPPED, TaskCode.CANCELLED, why)
-        elif event.type == SkillEvent.CALL_ENDED and event.outcome in (SkillEvent.FAILED, SkillEvent.REFUSED):
-            changes["calls_failed"] = process.calls_failed + 1
-        elif event.type == SkillEvent.STREAM_ENDED and event.node == "action_planner":
-            changes.update(_usage(process, event))
-        if changes:
-            self._table.change(process.process_id, **changes)
-
-    def _gate(self, message: Bool) -> None:
-        was, self._halted = self._halted, message.data
-        running = self._table.running
-        if self._halted and not was and running is not None:
-            self._end(running.process_id, ProcessStatus.STOPPED, TaskCode.ROBOT_HALTED, "the robot was halted")
-        elif was and not self._halted:
-            self._events.write(SkillEvent.HALT_CLEARED, text="the robot takes instructions again")
-
-    def _check_nodes(self) -> None:
-        running = self._table.running
-        if running is None or self._now() - running.created_s < 5.0:
-            return
-        gone = [name for name, topic in REQUIRED.items() if self.count_publishers(topic) == 0]
-        if gone:
-            why = f"node {' and '.join(gone)} is gone; start it again and repeat the instruction"
-            self._end(running.process_id, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, why)
-
-    def _problem(self, why: str) -> None:
-        self.get_logger().error(why)
-        self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
-
-    def _control(self, request: ControlProcess.Request, response: ControlProcess.Response) -> ControlProcess.Response:
-        running = self._table.running
-        process = self._table.get(request.process_id) if request.process_id else running
-        if process is None:
-            response.error_code = ControlProcess.Request.NO_SUCH_PROCESS
-            response.error_msg = f"there is no process '{request.process_id}'" if request.process_id else "nothing runs"
-        elif process.status.ended or request.command != ControlProcess.Request.STOP:
-            response.error_code = ControlProcess.Request.NOT_ALLOWED
-            response.error_msg = f"process {process.process_id} is {process.status.name}; only a running one can be stopped"
-        else:
-            cause = request.cause or "stopped by control_process"
-            self._end(process.process_id, ProcessStatus.STOPPED, TaskCode.CANCELLED, cause)
-            response.success = True
-        return response
-
-    # -- what is published --------------------------------------------------------------------------------------------
+    def _resumed(self, command: ResumeProcess, answer: ProcessLease.Response | None) -> None:
+        ok = answer is not None and answer.success
+        holders = ["nobody known"] if answer is None else list(answer.holders)
+        self._core.resumed(command.process_id, command.cause, ok, holders)
 
     def _changed(self, process: Process) -> None:
-        self._publish()
+        if self._store is not None:
+            self._store.save(process)
+        fresh = process.process_id not in self._told
+        if fresh or process.status.ended:
+            self._publish()
+        elif not self._publish_due:
+            self._publish_due = True
+            self.call_soon(self._publish)
+        if fresh:
+            self._told.add(process.process_id)
+            self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=process.instruction[:1000])
         goal = self._goals.get(process.process_id)
         if goal is not None:
-            goal.feedback(RunTask.Feedback(state=_message(process), note=process.message))
+            goal.feedback(RunTask.Feedback(state=process_state(process), note=process.message))
         if process.status.ended:
             self._events.write(
                 SkillEvent.PROCESS_ENDED, process_id=process.process_id, error_code=process.code, error_msg=process.message,
@@ -239,41 +248,128 @@ class ProcessScheduler(RuntimeNode):
             self._finish_goal(process)
 
     def _publish(self) -> None:
-        stamp = self.get_clock().now().to_msg()
-        self._publisher.publish(ProcessArray(stamp=stamp, processes=[_message(p) for p in self._table.processes]))
+        self._publish_due = False
+        states = [process_state(p) for p in self._core.processes] if hasattr(self, "_core") else []
+        self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
+
+    def _beat(self) -> None:
+        """The skill kernel frees what a process holds that nobody answers for any more."""
+        self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
+
+    # -- the RunTask action and the ControlProcess service ------------------------------------------------------------
+
+    def _goal(self, goal: Goal) -> None:
+        request = goal.request
+        refusal = self._refusal(request.instruction)
+        if refusal is None:
+            try:
+                door = request.door or "action"
+                source = SOURCES.get(door, ProcessSource.USER)
+                process = self._core.instruct(request.instruction, door=door, sender=request.sender, source=source)
+                self._goals[process.process_id] = goal
+                goal.feedback(RunTask.Feedback(state=process_state(process), note="started"))
+                return
+            except ProcessError as error:
+                refusal = TaskCode.TOO_MANY_PROCESSES, str(error)
+        status = ProcessState.STOPPED if refusal[0] is TaskCode.NONE else ProcessState.FAILED
+        result = RunTask.Result(status=status, error_code=int(refusal[0]), error_msg=refusal[1], cost_usd=-1.0)
+        (goal.succeed if refusal[0] is TaskCode.NONE else goal.abort)(result)
+
+    def _cancel_goal(self, goal: Goal) -> None:
+        for process_id, other in list(self._goals.items()):
+            if other is goal:
+                self._core.stop(process_id, "cancelled by its client")
+
+    def _finish_goal(self, process: Process) -> None:
+        goal = self._goals.pop(process.process_id, None)
+        if goal is None:
+            return
+        if process.status == ProcessState.SUCCESS:
+            goal.succeed(task_result(process))
+        elif process.code == TaskCode.CANCELLED:
+            goal.canceled(task_result(process))
+        else:
+            goal.abort(task_result(process))
+
+    def _control(self, request: ControlProcess.Request, response: ControlProcess.Response) -> ControlProcess.Response:
+        names = {
+            ControlProcess.Request.STOP: "stop", ControlProcess.Request.PAUSE: "pause", ControlProcess.Request.RESUME: "resume",
+        }  # fmt: skip
+        name = names.get(request.command, "")
+        try:
+            process_id = response.process_id = self._core.chosen(request.process_id, name).process_id
+            if name == "stop":
+                self._core.stop(process_id, request.cause or "stopped by control_process")
+            elif name == "pause":
+                self._core.pause(process_id)
+            elif name == "resume" and (self._halted or self._halting):
+                raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
+            elif name == "resume":
+                response.error_msg = self._core.resume(process_id)
+            else:
+                raise ProcessError(f"command {request.command} is unknown; use STOP, PAUSE or RESUME")
+            response.success = True
+        except KeyError as error:
+            response.error_code, response.error_msg = ControlProcess.Request.NO_SUCH_PROCESS, str(error.args[0])
+        except ProcessError as error:
+            response.error_code, response.error_msg = ControlProcess.Request.NOT_ALLOWED, str(error)
+        return response
+
+    # -- what the other nodes report ----------------------------------------------------------------------------------
+
+    def _event(self, event: SkillEvent) -> None:
+        process_id = event.process_id
+        if event.type == SkillEvent.STREAM_STARTED:
+            self._core.stream_started(process_id, event.stream_id)
+        elif event.type == SkillEvent.DRAINED:
+            self._core.drained(process_id)
+        elif event.type == SkillEvent.CONTENTION:
+            self._core.contention(process_id, event.text)
+        elif event.type == SkillEvent.PLAN_ENDED:
+            if event.error_code == TaskCode.CANCELLED:
+                self._interrupter.learn_epoch(self._core.learn_epoch)
+            self._core.plan_ended(process_id, event.epoch, event.error_code, event.error_msg)
+        elif event.type == SkillEvent.CALL_STARTED:
+            self._core.call_started(process_id, call_record(event))
+        elif event.type == SkillEvent.CALL_ENDED:
+            self._core.call_ended(process_id, event.stream_id, call_record(event))
+        elif event.type == SkillEvent.STREAM_ENDED and event.node == "action_planner":
+            self._core.usage(process_id, event.prompt_tokens, event.completion_tokens, event.cost_usd)
+
+    def _kernel_state(self, state: KernelState) -> None:
+        self._core.kernel_state(
+            {p.process_id: Held(tuple(p.subsystems), frozenset(p.pause_causes)) for p in state.processes}
+        )
+
+    def _gate(self, message: Bool) -> None:
+        was, self._halted = self._halted, message.data
+        self._core.halted(message.data)
+        if was and not self._halted:
+            self._events.write(SkillEvent.HALT_CLEARED, text="the robot takes instructions again")
+
+    def _check_nodes(self) -> None:
+        old = [p for p in self._core.living if not p.pause_causes and self._now() - p.created_s >= NODES_WAIT_S]
+        gone = [name for name, topic in REQUIRED.items() if self.count_publishers(topic) == 0] if old else []
+        for process in old if gone else ():
+            why = f"node {' and '.join(gone)} is gone; start it again and repeat the instruction"
+            self._core.fail(process.process_id, TaskCode.NODE_UNAVAILABLE, why)
+
+    def _problem(self, why: str) -> None:
+        self.get_logger().error(why)
+        self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
 
     def _now(self) -> float:
         return float(self.get_clock().now().nanoseconds) * 1e-9
 
-
-def _usage(process: Process, event: SkillEvent) -> dict[str, Any]:
-    cost = max(process.cost_usd, 0.0) + event.cost_usd if event.cost_usd >= 0 else process.cost_usd
-    return {
-        "prompt_tokens": process.prompt_tokens + event.prompt_tokens,
-        "completion_tokens": process.completion_tokens + event.completion_tokens,
-        "cost_usd": cost,
-        "turn": process.turn + 1,
-    }
-
-
-def _message(process: Process) -> ProcessState:
-    return ProcessState(
-        process_id=process.process_id, instruction=process.instruction, source=ProcessState.USER, door=process.door,
-        sender=process.sender, status=int(process.status), strategy=process.strategy, epoch=process.epoch,
-        turn=process.turn, created=_time(process.created_s), ended=_time(process.ended_s), error_code=process.code,
-        message=process.message, calls_done=process.calls_done, calls_failed=process.calls_failed,
-        prompt_tokens=process.prompt_tokens, completion_tokens=process.completion_tokens, cost_usd=process.cost_usd,
-    )  # fmt: skip
-
-
-def _time(seconds: float) -> Time:
-    whole = int(seconds)
-    return Time(sec=whole, nanosec=int((seconds - whole) * 1e9))
+    def close(self) -> None:
+        """Write what is left of the processes."""
+        if self._store is not None:
+            self._store.close()
 
 
 def main() -> int:
     """Entry point of the executable `process_scheduler`."""
-    return run(ProcessScheduler)
+    return run(ProcessSchedulerNode)
 
 
 if __name__ == "__main__":

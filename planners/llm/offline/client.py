@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from ghostshell_ros.shell.builtins import BUILTINS
+from ghostshell_ros.shell.calls import TEXT
 from ghostshell_ros.shell.routines import Routine
 from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.llm.offline.compose import speech
 from planners.llm.offline.parser import CommandParser
-from planners.prompt import GrammarOptions, instruction_of, results_of, turn_of
+from planners.prompt import CallReport, GrammarOptions, instruction_of, results_of, turn_of
 from skill_kernel.codes import ModelCode
 from skill_kernel.skill import Skill
 
@@ -88,6 +91,8 @@ class OfflineClient:
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
         parser = CommandParser(self._skills, self._known(), self._options, self._robot_name)
         reading = parser.read(instruction, last)
+        if (done := results_of(prompt)) and reading.source:
+            return rest_of(reading.source, done, self._repeatable()) or f"<{self._options.tag('plan_done')}/>"
         if reading.trouble is None:
             if not reading.source:
                 raise _not_understood(f"there is no command in “{instruction[:80]}”. I can: {parser.abilities()}")
@@ -97,6 +102,10 @@ class OfflineClient:
         gap = "" if not reading.source or reading.source.endswith(">") else " "
         stopped = " I stop there." if reading.source else ""
         return f"{reading.source}{gap}{speech(reading.trouble + stopped).source}"
+
+    def _repeatable(self) -> frozenset[str]:
+        """Functions that may be begun anew when they were interrupted: no distance is covered twice by that."""
+        return frozenset((TEXT, *BUILTINS, *(s.name for s in self._skills if getattr(s, "idempotent", False))))
 
     def _known(self) -> Sequence[Routine]:
         return self._routines.list() if self._routines is not None else ()
@@ -113,6 +122,41 @@ class OfflineClient:
     def _check(self, cancel: CancelToken, *, partial: bool) -> None:
         if cancel.cancelled or self._closed:
             raise ModelError(ModelCode.MODEL_CANCELLED, "the answer was cancelled", partial=partial)
+
+
+def rest_of(source: str, done: Iterable[CallReport], repeatable: Collection[str]) -> str:
+    """What of a stream is still to do when a plan is made anew. Raises ModelError MODEL_NOT_UNDERSTOOD when a call was
+    interrupted of which nobody here knows how far it came, since beginning it anew could go too far."""
+    finished = Counter(r.function for r in done if r.outcome == "DONE")
+    broken = {r.function for r in done if r.outcome == "INTERRUPTED"} - set(repeatable)
+    kept = []
+    for names, text in _elements(source):
+        if finished[names[0]] > 0:
+            finished[names[0]] -= 1
+            continue
+        if cut := next((n for n in names if n in broken or (n != names[0] and finished[n] and n not in repeatable)), ""):
+            raise _not_understood(f"“{cut}” was interrupted, and how far it came is not known; say what is left to do.")
+        kept.append(text)
+    return "".join(kept)
+
+
+def _elements(source: str) -> Iterator[tuple[list[str], str]]:
+    """The elements and texts on the top level, each with the functions in it, the outermost first."""
+    names: list[str] = []
+    pieces: list[str] = []
+    depth = 0
+    for piece in _PIECE.findall(source):
+        pieces.append(piece)
+        if piece.startswith("</"):
+            depth -= 1
+        elif piece.startswith("<"):
+            names.append(piece.strip("</>").split()[0])
+            depth += not piece.endswith("/>")
+        else:
+            names.append(TEXT)
+        if not depth:
+            yield names, "".join(pieces)
+            names, pieces = [], []
 
 
 def _not_understood(message: str) -> ModelError:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes on disk: what was saved is there again, and a bad file or a full disk is told instead of raised."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skill_kernel.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.process_store import ProcessStore, StoreError
+
+
+def process(name: str = "a", **fields: object) -> Process:
+    made = Process(name, "patrol", "topic", "somebody", "stream", 12.5)
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def call(number: int) -> CallRecord:
+    return CallRecord(f"c{number}", "walk", '{"distance": 2}', "DONE", 0, "2 m", 1.0, 2.0)
+
+
+def fail(why: str) -> None:
+    raise AssertionError(why)
+
+
+def saved(path: Path, *processes: Process) -> list[Process]:
+    store = ProcessStore(path, on_problem=fail)
+    for item in processes:
+        store.save(item)
+    assert store.flush()
+    # Not closed: a killed node closes nothing either.
+    return ProcessStore(path, on_problem=fail).found
+
+
+def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
+    full = process(
+        "b", source=ProcessSource.IDLE, status=ProcessStatus.PAUSED, pause_causes=frozenset({"user", "s3"}), resumes=True,
+        displaced_by="a", subsystems=("legs", "head"), running=(CallRecord("c9", "nod"),), history=(call(0), call(1)), calls=2,
+        epoch=7, plan=1, code=525, message="\u505c \u201cno\u201d", cost_usd=0.25,
+    )  # fmt: skip
+    assert saved(tmp_path / "deep" / "p.sqlite3", process("a"), process("b"), full) == [process("a"), full]
+
+
+def test_history_grows_call_by_call_and_keeps_the_newest(tmp_path: Path) -> None:
+    path, store = tmp_path / "p.sqlite3", ProcessStore(tmp_path / "p.sqlite3", on_problem=fail)
+    history: tuple[CallRecord, ...] = ()
+    for number in range(HISTORY + 20):
+        history = (*history, call(number))[-HISTORY:]
+        store.save(process(history=history, calls=number + 1))
+        if number % 50 == 0:
+            store.flush()
+    store.close()
+    again = ProcessStore(path, on_problem=fail)
+    assert again.found == [process(history=history, calls=HISTORY + 20)]
+    again.save(process(history=(*history, call(999))[-HISTORY:], calls=HISTORY + 21))
+    again.close()
+    (found,) = ProcessStore(path, on_problem=fail).found
+    assert [c.call_id for c in found.history[-2:]] == [f"c{HISTORY + 19}", "c999"] and len(found.history) == HISTORY
+
+
+def test_ended_processes_beyond_the_number_kept_are_forgotten_and_living_ones_are_not(tmp_path: Path) -> None:
+    store = ProcessStore(tmp_path / "p.sqlite3", on_problem=fail, keep=3)
+    for number in range(10):
+        status = ProcessStatus.IN_PROGRESS if number == 0 else ProcessStatus.SUCCESS
+        store.save(process(f"p{number}", status=status, history=(call(number),), calls=1))
+    store.close()
+    found = ProcessStore(tmp_path / "p.sqlite3", on_problem=fail).found
+    assert [p.process_id for p in found] == ["p0", "p7", "p8", "p9"] and all(p.history for p in found)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b""])
+def test_a_corrupt_file_is_a_named_error_and_an_empty_one_is_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "p.sqlite3"
+    path.write_bytes(content)
+    if content:
+        with pytest.raises(StoreError, match="move the file away"):
+            ProcessStore(path, on_problem=fail)
+        assert path.read_bytes() == content
+    else:
+        assert ProcessStore(path, on_problem=fail).found == []
+
+
+def test_a_file_of_another_format_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "p.sqlite3"
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="format 99"):
+        ProcessStore(path, on_problem=fail)
+
+
+def test_a_write_that_fails_is_told_once_and_saving_goes_on_without_it(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = tmp_path / "p.sqlite3"
+    store = ProcessStore(path, on_problem=told.append)
+    store.save(process("a"))
+    assert store.flush()
+    with sqlite3.connect(path) as file:
+        # What a full disk does to every write, from the next one on.
+        file.execute("CREATE TRIGGER full BEFORE INSERT ON process BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+    for name in ("b", "c"):
+        store.save(process(name))
+        assert store.flush()
+    store.close()
+    assert len(told) == 1 and "disk is full" in told[0] and str(path) in told[0]
