@@ -38,11 +38,11 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
                 axes.barh(
                     y + len(own) / 2 + 0.25, stop - begin, left=begin, height=len(own) + 0.7, color=BANDS[state], zorder=0
                 )
-        head = f"process {number} ({track.source.lower()}): {track.instruction}"
-        axes.text(track.begun_s + 0.003 * end, y + 0.16, textwrap.shorten(head, 120), fontsize=8, va="center",
+        head = f"process {number} ({track.source.lower()}, {track.status}): {track.instruction}"
+        late = track.begun_s > 0.55 * end
+        at = end if late else track.begun_s + 0.003 * end
+        axes.text(at, y + 0.16, textwrap.shorten(head, 120), fontsize=8, va="center", ha="right" if late else "left",
                   fontweight="bold", parse_math=False)  # fmt: skip
-        if track.ended_s is not None:
-            axes.text(track.ended_s, y + 0.16, f" {track.status}", fontsize=7, va="center", color="#555555")
         for row, subsystem in enumerate(own):
             at = y + 0.75 + row
             ticks.append((at, subsystem))
@@ -57,7 +57,7 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
                     if label != "…":
                         axes.text(bar.start_s + 0.004 * end, at, label, fontsize=7, va="center", color="white",
                                   clip_on=True, zorder=3, parse_math=False)  # fmt: skip
-            _pauses(axes, track, at, end)
+            _pauses(axes, track, subsystem, at, end)
         y += len(own) + 0.75
     for at in view.halts:
         axes.axvline(at, color=HALT_COLOUR, linewidth=1.5, zorder=4)
@@ -80,11 +80,11 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     figure.savefig(path, format="png")
 
 
-def _pauses(axes: object, track: ProcessTrack, at: float, end: float) -> None:
+def _pauses(axes: object, track: ProcessTrack, subsystem: str, at: float, end: float) -> None:
     """Hatching over a call while its process was paused: it waits and moves nothing."""
     for state, begin, stop in track.spans(end):
         if state == "PAUSED":
-            for bar in track.bars.values():
+            for bar in (b for b in track.bars.values() if subsystem in b.subsystems):
                 low, high = max(begin, bar.start_s), min(stop, bar.end_s if bar.end_s is not None else end)
                 if high > low:
                     axes.barh(  # type: ignore[attr-defined]

@@ -24,27 +24,27 @@ class ColourDetector(RuntimeNode):
     (ghostshell/DetectionArray), one an image, also when nothing is seen.
 
     Parameters: `robot` (kalos; its base tells where the laser is), `labels` (names), for each of them `colour.<label>`
-    (hue from, to [deg], saturation from, to, value from, to), `camera_forward` and `camera_height`, `laser_height` [m].
+    (hue from, to [deg], saturation from, to, value from, to, once or several times), `camera_forward` and `camera_height`, `laser_height` [m].
     """
 
     def __init__(self) -> None:
         super().__init__("colour_detector")
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         labels = self.declare("labels", [""], "what is looked for; each has a parameter colour.<label>")
-        self._ranges: dict[str, ColourRange] = {}
+        self._ranges: dict[str, tuple[ColourRange, ...]] = {}
         for label in filter(None, labels):
             numbers = self.declare(
                 f"colour.{label}", [0.0], "hue from, to [deg], saturation from, to, value from, to", read_only=True
             )
             try:
-                self._ranges[label] = ColourRange.of([float(n) for n in numbers])
+                self._ranges[label] = ColourRange.several([float(n) for n in numbers])
             except ValueError as error:
                 raise NodeStartError(f"parameter colour.{label}: {error}") from error
         if not self._ranges:
             raise NodeStartError("parameter labels is empty; name what is to be seen, with colour.<label> for each")
         self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", minimum=-2.0, maximum=2.0)
-        self._height = self.declare("camera_height", 0.355, "camera above the ground [m]", minimum=0.01, maximum=3.0)
-        above = self.declare("laser_height", 0.23, "lidar's plane above the ground [m]", minimum=0.01, maximum=3.0)
+        self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", minimum=0.01, maximum=3.0)
+        above = self.declare("laser_height", 0.2, "lidar's plane above the ground [m]", minimum=0.01, maximum=3.0)
         x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
         self._laser = Laser(x, y, yaw, above)
         self._focal = 0.0

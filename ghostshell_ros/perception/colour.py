@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,30 +13,33 @@ import numpy.typing as npt
 Pixels = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
+MIN_PX = 25
+MIN_FILL = 0.35
+"""Blobs of fewer pixels, or that fill less of their box, are not counted."""
 FULL_CONFIDENCE_PX = 150
 """A blob of this many pixels is taken for sure; a smaller one in proportion."""
 
 
 @dataclass(frozen=True)
 class ColourRange:
-    """Hue in degrees (from above to: through red), saturation and value from 0 to 1. Blobs below `min_px` pixels, or
-    whose box is filled by less than `min_fill`, are not counted."""
+    """Hue in degrees (from above to: through red), saturation and value from 0 to 1."""
 
     hue: tuple[float, float]
     saturation: tuple[float, float]
     value: tuple[float, float]
-    min_px: int = 25
-    min_fill: float = 0.35
 
     @classmethod
-    def of(cls, numbers: list[float]) -> ColourRange:
-        """From hue from, to, saturation from, to, value from, to. Raises ValueError for anything else."""
-        if len(numbers) != 6:
+    def several(cls, numbers: list[float]) -> tuple[ColourRange, ...]:
+        """From hue from, to, saturation from, to, value from, to, once for each range. Raises ValueError for anything
+        else."""
+        if not numbers or len(numbers) % 6:
             raise ValueError(f"{len(numbers)} numbers; write hue from, to [deg], saturation from, to, value from, to")
-        if not all(0 <= n <= 360 for n in numbers[:2]) or not all(0 <= n <= 1 for n in numbers[2:]):
-            raise ValueError(f"{numbers}: hue is 0 to 360 degrees, saturation and value are 0 to 1")
-        h0, h1, s0, s1, v0, v1 = numbers
-        return cls((h0, h1), (s0, s1), (v0, v1))
+        ranges = []
+        for h0, h1, s0, s1, v0, v1 in (numbers[i : i + 6] for i in range(0, len(numbers), 6)):
+            if not (0 <= h0 <= 360 and 0 <= h1 <= 360) or not all(0 <= n <= 1 for n in (s0, s1, v0, v1)):
+                raise ValueError(f"{numbers}: hue is 0 to 360 degrees, saturation and value are 0 to 1")
+            ranges.append(cls((h0, h1), (s0, s1), (v0, v1)))
+        return tuple(ranges)
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,18 @@ class Blob:
         return min(1.0, self.pixels / FULL_CONFIDENCE_PX)
 
 
-def find(pixels: Pixels, ranges: Mapping[str, ColourRange], most: int = 3) -> list[Blob]:
+def find(pixels: Pixels, ranges: Mapping[str, Sequence[ColourRange]], most: int = 3) -> list[Blob]:
     """The largest blobs of each label, at most `most`, in an image of shape (height, width, 3), RGB."""
     hue, saturation, value = hsv(pixels)
     found: list[Blob] = []
     for label, wanted in ranges.items():
-        low, high = wanted.hue
-        inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
-        inside &= (saturation >= wanted.saturation[0]) & (saturation <= wanted.saturation[1])
-        inside &= (value >= wanted.value[0]) & (value <= wanted.value[1])
-        blobs = [b for b in _blobs(label, inside) if b.pixels >= wanted.min_px and _fill(b) >= wanted.min_fill]
+        blobs: list[Blob] = []
+        for one in wanted:
+            low, high = one.hue
+            inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
+            inside &= (saturation >= one.saturation[0]) & (saturation <= one.saturation[1])
+            inside &= (value >= one.value[0]) & (value <= one.value[1])
+            blobs += [b for b in _blobs(label, inside) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
         found += sorted(blobs, key=lambda b: -b.pixels)[:most]
     return found
 

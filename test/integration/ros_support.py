@@ -49,9 +49,13 @@ class Processes:
         self._namespace = namespace
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, module: str, *params: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start(
+        self, module: str, *params: str, env: dict[str, str] | None = None, params_file: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start `python -m module` with parameters written as `name:=value`."""
         arguments = ["--ros-args", "-r", f"__ns:={self._namespace}"]
+        if params_file is not None:
+            arguments += ["--params-file", str(params_file)]
         for param in params:
             arguments += ["-p", param]
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -18,7 +18,7 @@ from skill_kernel.drivers import Scan
 
 CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "colour_detector.yaml").read_text())
 PARAMETERS = CONFIG["/**/colour_detector"]["ros__parameters"]
-RANGES = {label: ColourRange.of(PARAMETERS["colour"][label]) for label in PARAMETERS["labels"]}
+RANGES = {label: ColourRange.several(PARAMETERS["colour"][label]) for label in PARAMETERS["labels"]}
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)
 LASER = Laser(0.2, 0.0, 0.0, 0.23)
 
@@ -95,7 +95,7 @@ def test_what_is_cut_off_below_has_no_distance_without_the_lidar() -> None:
     assert place(blob, CAMERA, LASER, _scan(1.0))[1] == pytest.approx(1.2, abs=0.02)
 
 
-@pytest.mark.parametrize("numbers", [[1.0], [0, 400, 0, 1, 0, 1], [0, 10, 0, 2, 0, 1]])
+@pytest.mark.parametrize("numbers", [[], [1.0], [0, 400, 0, 1, 0, 1], [0, 10, 0, 2, 0, 1]])
 def test_a_wrong_range_says_what_to_write(numbers: list[float]) -> None:
     with pytest.raises(ValueError, match="hue"):
-        ColourRange.of(numbers)
+        ColourRange.several(numbers)
