@@ -8,6 +8,7 @@ import typer
 from ghostshell_ros.cli.demo import demo
 from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.launch import launch
+from ghostshell_ros.cli.processes import pause, ps, resume, stop
 from ghostshell_ros.cli.say import clear, halt, say
 from ghostshell_ros.cli.tokens import tokens
 
@@ -25,6 +26,10 @@ app.command("demo")(demo)
 app.command("say")(say)
 app.command("halt")(halt)
 app.command("clear")(clear)
+app.command("ps")(ps)
+app.command("pause")(pause)
+app.command("resume")(resume)
+app.command("stop")(stop)
 
 
 @app.callback()

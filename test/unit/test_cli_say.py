@@ -10,7 +10,7 @@ from ghostshell_ros.cli.main import app
 from ghostshell_ros.cli.say import _namespace
 
 
-@pytest.mark.parametrize("command", [["say", "nod"], ["halt"], ["clear"]])
+@pytest.mark.parametrize("command", [["say", "nod"], ["halt"], ["clear"], ["ps"], ["pause"], ["resume", "a1"], ["stop"]])
 @pytest.mark.parametrize("name", ["bad name", "", "/", "a//b", "1st", "a-b", "ü"])
 def test_a_name_that_no_robot_can_have_is_refused(command: list[str], name: str) -> None:
     result = CliRunner().invoke(app, [*command, "--robot", name])

@@ -99,6 +99,19 @@ def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
     assert _text(_client(), _request("nod", prompt=done)) == "<plan_done/>"
 
 
+def test_a_plan_made_anew_leaves_out_what_is_done_and_begins_nothing_anew_that_could_go_too_far() -> None:
+    said = "say hello, then walk forward 1 m, then nod"
+    whole = _text(_client(), _request(said))
+    done = [CallReport("text", {}, "DONE"), CallReport("move_forward", {}, "DONE")]
+    rest = _text(_client(), _request(said, prompt=build_turn_prompt(said, results=done)))
+    assert rest and whole.endswith(rest) and "move_forward" in whole and "move_forward" not in rest and "nod" in rest
+    everything = [*done, CallReport("nod", {}, "DONE")]
+    assert _text(_client(), _request(said, prompt=build_turn_prompt(said, results=everything))) == "<plan_done/>"
+    halfway = [CallReport("text", {}, "INTERRUPTED"), CallReport("move_forward", {}, "INTERRUPTED", "0.4 m")]
+    with pytest.raises(ModelError, match="move_forward.*how far it came"):
+        _text(_client(), _request(said, prompt=build_turn_prompt(said, results=halfway)))
+
+
 def test_the_last_answer_can_be_repeated() -> None:
     assert _text(_client(), _request("do that twice instead", before="<nod/>")) == "<wait><nod/></wait><nod/>"
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell ps`, `pause`, `resume` and `stop`: the processes of a running robot."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ghostshell_ros.cli.say import Robot, Wait
+
+ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
+SHOWN = 40
+"""Characters of an instruction in the table."""
+
+
+def ps(
+    robot: Robot = "coco",
+    wait: Wait = 3.0,
+    all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
+) -> None:
+    """Show the processes of a robot."""
+    from rich.console import Console
+    from rich.table import Table
+
+    with _Client(robot, wait) as client:
+        table = Table("id", "status", "source", "instruction", "holds", "done", "failed", "for", "why")
+        shown = [p for p in client.processes() if all_ or not p.ended.sec]
+        now_s = client.now_s()
+        for process in shown:
+            table.add_row(*_row(process, now_s))
+        if shown:
+            Console().print(table)
+        else:
+            print(f"{robot}: nothing runs")
+
+
+def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Pause a process until it is resumed; what it holds is free in the meantime."""
+    _control("PAUSE", process_id, robot, wait)
+
+
+def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Let a paused process go on."""
+    _control("RESUME", process_id, robot, wait)
+
+
+def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """End one process for good. The robot is not halted by that: see `ghostshell halt`."""
+    _control("STOP", process_id, robot, wait)
+
+
+def _control(command: str, process_id: str, robot: str, wait: float) -> None:
+    with _Client(robot, wait) as client:
+        answer = client.control(command, client.full_id(process_id))
+        if answer.success:
+            done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
+            print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
+        else:
+            print(f"ghostshell {command.lower()}: {answer.error_msg}", file=sys.stderr)
+        raise typer.Exit(0 if answer.success else 1)
+
+
+class _Client:
+    """A node that hears `processes` and calls `control_process`; ends the command with status 2 when nobody answers."""
+
+    def __init__(self, robot: str, wait_s: float) -> None:
+        self._robot = robot
+        self._wait_s = wait_s
+
+    def __enter__(self) -> _Client:
+        import rclpy
+        from ghostshell.msg import ProcessArray
+        from ghostshell.srv import ControlProcess
+
+        from ghostshell_ros.nodes.node_runtime import LATCHED
+
+        rclpy.init()
+        self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
+        self._heard: list[Any] = []
+        self._node.create_subscription(ProcessArray, "processes", self._heard.append, LATCHED)
+        self._control = self._node.create_client(ControlProcess, "control_process")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import rclpy
+
+        self._node.destroy_node()
+        rclpy.try_shutdown()
+
+    def now_s(self) -> float:
+        return float(self._node.get_clock().now().nanoseconds) * 1e-9
+
+    def processes(self) -> list[Any]:
+        """The newest list of processes."""
+        import time
+
+        import rclpy
+
+        deadline = time.monotonic() + self._wait_s
+        while not self._heard:
+            if time.monotonic() > deadline:
+                self._nobody()
+            rclpy.spin_once(self._node, timeout_sec=0.05)
+        return list(self._heard[-1].processes)
+
+    def full_id(self, beginning: str) -> str:
+        """The one living process whose id begins so, else the text itself."""
+        found = [p.process_id for p in self.processes() if not p.ended.sec and p.process_id.startswith(beginning)]
+        return found[0] if beginning and len(found) == 1 else beginning
+
+    def control(self, command: str, process_id: str) -> Any:
+        import rclpy
+        from ghostshell.srv import ControlProcess
+
+        if not self._control.wait_for_service(timeout_sec=self._wait_s):
+            self._nobody()
+        request = ControlProcess.Request(
+            process_id=process_id, command=getattr(ControlProcess.Request, command), cause="command line"
+        )
+        future = self._control.call_async(request)
+        rclpy.spin_until_future_complete(self._node, future, timeout_sec=self._wait_s)
+        if not future.done() or future.result() is None:
+            self._nobody()
+        return future.result()
+
+    def _nobody(self) -> None:
+        print(
+            f"ghostshell: no process_scheduler of robot '{self._robot}' answers within {self._wait_s:g} s; is it launched on "
+            "this ROS domain?",
+            file=sys.stderr,
+        )
+        raise typer.Exit(2)
+
+
+def _row(process: Any, now_s: float) -> list[str]:
+    from skill_kernel.process import ProcessSource, ProcessStatus
+
+    created_s = process.created.sec + process.created.nanosec * 1e-9
+    ended_s = process.ended.sec + process.ended.nanosec * 1e-9
+    text = process.instruction
+    why = process.message
+    if process.displaced_by:
+        why = f"{process.displaced_by} runs in its place" + (", then it resumes" if process.resumes else "")
+    elif process.pause_causes:
+        why = f"by {', '.join(process.pause_causes)}{f': {why}' if why else ''}"
+    return [
+        process.process_id, ProcessStatus(process.status).name, ProcessSource(process.source).name.lower(),
+        text if len(text) <= SHOWN else text[: SHOWN - 1] + "\u2026", " ".join(process.subsystems), str(process.calls_done),
+        str(process.calls_failed), f"{(ended_s or now_s) - created_s:.0f} s", why,
+    ]  # fmt: skip
