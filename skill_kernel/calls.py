@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.codes import CallCode, LeaseCode, Outcome
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Accepted:
 @dataclass(frozen=True)
 class Refused:
     """The call does not run and no result follows. With SUBSYSTEM_HELD, `holder` is the process that has it: the call
-    may be tried again once the state shows the subsystem free."""
+    may be tried again once the state shows the subsystem free; with PROCESS_PAUSED, once its process has no cause left."""
 
     code: CallCode
     message: str
@@ -72,6 +72,18 @@ class Interruption:
     uncertain: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class LeaseAnswer:
+    """What became of a request about a process. `holders` are processes that hold, or with a preemption held, what was
+    wanted; `paused` calls wait for the resume, `stopped` ones end because they cannot."""
+
+    code: LeaseCode = LeaseCode.NONE
+    message: str = ""
+    holders: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+
+
 class KernelEventType(Enum):
     """What the kernel reports beside results."""
 
@@ -80,26 +92,42 @@ class KernelEventType(Enum):
     STOP_UNCERTAIN = "stop_uncertain"
     STOPPED_LATE = "stopped_late"
     CLAMPED = "clamped"
+    CONTENTION = "contention"
+    PROCESS_PAUSED = "process_paused"
+    PROCESS_RESUMED = "process_resumed"
 
 
 @dataclass(frozen=True)
 class KernelEvent:
-    """One event, with the call it concerns where there is one."""
+    """One event, with the call and the process it concerns where there is one. Of a contention `call` is refused, because
+    `process_id` holds `subsystems`; of a pause or resume, `text` is the cause."""
 
     type: KernelEventType
     text: str
     call: CallSpec | None = None
+    process_id: str = ""
+    subsystems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SubsystemState:
-    """A physical resource and who uses it; `process_id` is "" when it is free."""
+    """A physical resource, the process that uses or keeps it ("" when it is free) and the calls that run on it."""
 
     name: str
     exclusive_per_process: bool
     parallel: bool
     process_id: str = ""
     call_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessHoldState:
+    """What is kept for a process (ProcessHold.msg)."""
+
+    process_id: str
+    subsystems: tuple[str, ...] = ()
+    pause_causes: tuple[str, ...] = ()
+    paused_calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,3 +139,4 @@ class KernelSnapshot:
     skills_version: str
     subsystems: tuple[SubsystemState, ...]
     running: tuple[str, ...]
+    processes: tuple[ProcessHoldState, ...] = ()

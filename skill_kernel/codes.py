@@ -79,6 +79,14 @@ class ModelCode(IntEnum):
     MODEL_CANCELLED = 307
 
 
+class LeaseCode(IntEnum):
+    """Why a process did not get what it asked of the body (constants of ProcessLease.srv)."""
+
+    NONE = 0
+    NOT_RESUMED = 530
+    OUTRANKED = 531
+
+
 class TaskCode(IntEnum):
     """Why a process did not end as SUCCESS, when no model and no parser was the reason (constants of RunTask.action)."""
 

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 from skill_kernel.arguments import ArgumentError, Limits, bind_typed
 from skill_kernel.codes import CallCode
-from skill_kernel.leases import LeaseTable
+from skill_kernel.parts import KernelParts
 from skill_kernel.registry import SkillRegistry
 from skill_kernel.returns import SkillReturn
 from skill_kernel.running import RunningCall, normalized
@@ -26,12 +24,10 @@ class SkillCaller:
         limits: Limits,
         body: Any,
         *,
-        lock: Lock,
-        leases: LeaseTable,
-        on_change: Callable[[], None],
+        parts: KernelParts,
     ) -> None:
         self._run, self._registry, self._limits, self._body = run, registry, limits, body
-        self._lock, self._leases, self._on_change = lock, leases, on_change
+        self._parts = parts
 
     def call(self, name: str, /, **arguments: Any) -> SkillReturn:
         """Run a skill to its end. A failure is returned, not raised; what the skill itself raises passes through."""
@@ -63,26 +59,35 @@ class SkillCaller:
             self._give_back(taken)
 
     def _take(self, name: str, wanted: tuple[str, ...], taken: list[str]) -> SkillReturn | None:
-        with self._lock:
-            if self._run.ending is not None:
-                return SkillReturn.interruption(f"stopped before {name} began")
-            new = [s for s in wanted if s not in self._run.subsystems and s not in self._run.nested]
-            held = self._leases.acquire(self._run.owner, new)
-            if held is not None:
-                text = f"{name} needs {held.subsystem}, which process {held.owner.process_id} holds"
-                return SkillReturn.failure(text, CallCode.SUBSYSTEM_HELD)
-            for subsystem in wanted:
-                if subsystem not in self._run.subsystems:
-                    self._run.nested[subsystem] = self._run.nested.get(subsystem, 0) + 1
-                    taken.append(subsystem)
-        self._on_change()
+        """Between two skills a composite is at rest: a pause is waited out here, before the next one begins."""
+        run, leases = self._run, self._parts.leases
+        while True:
+            with self._parts.lock:
+                if run.ending is not None or run.stop_evt.is_set():
+                    return SkillReturn.interruption(f"stopped before {name} began")
+                if not run.pause_evt.is_set():
+                    new = [s for s in wanted if s not in run.subsystems and s not in run.nested]
+                    held = leases.acquire(run.owner, new)
+                    if held is not None:
+                        text = f"{name} needs {held.subsystem}, which process {held.process_id} holds"
+                        return SkillReturn.failure(text, CallCode.SUBSYSTEM_HELD)
+                    for subsystem in wanted:
+                        if subsystem not in run.subsystems:
+                            run.nested[subsystem] = run.nested.get(subsystem, 0) + 1
+                            taken.append(subsystem)
+                    self._parts.changed()
+                    break
+            run.pause_evt.rest()
+        self._parts.flush()
         return None
 
     def _give_back(self, taken: list[str]) -> None:
-        with self._lock:
+        with self._parts.lock:
             for subsystem in taken:
                 self._run.nested[subsystem] -= 1
                 if not self._run.nested[subsystem]:
                     del self._run.nested[subsystem]
-                    self._leases.release(self._run.owner, [subsystem])
-        self._on_change()
+                    if self._run.leased:
+                        self._parts.leases.release(self._run.owner, [subsystem])
+            self._parts.changed()
+        self._parts.flush()

@@ -56,12 +56,21 @@ class SkillRegistry:
         """Take over another registry's set. Calls already running keep the skill they were started with."""
         self._set = other._set
 
-    def replace_from_modules(self, modules: Sequence[str], *, text_skill: str = "") -> None:
-        """Read the modules anew from disk and take their skills; on RegistryError the present set stays."""
+    def replace_from_modules(
+        self,
+        modules: Sequence[str],
+        *,
+        text_skill: str = "",
+        check: Callable[[SkillRegistry], None] = lambda registry: None,
+    ) -> None:
+        """Read the modules, and those below them, anew from disk and take their skills; on RegistryError, which `check`
+        may raise of the new set as well, the present one stays."""
         importlib.invalidate_caches()
         before = {name: sys.modules.pop(name) for name in _loaded(modules)}
         try:
-            self.replace(SkillRegistry.from_modules(modules, text_skill=text_skill))
+            new = SkillRegistry.from_modules(modules, text_skill=text_skill)
+            check(new)
+            self.replace(new)
         except RegistryError:
             for name in _loaded(modules):
                 del sys.modules[name]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,13 +13,15 @@ class SkillReturn:
     """Result of one run of a skill.
 
     `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
-    `stop_evt` was set; `message` then says how far it came. `error_code` is one of `skill_kernel.codes`, or 0.
+    `stop_evt` was set; `message` then says how far it came, and `progress` in figures, for a skill that declares
+    `remaining`. `error_code` is one of `skill_kernel.codes`, or 0.
     """
 
     ok: bool
     message: str = ""
     interrupted: bool = False
     error_code: int = 0
+    progress: Mapping[str, Any] | None = None
 
     @classmethod
     def success(cls, message: str = "") -> SkillReturn:
@@ -30,6 +34,6 @@ class SkillReturn:
         return cls(False, message, error_code=error_code)
 
     @classmethod
-    def interruption(cls, message: str) -> SkillReturn:
-        """The skill was stopped; `message` says what was done until then."""
-        return cls(False, message, interrupted=True)
+    def interruption(cls, message: str, *, progress: Mapping[str, Any] | None = None) -> SkillReturn:
+        """The skill was stopped; `message`, and `progress` in figures, say what was done until then."""
+        return cls(False, message, interrupted=True, progress=progress)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from skill_kernel.calls import CallResult, CallSpec
@@ -14,6 +15,7 @@ from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.content import ContentBuffer
 from skill_kernel.deadline import Deadline
 from skill_kernel.leases import Owner
+from skill_kernel.pause_event import PauseEvent
 from skill_kernel.returns import SkillReturn
 from skill_kernel.skill import Skill
 
@@ -30,6 +32,20 @@ class Ending:
 RESET = Ending(Outcome.DONE)
 
 
+def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> Ending:
+    """An event-driven end."""
+    return Ending(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
+
+
+class Pausing(Enum):
+    """How far the pause of its process has come with a call."""
+
+    NONE = "runs"
+    ASKED = "was asked to come to rest"
+    STOPPING = "is being stopped, to go on later"
+    PARKED = "waits, without its leases"
+
+
 @dataclass(eq=False)
 class RunningCall:
     """A call from its acceptance until its result was given and its thread has ended. The kernel's lock guards it."""
@@ -43,8 +59,16 @@ class RunningCall:
     deadline: Deadline
     accepted_s: float
     stop_evt: threading.Event = field(default_factory=threading.Event)
-    pause_evt: threading.Event = field(default_factory=threading.Event)
+    pause_evt: PauseEvent = field(default_factory=PauseEvent)
+    begun: bool = False
     start_s: float = -1.0
+    stop_asked_s: float | None = None
+    pausing: Pausing = Pausing.NONE
+    paused_alone: bool = False
+    at_rest: bool = False
+    starts_anew: bool = False
+    leased: bool = True
+    pause_timer: Timer | None = None
     ending: Ending | None = None
     body_result: SkillReturn | None = None
     body_ended: bool = False
@@ -69,16 +93,27 @@ class RunningCall:
             return self.arguments
         return {**self.arguments, self.skill.content: self.buffer.received}
 
-    def tell(self, ending: Ending) -> bool:
+    @property
+    def all_subsystems(self) -> tuple[str, ...]:
+        """Its own, and those of skills that a composite calls now."""
+        return (*self.subsystems, *self.nested)
+
+    def tell(self, ending: Ending, now_s: float) -> bool:
         """Note why it is to end and ask the skill to stop; false when another cause came first."""
         first = self.ending is None
         if first:
             self.ending = ending
-        self.stop_evt.set()
+        self.ask_to_stop(now_s)
         self.pause_evt.clear()
         if self.buffer is not None:
             self.buffer.close()
         return first
+
+    def ask_to_stop(self, now_s: float) -> None:
+        """Set the skill's stop event; the time of its stop counts from the first time."""
+        if self.stop_asked_s is None:
+            self.stop_asked_s = now_s
+        self.stop_evt.set()
 
     def content(self) -> Any:
         """What the content parameter gets: an iterator, or the whole text, waiting for it. Raises ContentLost."""

@@ -23,8 +23,9 @@ MAIN = "main"
 INJECTED = ("body", "pause_evt", "stop_evt", "kernel", "until_reset")
 """Parameters the kernel fills in. They are no part of the signature a model sees.
 
-`body` is the robot's driver interface, `pause_evt` and `stop_evt` are `threading.Event`s, `kernel` lets a composite
-skill call others, and `until_reset` is true when the skill stands as an open element and runs until it is reset.
+`body` is the robot's driver interface, `stop_evt` is a `threading.Event` and `pause_evt` a `PauseEvent` (bring the body to
+rest while it is set, then call its `rest`), `kernel` lets a composite skill call others, and `until_reset` is true when
+the skill stands as an open element and runs until it is reset.
 """
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -73,6 +74,8 @@ class Skill:
     content_streams: bool
     injected: frozenset[str]
     interface_only: bool
+    idempotent: bool = False
+    remaining: Callable[..., Mapping[str, Any] | None] | None = None
 
     @property
     def interruptible(self) -> bool:
@@ -83,6 +86,11 @@ class Skill:
     def pausable(self) -> bool:
         """Whether the skill takes `pause_evt`."""
         return "pause_evt" in self.injected
+
+    @property
+    def restartable(self) -> bool:
+        """Whether it may be stopped for a pause and called again after it."""
+        return self.idempotent or self.remaining is not None
 
     def subsystems_for(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """The subsystems a call with these typed arguments claims, braces filled in, in order, without repeats."""
@@ -124,6 +132,8 @@ def robot_skill(
     stop_s: float | None = None,
     on_failure: Literal["end_turn", "continue"] = "end_turn",
     speaks_text: bool = False,
+    idempotent: bool = False,
+    remaining: Callable[..., Mapping[str, Any] | None] | None = None,
 ) -> Callable[[F], F]:
     """Declare a typed function as a skill.
 
@@ -131,7 +141,11 @@ def robot_skill(
     `subsystem` names the physical resource or resources the skill needs; a parameter in braces makes it follow from
     an argument (`"ear_{side}"`). `nominal_s` is the expected duration in seconds, a number or a function of the
     arguments (by their names). `stop_s` bounds how long a stop takes. `speaks_text` marks the skill that plain text
-    of the stream goes to. Raises SkillDefinitionError when the declaration cannot work.
+    of the stream goes to.
+
+    A skill without `pause_evt` is stopped when its process pauses; how it goes on then: `idempotent` calls it anew with
+    the same arguments, `remaining(progress, **arguments)` gives those that change, or None when nothing is left, from the
+    `progress` in its `SkillReturn.interruption`. Raises SkillDefinitionError when the declaration cannot work.
     """
 
     if callable(name):
@@ -153,6 +167,8 @@ def robot_skill(
         marked = [(p.name, m) for p in visible if (m := content_marker(p.annotation)) is not None]
         if len(marked) > 1:
             raise SkillDefinitionError(f"skill '{own}': only one parameter can take the content, not {[n for n, _ in marked]}")
+        if marked and (idempotent or remaining is not None):
+            raise SkillDefinitionError(f"skill '{own}' takes character data, which is not there a second time; let it pause")
         subsystems = (subsystem,) if isinstance(subsystem, str) else tuple(subsystem)
         if not subsystems:
             raise SkillDefinitionError(f"skill '{own}' names no subsystem")
@@ -174,6 +190,8 @@ def robot_skill(
             content_streams=bool(marked and marked[0][1].streams),
             injected=frozenset(p for p in signature.parameters if p in INJECTED),
             interface_only=_only_declares(function),
+            idempotent=idempotent,
+            remaining=remaining,
         )
         return function
 

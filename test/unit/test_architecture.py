@@ -22,6 +22,7 @@ CODE_OWNERS = {
     "CallCode": "action/ExecuteSkill.action",
     "ParseCode": "msg/FunctionToken.msg",
     "ModelCode": "msg/LlmChunk.msg",
+    "LeaseCode": "srv/ProcessLease.srv",
 }
 """Where the numbers of each enumeration of error codes are defined."""
 

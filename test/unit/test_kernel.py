@@ -226,6 +226,9 @@ def test_a_held_subsystem_is_refused_with_its_holder_and_free_afterwards(bench: 
     changes = bench.changes
     bench.finish("a")
     assert bench.changes > changes
+    held = refused(bench.execute("walk", "b", "p2"), CallCode.SUBSYSTEM_HELD)
+    assert held.holder == "p1" and "keeps until it pauses or ends" in held.message
+    bench.kernel.end_process("p1", "over")
     assert isinstance(bench.execute("walk", "b", "p2"), Accepted)
 
 
@@ -425,7 +428,7 @@ def test_a_listener_that_raises_does_not_swallow_the_next_result(bench: Bench) -
     def broken(event: object) -> None:
         raise RuntimeError("listener")
 
-    bench.kernel._on_event = broken
+    bench.kernel._parts.listeners.on_event = broken
     bench.start("walk", "a")
     bench.kernel.halt("button")
     bench.finish("a")

@@ -18,7 +18,7 @@ def test_several_subsystems_are_taken_together_or_not_at_all() -> None:
     leases = LeaseTable(ROBOT.subsystems)
     assert leases.acquire(Owner("p1", "a"), ["arm"]) is None
     held = leases.acquire(Owner("p1", "b"), ["legs", "arm"])
-    assert held is not None and (held.subsystem, held.owner.call_id) == ("arm", "a")
+    assert held is not None and (held.subsystem, held.call_id) == ("arm", "a")
     assert leases.holders("legs") == ()
 
 
