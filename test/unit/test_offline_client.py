@@ -102,7 +102,7 @@ def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
 def test_a_plan_made_anew_leaves_out_what_is_done_and_begins_nothing_anew_that_could_go_too_far() -> None:
     said = "say hello, then walk forward 1 m, then nod"
     whole = _text(_client(), _request(said))
-    done = [CallReport("text", {}, "DONE"), CallReport("move_forward", {}, "DONE")]
+    done = [CallReport(name, {}, "DONE") for name in ("text", "move_forward", "wait")]
     rest = _text(_client(), _request(said, prompt=build_turn_prompt(said, results=done)))
     assert rest and whole.endswith(rest) and "move_forward" in whole and "move_forward" not in rest and "nod" in rest
     everything = [*done, CallReport("nod", {}, "DONE")]

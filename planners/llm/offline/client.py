@@ -131,8 +131,8 @@ def rest_of(source: str, done: Iterable[CallReport], repeatable: Collection[str]
     broken = {r.function for r in done if r.outcome == "INTERRUPTED"} - set(repeatable)
     kept = []
     for names, text in _elements(source):
-        if finished[names[0]] > 0:
-            finished[names[0]] -= 1
+        if finished[names[0]] > 0 or (names[1:] and Counter(names[1:]) <= finished):
+            finished -= Counter(names)
             continue
         if cut := next((n for n in names if n in broken or (n != names[0] and finished[n] and n not in repeatable)), ""):
             raise _not_understood(f"“{cut}” was interrupted, and how far it came is not known; say what is left to do.")
