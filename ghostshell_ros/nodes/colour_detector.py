@@ -24,7 +24,8 @@ class ColourDetector(RuntimeNode):
     (ghostshell/DetectionArray), one an image, also when nothing is seen.
 
     Parameters: `robot` (kalos; its base tells where the laser is), `labels` (names), for each of them `colour.<label>`
-    (hue from, to [deg], saturation from, to, value from, to, once or several times), `camera_forward` and `camera_height`, `laser_height` [m].
+    (hue from, to [deg], saturation from, to, value from, to, once or several times) and
+    `width.<label>` (how wide such a thing is [m], 0 when they differ), `camera_forward` and `camera_height` [m].
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,10 @@ class ColourDetector(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         labels = self.declare("labels", [""], "what is looked for; each has a parameter colour.<label>")
         self._ranges: dict[str, tuple[ColourRange, ...]] = {}
+        self._widths: dict[str, float] = {}
         for label in filter(None, labels):
+            about = f"how wide a {label} is, 0 when they differ [m]"
+            self._widths[label] = self.declare(f"width.{label}", 0.0, about, minimum=0.0, maximum=10.0)
             numbers = self.declare(
                 f"colour.{label}", [0.0], "hue from, to [deg], saturation from, to, value from, to", read_only=True
             )
@@ -44,9 +48,8 @@ class ColourDetector(RuntimeNode):
             raise NodeStartError("parameter labels is empty; name what is to be seen, with colour.<label> for each")
         self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", minimum=-2.0, maximum=2.0)
         self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", minimum=0.01, maximum=3.0)
-        above = self.declare("laser_height", 0.2, "lidar's plane above the ground [m]", minimum=0.01, maximum=3.0)
         x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
-        self._laser = Laser(x, y, yaw, above)
+        self._laser = Laser(x, y, yaw)
         self._focal = 0.0
         self._scan: tuple[float, Scan] | None = None
         self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)
@@ -74,7 +77,7 @@ class ColourDetector(RuntimeNode):
         camera = Camera(self._focal, message.width, message.height, self._forward, self._height)
         seen = DetectionArray(stamp=message.header.stamp, frame_id="base_link")
         for blob in find(pixels, self._ranges):
-            bearing, distance = place(blob, camera, self._laser, scan)
+            bearing, distance = place(blob, camera, self._laser, scan, self._widths[blob.label])
             seen.detections.append(
                 Detection(
                     label=blob.label, confidence=blob.confidence, bearing=bearing, distance=distance,

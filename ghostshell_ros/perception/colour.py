@@ -69,7 +69,7 @@ def find(pixels: Pixels, ranges: Mapping[str, Sequence[ColourRange]], most: int 
             inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
             inside &= (saturation >= one.saturation[0]) & (saturation <= one.saturation[1])
             inside &= (value >= one.value[0]) & (value <= one.value[1])
-            blobs += [b for b in _blobs(label, inside) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
+            blobs += [b for b in _blobs(label, _bridged(inside)) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
         found += sorted(blobs, key=lambda b: -b.pixels)[:most]
     return found
 
@@ -88,6 +88,14 @@ def hsv(pixels: Pixels) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray
     )
     saturation = np.where(value > 0, spread / np.where(value > 0, value, 1.0), 0.0)
     return np.where(spread > 0, hue * 60.0, 0.0), saturation, value
+
+
+def _bridged(mask: Mask) -> Mask:
+    """Lines of up to two pixels closed, such as a ball's seams: grown by one pixel to each side, then shrunk again."""
+    for grow in (np.logical_or, np.logical_and):
+        padded = np.pad(mask, 1, mode="edge")
+        mask = grow.reduce([padded[1:-1, 1:-1], padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]])
+    return mask
 
 
 def _fill(blob: Blob) -> float:

@@ -20,7 +20,7 @@ CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "colour_detector
 PARAMETERS = CONFIG["/**/colour_detector"]["ros__parameters"]
 RANGES = {label: ColourRange.several(PARAMETERS["colour"][label]) for label in PARAMETERS["labels"]}
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)
-LASER = Laser(0.2, 0.0, 0.0, 0.23)
+LASER = Laser(0.2, 0.0, 0.0)
 
 
 def _image() -> np.ndarray:
@@ -74,25 +74,43 @@ def test_two_things_of_one_colour_are_two_and_arms_of_one_shape_are_one() -> Non
     assert len(find(image, RANGES)) == 1
 
 
-def test_a_high_thing_is_as_far_as_the_lidar_says() -> None:
-    bearing, distance = place(_blob(2.0, height_m=1.5), CAMERA, LASER, _scan(2.0))
-    assert distance == pytest.approx(2.2, abs=0.02) and abs(bearing) < 0.02
+def test_a_thing_on_the_ground_is_as_far_as_the_lidar_says() -> None:
+    bearing, distance = place(_blob(2.0, height_m=1.5), CAMERA, LASER, _scan(2.1))
+    assert distance == pytest.approx(2.3, abs=0.02) and abs(bearing) < 0.02
 
 
-def test_a_low_thing_is_where_it_stands_although_the_lidar_sees_the_wall_behind_it() -> None:
-    bearing, distance = place(_blob(2.0, left_m=1.0), CAMERA, LASER, _scan(5.0))
+def test_only_what_the_lidar_meets_in_its_direction_counts() -> None:
+    ranges = [2.1 if 85 < i < 95 else 5.0 for i in range(180)]  # to the right only
+    scan = Scan(-math.pi / 2, math.pi / 180, ranges)
+    assert place(_blob(2.0, left_m=-1.0, height_m=1.5), CAMERA, LASER, scan)[1] > 4.0
+    assert place(_blob(2.0, height_m=1.5), CAMERA, LASER, scan)[1] == pytest.approx(2.3, abs=0.05)
+
+
+def test_a_thing_of_known_width_is_as_far_as_it_is_small_whatever_it_stands_on() -> None:
+    low = _blob(2.0, left_m=1.0)
+    bearing, distance = place(low, CAMERA, LASER, _scan(5.0), 0.2)
     assert distance == pytest.approx(math.hypot(2.3, 1.0), abs=0.1)
     assert bearing == pytest.approx(math.atan2(1.0, 2.3), abs=0.02)
+    raised = Blob("ball", low.pixels, low.left, low.top - 40, low.right, low.bottom - 40)
+    assert place(raised, CAMERA, LASER, None, 0.2)[1] == pytest.approx(distance)
 
 
-def test_nothing_is_seen_through_a_wall() -> None:
-    assert math.isnan(place(_blob(4.0), CAMERA, LASER, _scan(1.0))[1])
+def test_without_the_lidar_a_thing_is_where_its_lower_edge_meets_the_ground() -> None:
+    assert place(_blob(2.0), CAMERA, LASER, _scan(math.inf))[1] == pytest.approx(2.3, abs=0.05)
 
 
-def test_what_is_cut_off_below_has_no_distance_without_the_lidar() -> None:
-    blob = Blob("person", 900, 100, 60, 140, 239)
-    assert math.isnan(place(blob, CAMERA, LASER, None)[1])
-    assert place(blob, CAMERA, LASER, _scan(1.0))[1] == pytest.approx(1.2, abs=0.02)
+def test_what_is_cut_off_has_no_distance() -> None:
+    assert math.isnan(place(Blob("person", 900, 100, 60, 140, 239), CAMERA, LASER, None)[1])
+    bearing, distance = place(Blob("ball", 900, 0, 100, 40, 140), CAMERA, LASER, _scan(1.0), 0.2)
+    assert math.isnan(distance) and bearing > 0.4
+
+
+def test_a_ball_with_seams_is_one_ball() -> None:
+    image = _image()
+    image[100:140, 100:140] = (240, 120, 20)
+    image[119:121, 100:140] = (10, 10, 10)
+    (blob,) = find(image, RANGES)
+    assert (blob.left, blob.top, blob.right, blob.bottom) == (100, 100, 139, 139)
 
 
 @pytest.mark.parametrize("numbers", [[], [1.0], [0, 400, 0, 1, 0, 1], [0, 10, 0, 2, 0, 1]])

@@ -82,7 +82,7 @@ def approach(
             continue
         if seen is None:
             return SkillReturn.failure(f"no {target} in sight for {LOST_S:g} s; search for it first")
-        if math.isnan(seen.distance):
+        if math.isnan(seen.distance) and abs(seen.bearing) <= AIM_RAD:
             return SkillReturn.failure(f"the {target} is in sight, but how far it is cannot be told")
         left = seen.distance - distance_m
         if left <= NEAR_ENOUGH_M and abs(seen.bearing) <= AIM_RAD:
@@ -99,7 +99,7 @@ def approach(
 @robot_skill(subsystem="movement", nominal_s=lambda duration_s: duration_s + LOST_S, stop_s=STOP_S)
 def follow(
     target: Thing = "person",
-    distance_m: Near = 1.2,
+    distance_m: Near = 1.8,
     duration_s: Seconds = 30.0,
     *,
     body: KalosBody,
