@@ -29,6 +29,7 @@ REFUSED_S = 2.0
 """A driver that refused a transition is asked again after this long."""
 HALT_RETRY_S = 0.2
 """How often the safety gate is asked to halt until it says that it has."""
+TOGETHER_S = 0.1
 
 LOST = "lost"
 _NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition.TRANSITION_ACTIVATE}
@@ -75,7 +76,8 @@ class LifecycleManager(RuntimeNode):
         for name in sorted(self._named):
             self._add(name)
         self._halted: bool | None = None
-        self._halt_cause = ""
+        self._halt_asked = False
+        self._gone: dict[str, list[str]] = {}
         self._events = EventWriter(self)
         self._states = self.create_publisher(DiagnosticArray, "driver_states", LATCHED)
         self._halt_client = self.create_client(Trigger, "halt")
@@ -116,20 +118,28 @@ class LifecycleManager(RuntimeNode):
             if driver.unheard > CHECKS and driver.state not in ("", LOST):
                 before, driver.state = driver.state, LOST
                 if before == "active":
-                    self._vanished(driver, f"has been silent for {self._timeout_s:g} s: it died or hangs")
+                    self._vanished(driver, f"silent for {self._timeout_s:g} s, died or hangs")
                 self._publish()
 
     def _vanished(self, driver: _Driver, what: str) -> None:
-        text = f"the driver {driver.name} {what}; it stays inactive until the halt is cleared. {CLEAR_HINT}"
+        if not self._halted and not self._halt_asked:
+            self._halt_asked = True
+            self._ask_halt()
+        # Those of one process vanish together and are told of together.
+        if not self._gone:
+            self.call_later(TOGETHER_S, self._tell_gone)
+        self._gone.setdefault(what, []).append(driver.name)
+
+    def _tell_gone(self) -> None:
+        gone, self._gone = self._gone, {}
+        which = "; ".join(f"{', '.join(names)} {what}" for what, names in gone.items())
+        text = f"an active driver vanished: {which}. Inactive until the halt is cleared; look at the robot, then {CLEAR_HINT}"
         self.get_logger().error(text)
         self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
-        if not self._halted and not self._halt_cause:
-            self._halt_cause = f"{driver.name} {what}"
-            self._ask_halt()
 
     def _ask_halt(self) -> None:
         """Ask until the gate's own `halted` says so."""
-        if not self._halt_cause:
+        if not self._halt_asked:
             return
         if self._halt_client.service_is_ready():
             self._halt_client.call_async(Trigger.Request())
@@ -137,7 +147,7 @@ class LifecycleManager(RuntimeNode):
 
     def _on_halted(self, message: Bool) -> None:
         if message.data:
-            self._halt_cause = ""
+            self._halt_asked = False
         elif self._halted:
             for driver in self._drivers.values():
                 driver.wanted = True
@@ -148,7 +158,7 @@ class LifecycleManager(RuntimeNode):
     def _advance(self, driver: _Driver) -> None:
         """Ask for the next transition on the way to active, if there is one and now is the time."""
         transition = _NEXT.get(driver.state)
-        if transition is None or not driver.wanted or self._halted is not False or self._halt_cause:
+        if transition is None or not driver.wanted or self._halted is not False or self._halt_asked:
             return
         now = self.steady_now()
         if (driver.asked == transition and now < driver.ask_at) or not driver.client.service_is_ready():

@@ -67,6 +67,10 @@ IMAGES = _qos(ReliabilityPolicy.RELIABLE, 2)
 """Images are larger than a datagram, and best effort loses one with any of its parts; best-effort readers match too."""
 
 
+SOON_AT_ONCE = 100
+"""Handed-over calls that run in a row before messages have their turn."""
+
+
 class NodeStartError(RuntimeError):
     """A node cannot start as it is configured; the message says what to change."""
 
@@ -125,19 +129,24 @@ class RuntimeNode(Node):
             executor.create_task(self._run_soon)
 
     def _run_soon(self) -> None:
-        """Run what is there. What that hands over has its turn after the messages that wait, lest it keep them out."""
-        for _ in range(len(self._soon)):
-            callback, args = self._soon.popleft()
+        """Run what there is and what that hands over, but let the messages that wait have their turn now and then."""
+        done = 0
+        while True:
+            with self._soon_lock:
+                if not self._soon:
+                    self._soon_posted = False
+                    return
+                if done >= SOON_AT_ONCE:
+                    if self.executor is not None:
+                        with suppress(AttributeError, InvalidHandle):
+                            self.executor.create_task(self._run_soon)
+                    return
+                callback, args = self._soon.popleft()
+            done += 1
             try:
                 callback(*args)
             except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
                 self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
-        with self._soon_lock:
-            self._soon_posted = bool(self._soon)
-            executor = self.executor
-            if self._soon_posted and executor is not None:
-                with suppress(AttributeError, InvalidHandle):
-                    executor.create_task(self._run_soon)
 
     def steady_now(self) -> float:
         """Seconds on the steady clock, the clock of all that safety needs; simulated time does not touch it."""
