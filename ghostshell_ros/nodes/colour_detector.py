@@ -10,7 +10,7 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 
 from ghostshell_ros.nodes.images import to_pixels
 from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode, run
-from ghostshell_ros.perception.colour import ColourRange, find
+from ghostshell_ros.perception.colour import Look, find
 from ghostshell_ros.perception.placing import Camera, Laser, place
 from skill_kernel.drivers import Scan
 from skill_kernel.robot import RobotConfig
@@ -23,29 +23,21 @@ class ColourDetector(RuntimeNode):
     """Subscribes `camera/image_raw` (rgb8), `camera/camera_info` and `scan`; publishes `object_detections`
     (ghostshell/DetectionArray), one an image, also when nothing is seen.
 
-    Parameters: `robot` (kalos; its base tells where the laser is), `labels` (names), for each of them `colour.<label>`
-    (hue from, to [deg], saturation from, to, value from, to, once or several times) and
-    `width.<label>` (how wide such a thing is [m], 0 when they differ), `camera_forward` and `camera_height` [m].
+    Parameters: `robot` (kalos; its base tells where the laser is), `things` (one line each, see `Look.parse`),
+    `camera_forward` and `camera_height` [m].
     """
 
     def __init__(self) -> None:
         super().__init__("colour_detector")
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
-        labels = self.declare("labels", [""], "what is looked for; each has a parameter colour.<label>")
-        self._ranges: dict[str, tuple[ColourRange, ...]] = {}
-        self._widths: dict[str, float] = {}
-        for label in filter(None, labels):
-            about = f"how wide a {label} is, 0 when they differ [m]"
-            self._widths[label] = self.declare(f"width.{label}", 0.0, about, minimum=0.0, maximum=10.0)
-            numbers = self.declare(
-                f"colour.{label}", [0.0], "hue from, to [deg], saturation from, to, value from, to", read_only=True
-            )
-            try:
-                self._ranges[label] = ColourRange.several([float(n) for n in numbers])
-            except ValueError as error:
-                raise NodeStartError(f"parameter colour.{label}: {error}") from error
-        if not self._ranges:
-            raise NodeStartError("parameter labels is empty; name what is to be seen, with colour.<label> for each")
+        about = "how a thing looks: <label> <hue from, to [deg], saturation from, to, value from, to> width <its width [m]>"
+        things = self.declare("things", [""], about)
+        try:
+            self._looks = {look.label: look for look in map(Look.parse, filter(None, things))}
+        except ValueError as error:
+            raise NodeStartError(f"parameter things: {error}") from error
+        if not self._looks:
+            self.get_logger().warning("parameter things is empty: nothing will be seen")
         self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", minimum=-2.0, maximum=2.0)
         self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", minimum=0.01, maximum=3.0)
         x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
@@ -76,8 +68,8 @@ class ColourDetector(RuntimeNode):
         scan = self._scan[1] if self._scan is not None and fresh else None
         camera = Camera(self._focal, message.width, message.height, self._forward, self._height)
         seen = DetectionArray(stamp=message.header.stamp, frame_id="base_link")
-        for blob in find(pixels, self._ranges):
-            bearing, distance = place(blob, camera, self._laser, scan, self._widths[blob.label])
+        for blob in find(pixels, self._looks.values()):
+            bearing, distance = place(blob, camera, self._laser, scan, self._looks[blob.label].width_m)
             seen.detections.append(
                 Detection(
                     label=blob.label, confidence=blob.confidence, bearing=bearing, distance=distance,

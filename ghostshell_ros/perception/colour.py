@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,18 +28,37 @@ class ColourRange:
     saturation: tuple[float, float]
     value: tuple[float, float]
 
+
+@dataclass(frozen=True)
+class Look:
+    """How one kind of thing looks: its colours, and its width in m where all of them are equally wide, else 0."""
+
+    label: str
+    ranges: tuple[ColourRange, ...]
+    width_m: float = 0.0
+
     @classmethod
-    def several(cls, numbers: list[float]) -> tuple[ColourRange, ...]:
-        """From hue from, to, saturation from, to, value from, to, once for each range. Raises ValueError for anything
-        else."""
-        if not numbers or len(numbers) % 6:
-            raise ValueError(f"{len(numbers)} numbers; write hue from, to [deg], saturation from, to, value from, to")
+    def parse(cls, text: str) -> Look:
+        """Read `label hue from to, saturation from to, value from to`, the six numbers once for each colour, and at the
+        end `width metres`. Raises ValueError for anything else."""
+        label, *words = text.replace(",", " ").split() or [""]
+        width_m = 0.0
+        try:
+            if "width" in words:
+                at = words.index("width")
+                (width_m,) = map(float, words[at + 1 :])
+                words = words[:at]
+            numbers = [float(word) for word in words]
+        except ValueError as error:
+            raise ValueError(f"'{text}' is not '<label> <numbers> width <metres>'") from error
+        if not numbers or len(numbers) % 6 or width_m < 0:
+            raise ValueError(f"'{text}': write hue from, to [deg], saturation from, to, value from, to (0 to 1)")
         ranges = []
         for h0, h1, s0, s1, v0, v1 in (numbers[i : i + 6] for i in range(0, len(numbers), 6)):
             if not (0 <= h0 <= 360 and 0 <= h1 <= 360) or not all(0 <= n <= 1 for n in (s0, s1, v0, v1)):
-                raise ValueError(f"{numbers}: hue is 0 to 360 degrees, saturation and value are 0 to 1")
-            ranges.append(cls((h0, h1), (s0, s1), (v0, v1)))
-        return tuple(ranges)
+                raise ValueError(f"'{text}': hue is 0 to 360 degrees, saturation and value are 0 to 1")
+            ranges.append(ColourRange((h0, h1), (s0, s1), (v0, v1)))
+        return cls(label, tuple(ranges), width_m)
 
 
 @dataclass(frozen=True)
@@ -58,18 +77,18 @@ class Blob:
         return min(1.0, self.pixels / FULL_CONFIDENCE_PX)
 
 
-def find(pixels: Pixels, ranges: Mapping[str, Sequence[ColourRange]], most: int = 3) -> list[Blob]:
-    """The largest blobs of each label, at most `most`, in an image of shape (height, width, 3), RGB."""
+def find(pixels: Pixels, looks: Iterable[Look], most: int = 3) -> list[Blob]:
+    """The largest blobs of each look, at most `most`, in an image of shape (height, width, 3), RGB."""
     hue, saturation, value = hsv(pixels)
     found: list[Blob] = []
-    for label, wanted in ranges.items():
+    for look in looks:
         blobs: list[Blob] = []
-        for one in wanted:
+        for one in look.ranges:
             low, high = one.hue
             inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
             inside &= (saturation >= one.saturation[0]) & (saturation <= one.saturation[1])
             inside &= (value >= one.value[0]) & (value <= one.value[1])
-            blobs += [b for b in _blobs(label, _bridged(inside)) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
+            blobs += [b for b in _blobs(look.label, _bridged(inside)) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
         found += sorted(blobs, key=lambda b: -b.pixels)[:most]
     return found
 

@@ -184,4 +184,4 @@ def test_senses_give_what_arrived_last_and_the_detector_what_is_in_the_picture(
     assert drivers.image()[160, 160].tolist() == [240, 120, 20]
     wait_until(lambda: drivers.detections(), 10.0, "a detection")
     (ball,) = drivers.detections() or ()
-    assert ball.label == "ball" and abs(ball.bearing) < 0.05 and ball.distance == pytest.approx(1.58, abs=0.15)
+    assert ball.label == "ball" and abs(ball.bearing) < 0.05 and ball.distance == pytest.approx(1.876, abs=0.02)

@@ -19,6 +19,7 @@ NODES = {
     "skill_kernel": "nodes.skill_kernel:SkillKernelNode",
     "safety_gate": "nodes.safety_gate:SafetyGate",
     "sim": "nodes.sim:Sim",
+    "colour_detector": "nodes.colour_detector:ColourDetector",
     "move_joints_driver": "drivers.move_joints_driver:MoveJointsDriver",
     "speak_driver": "drivers.speak_driver:SpeakDriver",
     "play_sound_driver": "drivers.play_sound_driver:PlaySoundDriver",

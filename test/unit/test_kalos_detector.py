@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import yaml
 
-from ghostshell_ros.perception.colour import Blob, ColourRange, find, hsv
+from ghostshell_ros.perception.colour import Blob, ColourRange, Look, find, hsv
 from ghostshell_ros.perception.placing import Camera, Laser, place
 from ghostshell_ros.robots.kalos.places import Thing
 from skill_kernel.drivers import Scan
 
 CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "colour_detector.yaml").read_text())
 PARAMETERS = CONFIG["/**/colour_detector"]["ros__parameters"]
-RANGES = {label: ColourRange.several(PARAMETERS["colour"][label]) for label in PARAMETERS["labels"]}
+LOOKS = [Look.parse(text) for text in PARAMETERS["things"]]
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)
 LASER = Laser(0.2, 0.0, 0.0)
 
@@ -40,7 +40,7 @@ def _blob(distance: float, *, left_m: float = 0.0, width_m: float = 0.2, height_
 
 
 def test_the_detector_knows_what_the_skills_name() -> None:
-    assert tuple(PARAMETERS["labels"]) == get_args(Thing)
+    assert tuple(look.label for look in LOOKS) == get_args(Thing)
 
 
 def test_hues_are_those_of_the_colour_circle() -> None:
@@ -54,24 +54,24 @@ def test_a_blob_of_the_colour_is_found_with_its_box_and_dull_things_are_not() ->
     image = _image()
     image[100:120, 50:80] = (240, 120, 20)
     image[10:12, 10:12] = (240, 120, 20)
-    (blob,) = find(image, RANGES)
+    (blob,) = find(image, LOOKS)
     assert blob == Blob("ball", 600, 50, 100, 79, 119)
 
 
 def test_a_red_that_goes_around_the_circle_is_one_colour() -> None:
     image = _image()
     image[50:60, 50:55], image[50:60, 55:60] = (200, 20, 30), (200, 30, 20)
-    (blob,) = find(image, RANGES)
+    (blob,) = find(image, LOOKS)
     assert (blob.label, blob.pixels) == ("apple", 100)
 
 
 def test_two_things_of_one_colour_are_two_and_arms_of_one_shape_are_one() -> None:
     image = _image()
     image[50:70, 50:70] = image[50:70, 100:115] = (240, 120, 20)
-    assert [b.pixels for b in find(image, RANGES)] == [400, 300]
+    assert [b.pixels for b in find(image, LOOKS)] == [400, 300]
     image = _image()
     image[50:70, 50:56] = image[50:70, 70:76] = image[70:76, 50:76] = (240, 120, 20)
-    assert len(find(image, RANGES)) == 1
+    assert len(find(image, LOOKS)) == 1
 
 
 def test_a_thing_on_the_ground_is_as_far_as_the_lidar_says() -> None:
@@ -109,11 +109,19 @@ def test_a_ball_with_seams_is_one_ball() -> None:
     image = _image()
     image[100:140, 100:140] = (240, 120, 20)
     image[119:121, 100:140] = (10, 10, 10)
-    (blob,) = find(image, RANGES)
+    (blob,) = find(image, LOOKS)
     assert (blob.left, blob.top, blob.right, blob.bottom) == (100, 100, 139, 139)
 
 
-@pytest.mark.parametrize("numbers", [[], [1.0], [0, 400, 0, 1, 0, 1], [0, 10, 0, 2, 0, 1]])
-def test_a_wrong_range_says_what_to_write(numbers: list[float]) -> None:
-    with pytest.raises(ValueError, match="hue"):
-        ColourRange.several(numbers)
+def test_a_look_is_read_with_its_colours_and_its_width() -> None:
+    look = Look.parse("bottle 120 155, 0.6 1, 0.15 1, 215 245, 0.6 1, 0.2 1, width 0.075")
+    assert look.label == "bottle" and look.width_m == 0.075
+    assert look.ranges[1] == ColourRange((215, 245), (0.6, 1), (0.2, 1)) and len(look.ranges) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["ball", "ball 1", "ball 0 400 0 1 0 1", "ball 0 10 0 2 0 1", "ball x 1 0 1 0 1", "ball 0 10 0 1 0 1 width"]
+)
+def test_a_wrong_look_says_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="ball"):
+        Look.parse(text)
