@@ -56,6 +56,8 @@ class GaitConfig:
     """How fast the walked velocity is corrected by what is measured, in 1/s."""
     filter_time: float = 0.03
     """Over which the measured velocity is smoothed, as the trunk sways with each step."""
+    slip: float = 1.12
+    """How much faster the feet must go than the trunk shall."""
     trim: tuple[float, float] = (0.11, 0.0)
     """Speed the feet must walk for the trunk to stay in place; learned further while walking."""
     max_linear: tuple[float, float] = (0.6, 0.3)
@@ -149,6 +151,16 @@ class Gait:
         limits = np.array(self.config.max_attitude)
         self._attitude_wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
 
+    def standing(self) -> Vector:
+        """Joint positions of the stance, in rad."""
+        feet = self._places.copy()
+        feet[:, 2] = self.config.foot_radius - self.standing_height()
+        return self.inverse(feet).reshape(12)
+
+    def standing_height(self) -> float:
+        """Of the trunk over the floor, in m."""
+        return self.config.postures["stand"].height
+
     @property
     def state(self) -> str:
         """The posture reached, or "moving" while stepping or between postures."""
@@ -206,8 +218,8 @@ class Gait:
         self._heading = yaw + off
         turn = turn + 2.5 * off
         error = np.array([vx, vy]) - self._measured_velocity
-        self._correction = np.clip(self._correction + c.learning * error * dt, -0.2, 0.2)
-        vx, vy = np.array([vx, vy]) + self._correction
+        self._correction = np.clip(self._correction + c.learning * error * dt, -0.25, 0.25)
+        vx, vy = c.slip * np.array([vx, vy]) + self._correction
 
         ground = ~swinging
         drift = np.stack([vx - turn * self._feet[:, 1], vy + turn * self._feet[:, 0], np.zeros(4)], axis=1)

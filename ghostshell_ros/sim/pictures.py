@@ -40,12 +40,14 @@ class PictureThread:
         shots: list[Shot],
         failed: Callable[[str], None],
         over: Callable[[], bool],
+        world: str = "desk",
     ) -> None:
         self._model = model
         self._copy_state = copy_state
         self._shots = shots
         self._failed = failed
         self._over = over
+        self._world = world
         self._face: tuple[str, Image] | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
@@ -63,7 +65,7 @@ class PictureThread:
             self._thread.join(timeout=2.0)
 
     def _run(self) -> None:
-        world = SimWorld(self._model)
+        world = SimWorld(self._model, world=self._world)
         shown = None
         try:
             while not self._ending.is_set():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated world without ROS: one robot on a desk in MuJoCo, stepped, read and rendered. Deterministic."""
+"""The simulated world without ROS: one robot in MuJoCo in its surroundings, stepped, read and rendered. Deterministic."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,11 @@ import mujoco
 ROOT = Path(__file__).resolve().parents[1]
 """Folder below which a robot's YAML names its model (`robots/coco/coco.xml`)."""
 
-DESK = Path(__file__).with_name("desk.xml")
+WORLDS = Path(__file__).with_name("worlds")
+"""Folder of the surroundings a robot can be put into, by the name of their file."""
+
+CONTROL_S = 0.005
+"""What is attached to a world is called in steps of this many seconds, or of one step of the model where that is longer."""
 FELL_AT_RAD = math.radians(50.0)
 
 Image = npt.NDArray[np.uint8]
@@ -56,16 +60,20 @@ class BaseState:
 
 
 class SimWorld:
-    """A robot model on the desk. One thread at a time may use it; rendering must stay on the thread that rendered
+    """A robot model in one of `WORLDS`. One thread at a time may use it; rendering must stay on the thread that rendered
     first, because a GL context belongs to a thread."""
 
-    def __init__(self, model: str | Path, *, base_body: str = "base_link", desk: bool = True) -> None:
-        """Load `model` (absolute, or relative to `ROOT`) and put it on the desk. Raises SimWorldError if there is no
-        such file, if it does not compile, or if it has no body `base_body` with a free joint."""
+    def __init__(self, model: str | Path, *, base_body: str = "base_link", world: str = "desk") -> None:
+        """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing). Raises
+        SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with a free joint."""
         path = Path(model) if Path(model).is_absolute() else ROOT / model
         if not path.is_file():
             raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
-        includes = [path, DESK] if desk else [path]
+        surroundings = WORLDS / f"{world}.xml"
+        if world and not surroundings.is_file():
+            known = ", ".join(sorted(p.stem for p in WORLDS.glob("*.xml")))
+            raise SimWorldError(f"there is no world '{world}'; the worlds are {known}")
+        includes = [path, surroundings] if world else [path]
         xml = "<mujoco>" + "".join(f'<include file="{p}"/>' for p in includes) + "</mujoco>"
         try:
             self.model = mujoco.MjModel.from_xml_string(xml)
@@ -85,6 +93,8 @@ class SimWorld:
             name = self.model.joint(joint).name
             self._actuators[name] = actuator
             self._joints[name] = joint
+        self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
+        self._control_steps = max(1, round(CONTROL_S / self.timestep))
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
         self._face_version = 0
         self._uploaded: dict[tuple[int, int], int] = {}
@@ -102,6 +112,12 @@ class SimWorld:
         """Seconds of one step."""
         return float(self.model.opt.timestep)
 
+    def attach(self, update: Callable[[float], None], reset: Callable[[], None]) -> None:
+        """Have `update(dt)` called before each `CONTROL_S` of physics (a controller, something that moves), and `reset` with
+        each reset, before the world settles; then reset."""
+        self._attached.append((update, reset))
+        self.reset()
+
     def reset(self, keyframe: str = "") -> None:
         """Put everything back to the start, settled for half a second, with time 0.
 
@@ -114,6 +130,8 @@ class SimWorld:
                 known = [self.model.key(i).name for i in range(self.model.nkey)]
                 raise SimWorldError(f"the model has no keyframe '{keyframe}' (there are: {', '.join(known) or 'none'})")
             mujoco.mj_resetDataKeyframe(self.model, self.data, number)
+        for _, reset in self._attached:
+            reset()
         self.step(round(0.5 / self.timestep))
         self.data.time = 0.0
 
@@ -123,12 +141,24 @@ class SimWorld:
 
     def step(self, n: int = 1) -> None:
         """Advance by `n` steps."""
-        mujoco.mj_step(self.model, self.data, n)
+        while self._attached and n > 0:
+            part = min(n, self._control_steps)
+            for update, _ in self._attached:
+                update(part * self.timestep)
+            mujoco.mj_step(self.model, self.data, part)
+            n -= part
+        if n > 0:
+            mujoco.mj_step(self.model, self.data, n)
 
     def advance(self, dt: float) -> None:
         """Advance by `dt` seconds, rounded to whole steps."""
         self.step(max(0, round(dt / self.timestep)))
 
+
+    @property
+    def base_id(self) -> int:
+        """The model's number of the robot's base."""
+        return self._base
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -139,6 +169,14 @@ class SimWorld:
         """Lower and upper limit of each controlled joint in rad, as the model has them."""
         ranges = {name: self.model.jnt_range[joint] for name, joint in self._joints.items()}
         return {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+
+    def place(self, joints: Mapping[str, float], height: float) -> None:
+        """Put the robot there at once, upright over its start, with the joints (rad) as given and as their targets."""
+        for name, position in joints.items():
+            self.data.qpos[self.model.jnt_qposadr[self._joints[name]]] = position
+            self.data.ctrl[self._actuators[name]] = position
+        self.data.qpos[self._base_qpos + 2] = height
+        mujoco.mj_forward(self.model, self.data)
 
     def set_joint_targets(self, targets: Mapping[str, float]) -> None:
         """Set position targets in rad by joint; the others keep theirs. Raises SimWorldError for an unknown joint or a
@@ -229,6 +267,15 @@ class SimWorld:
         start = int(self.model.tex_adr[texture])
         self.model.tex_data[start : start + pixels.size] = pixels.reshape(-1)
         self._face_version += 1
+
+    def objects(self) -> dict[str, tuple[list[float], list[float]]]:
+        """Position in m and orientation (w, x, y, z) of every named body that stands in the world by itself."""
+        found = {}
+        for body in range(1, self.model.nbody):
+            name = self.model.body(body).name
+            if name and self.model.body_parentid[body] == 0:
+                found[name] = (self.data.xpos[body].tolist(), self.data.xquat[body].tolist())
+        return found
 
     def cameras(self) -> tuple[str, ...]:
         """Names of the model's cameras."""
