@@ -97,12 +97,12 @@ class DriveDriver(BaseDriver):
         self._motion = None
 
     def result(self) -> Any:
-        return Drive.Result(**self._moved())
+        return Drive.Result(**self._way_made())
 
     def feedback(self) -> Any:
-        return Drive.Feedback(**self._moved())
+        return Drive.Feedback(**self._way_made())
 
-    def _moved(self) -> dict[str, float]:
+    def _way_made(self) -> dict[str, float]:
         if self._motion is None or self.pose is None:
             return {}
         self._motion.step(self.pose)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safety gate of a base as a process: what reaches the base, whoever commands."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from base_plant import BasePlant, base_robot
+from flat_world import FlatWorld
+from geometry_msgs.msg import Twist, Vector3
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ros_support import Processes, wait_until
+
+WALL_X = 2.0
+
+
+class Commander(RuntimeNode):
+    """Says at 50 Hz what stands in `wishes` by topic, and calls services."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("commander", namespace=namespace)
+        self.wishes: dict[str, tuple[float, float, float]] = {}
+        self._topics = {n: self.create_publisher(Twist, f"cmd_vel_{n}", SET_POINTS) for n in ("in", "reflex", "teleop")}
+        self.posture = self.create_publisher(String, "posture_in", SET_POINTS)
+        self.attitude = self.create_publisher(Vector3, "attitude_in", SET_POINTS)
+        self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
+        self.steady_timer(0.02, self._send)
+
+    def _send(self) -> None:
+        for topic, (forward, lateral, turn) in list(self.wishes.items()):
+            message = Twist()
+            message.linear.x, message.linear.y, message.angular.z = forward, lateral, turn
+            self._topics[topic].publish(message)
+
+    def ready(self) -> bool:
+        writers = [*self._topics.values(), self.posture, self.attitude]
+        return all(w.get_subscription_count() for w in writers) and all(
+            c.service_is_ready() for c in self._triggers.values()
+        )
+
+    def call(self, name: str) -> Any:
+        replies: list[Any] = []
+        self.call_soon(lambda: self._triggers[name].call_async(Trigger.Request()).add_done_callback(replies.append))
+        wait_until(lambda: replies, 5.0, f"reply of {name}")
+        return replies[0].result()
+
+
+@dataclass
+class Rig:
+    """One gate for all tests of this file: to start it takes longer than most of them."""
+
+    plant: BasePlant
+    commander: Commander
+    gate: Any
+
+    def reset(self) -> None:
+        """Everything as at the start: standing at the origin, nobody commands, not halted."""
+        self.commander.wishes = {}
+        self.plant.silent_scan.clear()
+        self.plant.silent_odometry.clear()
+        time.sleep(0.25)  # a scan and odometry, so that what was silent is heard again
+        self.commander.call("release_teleop")
+        self.commander.call("clear_halt")
+        wait_until(lambda: self.plant.halted is False and self.plant.speed == 0.0, 3.0, "it stands, not halted")
+        self.plant.world.x = self.plant.world.y = self.plant.world.yaw = 0.0
+        for seen in (self.plant.commands, self.plant.attitudes, self.plant.postures):
+            seen.clear()
+
+
+@pytest.fixture(scope="module")
+def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    namespace = f"/gate{os.getpid()}"
+    processes = Processes(namespace)
+    file = tmp_path_factory.mktemp("gate") / "plant.yaml"
+    file.write_text(base_robot())
+    plant, commander = BasePlant(namespace, FlatWorld([(WALL_X, -5.0, WALL_X, 5.0)])), Commander(namespace)
+    with NodeHost([plant, commander]) as host:
+        host.start()
+        gate = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={file}", "measurement_timeout_s:=0.5")
+        try:
+            wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+            wait_until(commander.ready, 10.0, "commander and gate see each other")
+            wait_until(lambda: plant.commands, 5.0, "the gate sends velocities though nobody commands")
+            yield Rig(plant, commander, gate)
+        finally:
+            processes.end()
+
+
+@pytest.fixture
+def plant(rig: Rig) -> BasePlant:
+    rig.reset()
+    return rig.plant
+
+
+@pytest.fixture
+def commander(rig: Rig, plant: BasePlant) -> Commander:
+    return rig.commander
+
+
+def test_it_stands_walks_and_stands_again_when_the_commander_falls_silent(plant: BasePlant, commander: Commander) -> None:
+    assert plant.speed == 0.0
+    commander.wishes = {"in": (9.0, 0.0, 0.0)}
+    wait_until(lambda: plant.world.x > 0.3, 5.0, "it walks")
+    commander.wishes = {}
+    took = wait_until(lambda: plant.speed == 0.0, 1.0, "silence stops it")
+    assert took < 0.35 and plant.halted is False
+    assert max(c.linear.x for _, c in plant.commands) <= 1.0
+    rate = len(plant.commands) / (plant.commands[-1][0] - plant.commands[0][0])
+    assert 40 < rate < 60, f"velocities a second: {rate}"
+
+
+def test_a_wall_stops_it_before_it_is_touched_and_lets_it_away(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (1.0, 0.0, 0.0)}
+    wait_until(lambda: plant.world.x > WALL_X - 0.25 - 0.12 - 0.1, 8.0, "it comes near to the wall")
+    time.sleep(0.3)
+    assert 0.05 < plant.world.clearance() < 0.25
+    commander.wishes = {"in": (-0.5, 0.0, 0.0)}
+    wait_until(lambda: plant.world.clearance() > 0.4, 5.0, "it backs away")
+
+
+def test_teleop_takes_over_gives_back_on_purpose_and_its_silence_halts(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.turn > 0.9, 5.0, "the skill turns it")
+    commander.wishes = {"in": (0.0, 0.0, 1.0), "reflex": (0.0, 0.0, 1.0), "teleop": (0.0, 0.0, -1.0)}
+    wait_until(lambda: plant.turn < -0.9, 1.0, "the operator turns it")
+    wait_until(lambda: plant.teleop, 1.0, "it is told that an operator has the base")
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    assert commander.call("release_teleop").success
+    wait_until(lambda: plant.turn > 0.9, 2.0, "the skill has it again")
+    assert plant.teleop is False and plant.halted is False
+    commander.wishes = {"in": (0.0, 0.0, 1.0), "teleop": (0.0, 0.0, -1.0)}
+    wait_until(lambda: plant.turn < -0.9, 1.0, "the operator turns it")
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.halted, 1.5, "the operator's silence halts")
+    assert plant.speed == 0.0
+
+
+def test_a_reflex_outranks_a_skill_only_while_it_speaks(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (0.0, 0.0, 1.0), "reflex": (0.0, 0.0, -1.0)}
+    wait_until(lambda: plant.turn < -0.9, 5.0, "the reflex turns it")
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.turn > 0.9, 2.0, "the skill turns it")
+
+
+def test_halt_rests_at_once_and_holds_posture_and_attitude_until_cleared(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (0.5, 0.0, 1.0)}
+    wait_until(lambda: plant.speed > 1.0, 5.0, "it moves")
+    asked = time.monotonic()
+    assert commander.call("halt").success
+    wait_until(lambda: plant.halted and plant.speed == 0.0, 1.0, "it is at rest")
+    moving = [at for at, c in plant.commands if c.linear.x or c.angular.z]
+    assert max(moving) - asked < 0.1
+    commander.posture.publish(String(data="sit"))
+    commander.attitude.publish(Vector3(y=0.3))
+    time.sleep(0.3)
+    assert plant.speed == 0.0 and plant.postures == [] and plant.attitudes == []
+    assert commander.call("clear_halt").success
+    wait_until(lambda: plant.speed > 1.0, 2.0, "commands count again")
+    commander.posture.publish(String(data="fly"))
+    commander.posture.publish(String(data="sit"))
+    wait_until(lambda: plant.postures == ["sit"], 2.0, "postures pass again, unknown ones never")
+
+
+def test_an_attitude_passes_within_its_limits_and_not_in_a_leap(plant: BasePlant, commander: Commander) -> None:
+    commander.attitude.publish(Vector3(y=3.0))
+    wait_until(lambda: plant.attitudes and plant.attitudes[-1].y == pytest.approx(0.4), 3.0, "pitch at its limit")
+    pitches = [a.y for a in plant.attitudes]
+    steps = [b - a for a, b in zip(pitches, pitches[1:], strict=False)]
+    assert max(steps) <= 1.5 * 0.05 + 1e-6 and max(pitches) <= 0.4 + 1e-9
+
+
+def test_what_is_not_a_number_moves_nothing(plant: BasePlant, commander: Commander) -> None:
+    commander.wishes = {"in": (math.nan, 0.0, 1.0), "reflex": (0.0, math.inf, 0.0)}
+    time.sleep(0.3)
+    assert all(c.angular.z == 0.0 and c.linear.x == 0.0 for _, c in plant.commands)
+
+
+@pytest.mark.parametrize("sensor", ["scan", "odometry"])
+def test_a_silent_sensor_halts_for_good(plant: BasePlant, commander: Commander, sensor: str) -> None:
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.speed > 0.9, 5.0, "it turns")
+    silent = getattr(plant, f"silent_{sensor}")
+    silent.set()
+    wait_until(lambda: plant.halted, 2.0, f"halted by the silence of {sensor}")
+    silent.clear()
+    time.sleep(0.2)
+    assert plant.halted and plant.speed == 0.0
+
+
+def test_a_killed_gate_leaves_the_base_at_rest(plant: BasePlant, commander: Commander, rig: Rig) -> None:
+    """The last one of this file: it takes the gate away."""
+    commander.wishes = {"in": (0.0, 0.0, 1.0)}
+    wait_until(lambda: plant.speed > 0.9, 5.0, "it turns")
+    rig.gate.kill()
+    rig.gate.wait()
+    wait_until(lambda: plant.speed == 0.0, 0.5, "the base stops by itself")
