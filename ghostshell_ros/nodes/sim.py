@@ -16,6 +16,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 from std_msgs.msg import String
 
+from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.images import to_message, to_pixels
 from ghostshell_ros.nodes.node_runtime import (
     IMAGES,
@@ -26,6 +27,7 @@ from ghostshell_ros.nodes.node_runtime import (
     RuntimeNode,
     run,
 )
+from ghostshell_ros.nodes.sim_objects import SimObjects
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
@@ -35,19 +37,27 @@ STEP_S = 0.01
 """Physics advances in slices this long, each of several steps of the model."""
 LATEST_S = 0.2
 """A simulator further behind than this gives the lost time up instead of racing after it."""
+PACE_S = 5.0
+"""How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
+SLOW = 0.95
 
 
 class Sim(RuntimeNode):
     """Steps the robot's MuJoCo model against steady time on a thread of its own.
 
-    Subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last target), `face/image_raw` and `face`
-    (the robot's display). Publishes `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with
-    `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`;
-    images only while somebody subscribes to them. `/clock` when `publish_clock` is set.
+    A robot without `base` in its file subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last
+    target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
+    0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie) and `attitude` (geometry_msgs/Vector3: roll,
+    pitch, yaw in rad), and publishes `scan` at `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"),
+    `/tf` and `/tf_static`. Either subscribes `face/image_raw` and `face` (the robot's display) and publishes
+    `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
+    `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
+    `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
+    `ground_truth_rate_hz`, and in the building the services `world/person` and `world/block_door` (std_srvs/SetBool).
 
-    Parameters: `robot` (coco), `start` (""), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3),
-    `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width` (480),
-    `film_height` (360), `publish_clock` (false), `viewer` (false).
+    Parameters: `robot` (coco), `world` (desk), `start` (""), `scan_rate_hz` (10), `ground_truth_rate_hz` (10), `rtf` (1.0),
+    `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film`
+    (film), `film_rate_hz` (8), `film_width` (480), `film_height` (360), `publish_clock` (false), `viewer` (false).
     """
 
     def __init__(self) -> None:
@@ -55,10 +65,15 @@ class Sim(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
         self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
         rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
+        scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", minimum=1.0, maximum=40.0)
+        truth_rate = self.declare(
+            "ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", minimum=0.1, maximum=100.0
+        )
+        surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
         try:
-            self._world = SimWorld(robot.model_path())
+            self._world = SimWorld(robot.model_path(), world=surroundings)
             self._world.reset(self.declare("start", "", "keyframe of the model to start from, empty = the model's own start"))
         except SimWorldError as error:
             raise NodeStartError(str(error)) from error
@@ -70,22 +85,38 @@ class Sim(RuntimeNode):
         self._imu = self.create_publisher(Imu, "imu", SENSORS)
         self._odom = self.create_publisher(Odometry, "odom", SENSORS)
         self._clock_publisher = self.create_publisher(Clock, "/clock", SENSORS) if clock else None
-        self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
+        shots = [self._camera_shot(), self._film_shot()]
+        try:
+            self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp)
+            self._base = self._make_base(scan_rate) if robot.base is not None else None
+        except SimWorldError as error:
+            raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
+        if self._base is None:
+            self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self._pictures = PictureThread(
             robot.model_path(),
             self._copy_state,
-            [self._camera_shot(), self._film_shot()],
+            shots,
             self._no_pictures,
             lambda: not self.context.ok(),
+            surroundings,
         )
         self.create_subscription(String, "face", self._on_face, LATCHED)
         self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
         self.steady_timer(1.0 / rate, self._publish)
+        self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
+        self.steady_timer(PACE_S, self._take_pace)
         self._viewer = self._open_viewer() if viewer else None
         self._ending = threading.Event()
         self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
         self._physics.start()
         self._pictures.start()
+
+    def _make_base(self, scan_rate: float) -> Any:
+        from ghostshell_ros.nodes.sim_base import SimBase  # needs tf2_msgs, which a robot without a base does not
+
+        camera = str(self.get_parameter("camera").value)
+        return SimBase(self, self._world, self._lock, camera, scan_rate, self._stamp)
 
     def _camera_shot(self) -> Shot:
         camera = self._declare_camera("camera", "head_camera")
@@ -144,6 +175,19 @@ class Sim(RuntimeNode):
             with self._lock:
                 self._world.advance(STEP_S)
 
+    def _take_pace(self) -> None:
+        since, simulated = self._pace_from
+        self._pace_from = (self.steady_now(), self._world.time)
+        self._pace = (self._pace_from[1] - simulated) / max(self._pace_from[0] - since, 1e-9)
+        if self._pace < SLOW * self._rtf:
+            self.get_logger().warning(
+                f"the simulation falls behind: {self._pace:.2f} s a second instead of {self._rtf:g}; the machine is too busy"
+            )
+
+    def health(self) -> Health:
+        values = {"real-time factor": round(self._pace, 2)}
+        return Health("behind", Level.WARN, values) if self._pace < SLOW * self._rtf else Health("running", values=values)
+
     def _on_command(self, message: JointState) -> None:
         """The gate has checked it; what is wrong nevertheless moves nothing."""
         if len(message.name) != len(message.position):
@@ -201,6 +245,9 @@ class Sim(RuntimeNode):
         linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
         linear.x, linear.y, linear.z = base.linear_velocity
         angular.x, angular.y, angular.z = base.angular_velocity
+        if self._base is not None:
+            self._base.disturb(odom)
+            self._base.publish(odom)
         self._odom.publish(odom)
 
         imu = Imu()

@@ -16,14 +16,16 @@ class Legged:
         """Raises SimWorldError when the robot has other joints than the gait controls."""
         missing = sorted(set(JOINTS) - set(world.joint_names))
         if missing:
-            raise SimWorldError(f"the gait needs the joint '{missing[0]}', which the model lacks; it has {', '.join(world.joint_names)}")
+            known = ", ".join(world.joint_names)
+            raise SimWorldError(f"the gait needs the joint '{missing[0]}', which the model lacks; it has {known}")
         self.gait = Gait(config)
         self._world = world
         world.attach(self._update, self._reset)
 
     def _reset(self) -> None:
         self.gait.reset()
-        self._world.place(dict(zip(JOINTS, self.gait.standing().tolist(), strict=True)), self.gait.standing_height() + 0.005)
+        joints = dict(zip(JOINTS, self.gait.standing().tolist(), strict=True))
+        self._world.place(joints, self.gait.standing_height() + 0.005)
 
     def _update(self, dt: float) -> None:
         world = self._world

@@ -40,14 +40,15 @@ class Lidar:
 
     def scan(self) -> npt.NDArray[np.float32]:
         """One turn, distances in m; infinite where nothing is within `max_range`."""
-        count = len(self.angles)
+        count, most = len(self.angles), self.max_range
+        model, data = self._world.model, self._world.data
         angles = self.angles + self._world.base().pose.yaw
         vectors = np.stack([np.cos(angles), np.sin(angles), np.zeros(count)], axis=1).reshape(-1)
-        origin = self._world.data.site_xpos[self._site].copy()
+        origin = data.site_xpos[self._site].copy()
         origin[2] = self.height()
         hit, distance = np.zeros(count, dtype=np.int32), np.zeros(count)
         mujoco.mj_multiRay(
-            self._world.model, self._world.data, origin, vectors, self._groups, True, -1, hit, distance, None, count, self.max_range
+            model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most
         )
-        distance = np.where((hit < 0) | (distance > self.max_range), np.inf, distance)
+        distance = np.where((hit < 0) | (distance > most), np.inf, distance)
         return (distance + self._random.normal(0.0, self._noise, count)).astype(np.float32)

@@ -65,7 +65,8 @@ class SimWorld:
 
     def __init__(self, model: str | Path, *, base_body: str = "base_link", world: str = "desk") -> None:
         """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing). Raises
-        SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with a free joint."""
+        SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with a
+        free joint."""
         path = Path(model) if Path(model).is_absolute() else ROOT / model
         if not path.is_file():
             raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
