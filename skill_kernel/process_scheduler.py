@@ -36,8 +36,8 @@ from skill_kernel.process_preemption import Verdict, verdict
 IDLE_RETRY_S = 60.0
 """How long idle behaviour that failed is left alone."""
 
-_BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED)})
-"""How a plan ends whose call was stopped by a pause: it is planned anew, not given up."""
+_BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED), int(TaskCode.NODE_UNAVAILABLE)})
+"""How the plan of a paused process ends when a pause stopped its call or its planner is gone: it is planned anew."""
 
 
 class ProcessScheduler:
@@ -353,6 +353,14 @@ class ProcessScheduler:
                 process_id, prompt_tokens=process.prompt_tokens + prompt_tokens,
                 completion_tokens=process.completion_tokens + completion_tokens, cost_usd=cost, turn=process.turn + 1,
             )  # fmt: skip
+
+    def calls_lost(self, why: str) -> None:
+        """The node that keeps the order of calls is gone: running processes end, paused ones are planned anew."""
+        for process in self._table.living:
+            if process.pause_causes:
+                self._replan(process.process_id, why)
+            else:
+                self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, why)
 
     # -- time, and an earlier run -------------------------------------------------------------------------------------
 

@@ -12,10 +12,9 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from ghostshell.action import RunTask
-from ghostshell.msg import FunctionToken, KernelState, SkillEvent
+from ghostshell.msg import FunctionToken, KernelState, ProcessHeartbeat, SkillEvent
 from rich.console import Console
 from rich.live import Live
-from std_msgs.msg import Empty
 
 from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
@@ -65,7 +64,7 @@ class RobotClient(RuntimeNode):
         self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
-        self.create_subscription(Empty, "scheduler_heartbeat", self._beat, SENSORS)
+        self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._beat, SENSORS)
 
     def ready(self) -> bool:
         """Whether the robot can take a task. Asking again and again proves the way there and back."""
@@ -93,7 +92,7 @@ class RobotClient(RuntimeNode):
     def _kernel(self, _: KernelState) -> None:
         self.kernel_seen = True
 
-    def _beat(self, _: Empty) -> None:
+    def _beat(self, _: ProcessHeartbeat) -> None:
         self.heard_s = time.monotonic()
         self.scheduler_seen = True
 
@@ -136,15 +135,17 @@ def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s
     live: Any = Live(view.render(), console=view.console, refresh_per_second=8) if view.live else nullcontext()
     with live:
         end, settle_s = None, 0.0
+        early: list[tuple[str, Any]] = []
         while end is None or time.monotonic() < settle_s:
             try:
                 kind, item = client.inbox.get(timeout=0.1)
                 if kind == "end":
                     end, settle_s = item, time.monotonic() + 0.3
-                elif kind == "token":
-                    view.token(item.stamp.sec + item.stamp.nanosec * 1e-9, _source(item))
                 else:
-                    _show(view, client, item)
+                    early.append((kind, item))
+                    # Which process is ours is told by another topic, and a moment later.
+                    while early and (client.process_id or not early[0][1].process_id):
+                        _hear(view, client, *early.pop(0))
             except queue.Empty:
                 pass
             except KeyboardInterrupt:
@@ -178,9 +179,16 @@ def make_view(title: str) -> TaskView:
     return TaskView(console, title, live=console.is_terminal)
 
 
-def _show(view: TaskView, client: RobotClient, event: SkillEvent) -> None:
-    if event.process_id and client.process_id and event.process_id != client.process_id:
+def _hear(view: TaskView, client: RobotClient, kind: str, item: Any) -> None:
+    if item.process_id and item.process_id != client.process_id:
         return
+    if kind == "token":
+        view.token(item.stamp.sec + item.stamp.nanosec * 1e-9, _source(item))
+    else:
+        _show(view, item)
+
+
+def _show(view: TaskView, event: SkillEvent) -> None:
     now = event.stamp.sec + event.stamp.nanosec * 1e-9
     if event.type == SkillEvent.CALL_QUEUED:
         view.queued(now, event.call_id, event.function, event.args_json, list(event.channels), event.parent_id)
@@ -193,6 +201,11 @@ def _show(view: TaskView, client: RobotClient, event: SkillEvent) -> None:
         )  # fmt: skip
     elif event.type == SkillEvent.ROUTINE_SAVED:
         view.notice(now, f"routine '{event.text}' saved", "green")
+    elif event.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED):
+        how = "paused" if event.type == SkillEvent.PROCESS_PAUSED else "goes on"
+        view.notice(now, f"{how} ({event.text})" if event.text else how)
+    elif event.type == SkillEvent.CONTENTION:
+        view.notice(now, event.error_msg)
     elif event.error_msg and event.type in (
         SkillEvent.NOTICE, SkillEvent.REPAIR, SkillEvent.HALTED, SkillEvent.STREAM_ENDED, SkillEvent.PLAN_ENDED,
     ) and event.error_msg not in view.notices[-3:]:  # fmt: skip

@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from builtin_interfaces.msg import Time
 from ghostshell.msg import CallRecord, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
 
+from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.model_setup import declare_model
@@ -37,6 +39,9 @@ OUTCOMES = {
     SkillEvent.REFUSED: "REFUSED",
     SkillEvent.DROPPED: "DROPPED",
 }
+
+TELL_LOST_S = 1.0
+"""How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
 TOLD = ("DONE", "FAILED", "INTERRUPTED")
 """Outcomes in a process's history that a plan made anew is told of."""
@@ -73,7 +78,7 @@ class ActionPlanner(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("action_planner")
-        robot = declare_robot(self)
+        robot = self._robot = declare_robot(self)
         self._client = declare_model(self, robot)
         settings = PlannerSettings(
             max_turns=self.declare("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100),
@@ -97,13 +102,15 @@ class ActionPlanner(RuntimeNode):
         )  # fmt: skip
         self._seen: dict[str, int] = {}
         self._turns: dict[str, _Turn] = {}
+        self._heard = False
+        self._began_s = self._scene.now_s()
         self._events = EventWriter(self)
         self._chunks = MatchedPublisher(
             self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched
         )
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
-        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
 
@@ -118,10 +125,19 @@ class ActionPlanner(RuntimeNode):
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
+    def _kernel_state(self, state: KernelState) -> None:
+        self._scene.kernel_state(state)
+        if problem := self._robot.follow(state.skills_version):
+            self.get_logger().error(problem)
+
     def _processes(self, message: ProcessArray) -> None:
+        first, self._heard = not self._heard, True
         for process in message.processes:
             if process.status >= ProcessState.SUCCESS:
                 self._cancel(process.process_id, "the process has ended")
+            elif first and (not self._began_s or _seconds(process.created) < self._began_s):
+                self._seen[process.process_id] = process.epoch
+                self.call_later(TELL_LOST_S, lambda lost=process: self._lost(lost))
             elif (
                 process.status == ProcessState.IN_PROGRESS
                 and process.strategy == STRATEGY
@@ -144,6 +160,13 @@ class ActionPlanner(RuntimeNode):
             done=[_report(c) for c in process.history if c.outcome in TOLD],
         )  # fmt: skip
         self._ask(turn, request)
+
+    def _lost(self, process: ProcessState) -> None:
+        """It was planned by a planner that is gone: planning it again would do again what is done already."""
+        turn = _Turn(process.process_id, process.epoch, 0, self._new_planner())
+        if process.process_id not in self._turns:
+            why = "the action planner was started anew while the process lived; repeat the instruction"
+            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
     def _cancel(self, process_id: str, why: str) -> _Turn | None:
         """Stop writing. The stream gets no regular end, which would reset as DONE what an interrupt is about to stop."""
@@ -277,12 +300,20 @@ class ActionPlanner(RuntimeNode):
         response.epoch = request.epoch
         return response
 
+    def health(self) -> Health:
+        """The model, and how many processes it answers."""
+        return Health(f"model {self._client.name}", Level.OK, {"streams": len(self._turns)})
+
     def close(self) -> None:
         """End the running streams and the model's connections."""
         for turn in list(self._turns.values()):
             self._end_stream(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
             self._cancel(turn.process_id, "the node ends")
         self._client.close()
+
+
+def _seconds(stamp: Time) -> float:
+    return float(stamp.sec) + stamp.nanosec * 1e-9
 
 
 def _report(call: CallRecord) -> CallReport:

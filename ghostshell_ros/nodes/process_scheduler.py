@@ -12,6 +12,7 @@ from ghostshell.srv import ControlProcess, ProcessLease
 from std_msgs.msg import Bool, String
 
 from ghostshell_ros.data import data_folder
+from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.interrupter import Interrupter
@@ -54,6 +55,9 @@ SOURCES = {"reactive": ProcessSource.REACTIVE}
 NODES_WAIT_S = 5.0
 """How old a process is before it is ended because a node it depends on is not there."""
 
+SILENT_CHECKS = 5
+"""After so many looks, 0.2 s apart, without its heartbeat the channel scheduler is gone."""
+
 TICK_S = 0.25
 """How often idle behaviour and what waits is looked at."""
 
@@ -67,10 +71,11 @@ class ProcessSchedulerNode(RuntimeNode):
     Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
     paused by the user.
 
-    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted` (in);
-    `processes` (latched), `process_heartbeat` (10 Hz), `events` (out). Action: `run_task`. Service: `control_process`;
-    client of `skill_kernel/process_lease`, `halt` and the `interrupt` services. Parameters: `robot`, `data_dir`,
-    `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`, `max_processes`, `idle_after_s`.
+    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
+    `scheduler_heartbeat` (in); `processes` (latched), `process_heartbeat` (10 Hz), `events` (out). Action: `run_task`.
+    Service: `control_process`; client of `skill_kernel/process_lease`, `halt` and the `interrupt` services. Parameters:
+    `robot`, `data_dir`, `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`,
+    `max_processes`, `idle_after_s`.
     """
 
     def __init__(self) -> None:
@@ -110,6 +115,9 @@ class ProcessSchedulerNode(RuntimeNode):
         self.steady_timer(1.0, self._check_nodes)
         self.steady_timer(TICK_S, self._core.tick)
         self.steady_timer(0.1, self._beat)
+        self._unheard: int | None = None
+        self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._scheduler_beat, SENSORS)
+        self.steady_timer(0.2, self._watch_scheduler)
         self._interrupter.meet(self._met)
         self._publish()
 
@@ -354,12 +362,34 @@ class ProcessSchedulerNode(RuntimeNode):
             why = f"node {' and '.join(gone)} is gone; start it again and repeat the instruction"
             self._core.fail(process.process_id, TaskCode.NODE_UNAVAILABLE, why)
 
+    def _scheduler_beat(self, _: ProcessHeartbeat) -> None:
+        self._unheard = 0
+
+    def _watch_scheduler(self) -> None:
+        """Checks are counted, not seconds: a node that was stalled itself finds old beats before it has missed enough."""
+        if self._unheard is None:
+            return
+        self._unheard += 1
+        if self._unheard > SILENT_CHECKS:
+            self._unheard = None
+            if self._core.living:
+                why = "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
+                self._core.calls_lost(why)
+
     def _problem(self, why: str) -> None:
         self.get_logger().error(why)
         self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
 
     def _now(self) -> float:
         return float(self.get_clock().now().nanoseconds) * 1e-9
+
+    def health(self) -> Health:
+        """How many processes live, and whether they are kept on disk."""
+        living = self._core.living
+        values = {"living": len(living), "paused": sum(bool(p.pause_causes) for p in living)}
+        if self._store is None:
+            return Health("processes are not kept on disk", Level.WARN, values)
+        return Health(f"{len(living)} processes", Level.OK, values)
 
     def close(self) -> None:
         """Write what is left of the processes."""

@@ -8,7 +8,7 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from skill_kernel.robot import RobotConfig
 
 NODES = {
     "sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser", "channel_scheduler",
-    "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver",
+    "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver", "lifecycle_manager",
 }  # fmt: skip
 INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 LIMITS = {name: (joint.lower, joint.upper) for name, joint in RobotConfig.load("coco").joints.items()}
@@ -119,13 +119,13 @@ class Observer(RuntimeNode):
     def say(self, text: str) -> None:
         self.instruction.publish(String(data=text))
 
-    def task(self, instruction: str) -> Task:
+    def task(self, instruction: str, *, door: str = "") -> Task:
         """Send an instruction as a RunTask goal."""
         task = Task()
 
         def send() -> None:
             task.sent = self.tasks.send(
-                RunTask.Goal(instruction=instruction, sender="test"),
+                RunTask.Goal(instruction=instruction, sender="test", door=door),
                 on_end=lambda end, result: task.ends.append((end, result)),
                 on_feedback=task.feedback.append,
             )
@@ -275,6 +275,11 @@ class BroughtUp:
         self.take_events()
         return self._pids[executable][-1]
 
+    def pids(self, executable: str) -> list[int]:
+        """Of all the processes that were started from that executable, in turn."""
+        self.take_events()
+        return self._pids[executable]
+
     def kill(self, executable: str) -> float:
         """kill -9; gives the steady time."""
         os.kill(self.pid(executable), signal.SIGKILL)
@@ -301,10 +306,13 @@ def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: di
 
 
 @contextmanager
-def brought_up(folder: Path, config: Path | None = None, **arguments: str) -> Iterator[BroughtUp]:
+def brought_up(
+    folder: Path, config: Path | None = None, *, also_respawn: Collection[str] = (), **arguments: str
+) -> Iterator[BroughtUp]:
     """Start launch/coco.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
 
-    A process that ends does not take the others with it, so that a test sees what they do without it.
+    A process that ends does not take the others with it, so that a test sees what they do without it; of the
+    executables `also_respawn` names it is started anew, as a person would.
     """
     name = arguments.setdefault("robot_name", f"t{os.getpid()}_{uuid.uuid4().hex[:6]}")
     arguments["config_dir"] = str(config or ROOT / "config")
@@ -312,6 +320,10 @@ def brought_up(folder: Path, config: Path | None = None, **arguments: str) -> It
     environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}
     specs = launcher.describe(ROOT / "launch" / "coco.launch.xml", arguments, environment)
     specs = [replace(spec, shutdown_on_exit=False) for spec in specs]
+    specs = [
+        replace(spec, respawn=True, respawn_delay_s=1.0) if spec.name.rpartition("-")[0] in also_respawn else spec
+        for spec in specs
+    ]
     observer = Observer(f"/{name}")
     host = NodeHost([observer])
     host.start()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes on one robot, with the real nodes: together, displaced and back, planned anew, and after a crash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess
+from process_robot import ROBOT_YAML
+
+from ghostshell_ros.nodes.node_runtime import NodeHost
+from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
+from pipeline_support import Observer
+from ros_support import ROOT, Processes, wait_until
+from skill_kernel.codes import CallCode, TaskCode
+
+NEVER_S = 3600.0
+STOP, PAUSE, RESUME = ControlProcess.Request.STOP, ControlProcess.Request.PAUSE, ControlProcess.Request.RESUME
+WALK, LONG_WALK = '<walk seconds="0.3"/>', '<walk seconds="30"/>'
+HOP, WAVE = '<hop seconds="30"/>', '<wave seconds="30"/>'
+
+
+class Several:
+    """The robot: its kernel and its planners as two processes, a model that answers by the words of the instruction."""
+
+    def __init__(self, folder: Path, server: ModelServer) -> None:
+        self.namespace = f"/several{os.getpid()}_{id(self) % 10000}"
+        self.nodes = Processes(self.namespace)
+        self.watch = Observer(self.namespace)
+        self.server = server
+        self._host = NodeHost([self.watch])
+        self._robot, self._models = folder / "several.yaml", folder / "models.yaml"
+        self._robot.write_text(ROBOT_YAML)
+        served = {"provider": "openai", "model": "any", "base_url": server.openai_url}
+        self._models.write_text(yaml.safe_dump({"default": "served", "models": {"served": served}}))
+        path = os.pathsep.join([str(ROOT / "test" / "support"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+        self._env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data")}
+        self.mind: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Several:
+        self._host.start()
+        self.nodes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={self._robot}", env=self._env)
+        self.start_mind()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.nodes.end()
+        self._host.close()
+
+    def start_mind(self) -> None:
+        """The planning nodes, with idle behaviour out of the way."""
+        self.watch.processes = []
+        self.mind = self.nodes.start(
+            "ghostshell_ros.nodes.mind", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
+            f"idle_after_s:={NEVER_S}", env=self._env,
+        )  # fmt: skip
+        watch = self.watch
+        clients = [*watch.clients_of.values(), watch.control]
+        wait_until(
+            lambda: all(c.service_is_ready() for c in clients) and watch.count_publishers("events") >= 4
+            and watch.servers_ready and watch.count_publishers("scheduler_heartbeat"), 30.0, "the nodes are up",
+        )  # fmt: skip
+
+    def begin(self, instruction: str, *, door: str = "", call: str = "") -> str:
+        """Give an instruction; with `call`, wait until it runs. Gives the process id."""
+        process_id = self.watch.task(instruction, door=door).process_id
+        if call:
+            self.runs(process_id, call)
+        return process_id
+
+    def runs(self, process_id: str, function: str, since: int = 0) -> SkillEvent:
+        return self.watch.wait_event(SkillEvent.CALL_STARTED, 5.0, since, process_id=process_id, function=function)
+
+    def state(self, process_id: str, status: int) -> ProcessState:
+        return self.watch.wait_status(process_id, status, 5.0)
+
+    def control(self, command: int, process_id: str = "") -> Any:
+        return self.watch.ask(self.watch.control, ControlProcess.Request(process_id=process_id, command=command))
+
+    def calls(self, process_id: str) -> list[SkillEvent]:
+        return self.watch.of(process_id, SkillEvent.CALL_ENDED)
+
+    def quiet(self) -> None:
+        """End whatever lives."""
+        for process in self.watch.processes:
+            if process.status < ProcessState.SUCCESS:
+                self.control(STOP, process.process_id)
+        wait_until(
+            lambda: all(p.status >= ProcessState.SUCCESS for p in self.watch.processes)
+            and self.watch.kernel is not None and not self.watch.kernel.running and not self.watch.kernel.processes,
+            5.0, "nothing lives, and nobody holds anything",
+        )  # fmt: skip
+
+
+def answer(request: RecordedRequest) -> str:
+    """What the model writes for the last word of the instruction; in a plan made anew, the short form."""
+    text = request.last_user_text
+    words = {"patrol": LONG_WALK, "hop": HOP, "wave": WAVE, "walk": WALK}
+    found = next((tags for word, tags in words.items() if word in text.rsplit("\n", 2)[-1] or f'{word}"' in text[-40:]), "Yes.")
+    return found if "RESULTS" not in text else "<walk seconds='0.1'/>"
+
+
+@pytest.fixture(scope="module")
+def several(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
+    with ModelServer(answer) as server, Several(tmp_path_factory.mktemp("several"), server) as robot:
+        yield robot
+
+
+@pytest.fixture
+def robot(several: Several) -> Iterator[Several]:
+    yield several
+    several.quiet()
+
+
+def test_processes_run_together_while_they_need_different_things(robot: Several) -> None:
+    patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
+    question = robot.begin("how are you?")
+    assert robot.state(question, ProcessState.SUCCESS).calls_done == 1
+    wait_until(
+        lambda: {tuple(p.subsystems) for p in robot.watch.processes[-3:]} >= {("legs",), ("arm",)}, 3.0, "what each holds"
+    )
+    assert robot.state(patrol, ProcessState.IN_PROGRESS) and robot.state(wave, ProcessState.IN_PROGRESS)
+    assert not robot.calls(patrol) and not robot.calls(wave)
+
+
+def test_a_newer_user_task_replaces_the_one_it_contends_with(robot: Several) -> None:
+    patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
+    walk = robot.begin("walk", call="walk")
+    old = robot.state(patrol, ProcessState.STOPPED)
+    assert (old.error_code, old.resumes) == (TaskCode.REPLACED, False)
+    (ended,) = robot.calls(patrol)
+    assert ended.outcome == SkillEvent.OUTCOME_INTERRUPTED
+    robot.state(walk, ProcessState.SUCCESS)
+    assert robot.state(wave, ProcessState.IN_PROGRESS)
+
+
+def test_stop_do_something_then_resume(robot: Several) -> None:
+    patrol = robot.begin("patrol", call="walk")
+    walk = robot.begin("stop, walk, then resume")
+    paused = robot.state(patrol, ProcessState.PAUSED)
+    assert (paused.pause_causes, paused.displaced_by, paused.resumes) == (["s3"], walk, True)
+    done = robot.state(walk, ProcessState.SUCCESS)
+    assert done.instruction == "walk" and not robot.watch.halted
+    robot.state(patrol, ProcessState.IN_PROGRESS)
+    wait_until(
+        lambda: robot.watch.kernel and len(robot.watch.kernel.running) == 1
+        and [p.process_id for p in robot.watch.kernel.processes] == [patrol], 3.0, "it has its legs back",
+    )  # fmt: skip
+    assert not robot.calls(patrol) and robot.state(patrol, ProcessState.IN_PROGRESS).epoch == paused.epoch
+
+
+def test_a_call_that_cannot_pause_makes_the_plan_anew_from_what_was_done(robot: Several) -> None:
+    hop = robot.begin("hop", call="hop")
+    asked = len(robot.server.requests)
+    walk = robot.begin("walk, then go on")
+    robot.state(walk, ProcessState.SUCCESS)
+    done = robot.state(hop, ProcessState.SUCCESS)
+    assert [(e.function, e.outcome) for e in robot.calls(hop)] == [
+        ("hop", SkillEvent.OUTCOME_INTERRUPTED), ("walk", SkillEvent.DONE)
+    ]  # fmt: skip
+    assert robot.calls(hop)[0].error_code == CallCode.PROCESS_PAUSED and done.epoch > 0
+    again = robot.server.requests[asked + 1].last_user_text
+    assert '"function": "hop"' in again and "INTERRUPTED" in again and '"hop"' in again.splitlines()[-1]
+
+
+def test_a_reactive_task_pauses_the_users_and_gives_back(robot: Several) -> None:
+    patrol = robot.begin("patrol", call="walk")
+    reactive = robot.begin("walk", door="reactive", call="walk")
+    assert robot.state(patrol, ProcessState.PAUSED).displaced_by == reactive
+    second = robot.begin("walk", door="reactive")
+    robot.state(reactive, ProcessState.SUCCESS)
+    robot.state(second, ProcessState.SUCCESS)
+    robot.state(patrol, ProcessState.IN_PROGRESS)
+    assert not robot.calls(patrol)
+
+
+def test_the_user_pauses_resumes_and_stops(robot: Several) -> None:
+    patrol = robot.begin("patrol", call="walk")
+    assert robot.control(PAUSE).process_id == patrol
+    robot.state(patrol, ProcessState.PAUSED)
+    walk = robot.begin("walk")
+    robot.state(walk, ProcessState.SUCCESS)
+    assert robot.state(patrol, ProcessState.PAUSED).pause_causes == ["user"]
+    assert robot.control(PAUSE, patrol).error_code == ControlProcess.Request.NOT_ALLOWED
+    blocker = robot.begin("patrol", call="walk")
+    assert robot.control(RESUME, patrol).success
+    wait_until(lambda: robot.state(patrol, ProcessState.PAUSED).displaced_by == blocker, 3.0, "it is told who walks")
+    assert robot.control(STOP, blocker).success
+    robot.state(patrol, ProcessState.IN_PROGRESS)
+    assert robot.control(STOP).process_id == patrol
+    assert robot.state(patrol, ProcessState.STOPPED).error_code == TaskCode.CANCELLED
+    assert robot.control(STOP).error_code == ControlProcess.Request.NO_SUCH_PROCESS
+
+
+def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
+    patrol = robot.begin("patrol", call="walk")
+
+    def ghostshell(*words: str) -> str:
+        command = [sys.executable, "-m", "ghostshell_ros.cli.main", *words, "--robot", robot.namespace, "--wait", "10"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env={
+            **os.environ, "COLUMNS": "200"}).stdout  # fmt: skip
+
+    table = ghostshell("ps")
+    assert patrol in table and "IN_PROGRESS" in table and "legs" in table
+    assert f"{patrol} stopped" in ghostshell("stop", patrol[:6])
+    robot.state(patrol, ProcessState.STOPPED)
+
+
+def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(
+    ros: None, tmp_path: Path, host: Callable[..., Any]
+) -> None:
+    with ModelServer(answer) as server, Several(tmp_path, server) as robot:
+        watch = robot.watch
+        done = robot.begin("walk")
+        robot.state(done, ProcessState.SUCCESS)
+        patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
+        wait_until(lambda: watch.kernel and len(watch.kernel.running) == 2, 3.0, "both run")
+        asked = len(server.requests)
+        assert robot.mind is not None
+        robot.mind.kill()
+        wait_until(lambda: watch.kernel and not watch.kernel.running, 3.0, "the kernel stopped what nobody answers for")
+        robot.start_mind()
+        for name in (patrol, wave):
+            state = robot.state(name, ProcessState.PAUSED)
+            assert state.pause_causes == ["user"] and "resume or stop" in state.message
+        assert robot.state(done, ProcessState.SUCCESS).calls_done == 1
+        wait_until(
+            lambda: watch.kernel and {p.process_id for p in watch.kernel.processes} == {patrol, wave}, 5.0, "the kernel knows"
+        )
+        assert len(server.requests) == asked and not watch.kernel.running
+        since = len(watch.events)
+        assert robot.control(RESUME, patrol).success
+        robot.runs(patrol, "walk", since)
+        again = robot.state(patrol, ProcessState.SUCCESS)
+        assert (again.instruction, again.calls_done) == ("patrol", 1)
+        assert "started anew" in server.requests[-1].last_user_text
+        assert robot.control(STOP, wave).success
+        assert robot.state(wave, ProcessState.STOPPED) and len(server.requests) == asked + 1
