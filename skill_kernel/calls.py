@@ -132,7 +132,7 @@ class ProcessHoldState:
 
 @dataclass(frozen=True)
 class KernelSnapshot:
-    """The kernel's state at one moment. `running` are call ids in the order they started."""
+    """The kernel's state at one moment. `running` are call ids in the order they started, `calling` their processes."""
 
     halted: bool
     halt_cause: str
@@ -140,3 +140,4 @@ class KernelSnapshot:
     subsystems: tuple[SubsystemState, ...]
     running: tuple[str, ...]
     processes: tuple[ProcessHoldState, ...] = ()
+    calling: tuple[str, ...] = ()

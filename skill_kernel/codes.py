@@ -85,6 +85,7 @@ class LeaseCode(IntEnum):
     NONE = 0
     NOT_RESUMED = 530
     OUTRANKED = 531
+    INVALID_REQUEST = 532
 
 
 class TaskCode(IntEnum):

@@ -239,10 +239,13 @@ class Kernel:
                     name, settings.exclusive_per_process, settings.parallel,
                     users[0] if users else "", tuple(h.call_id for h in parts.leases.holders(name)),
                 ))  # fmt: skip
-            running = tuple(r.spec.call_id for r in parts.calls.running if not r.reported)
+            live = [r for r in parts.calls.running if not r.reported]
             cause, halted = parts.halt_cause or "", parts.halt_cause is not None
             processes = self._preemption.states()
-        return KernelSnapshot(halted, cause, self._registry.version, tuple(subsystems), running, processes)
+        running, calling = [r.spec.call_id for r in live], dict.fromkeys(r.spec.process_id for r in live)
+        return KernelSnapshot(
+            halted, cause, self._registry.version, tuple(subsystems), tuple(running), processes, tuple(calling)
+        )
 
     # -- content and deadlines -----------------------------------------------------------------------------------
 

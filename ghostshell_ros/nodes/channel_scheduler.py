@@ -8,9 +8,8 @@ import sys
 from dataclasses import dataclass, field
 
 from ghostshell.msg import FunctionToken as TokenMsg
-from ghostshell.msg import KernelState, SkillEvent
+from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
 from ghostshell.srv import Interrupt
-from std_msgs.msg import Empty
 
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.kernel_executor import KernelLink, ProcessExecutor
@@ -72,12 +71,9 @@ class ChannelScheduler(RuntimeNode):
         self._processes: dict[str, _Process] = {}
         self._oldest_epoch = 0
         self._events = EventWriter(self)
-        text_skill = robot.registry.text_skill
-        self._link = KernelLink(
-            self, text_skill.name if text_skill is not None else "", ready_s=ready_s, silence_s=silence_s
-        )
+        self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
-        self._heartbeat = self.create_publisher(Empty, "scheduler_heartbeat", SENSORS)
+        self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
@@ -87,7 +83,8 @@ class ChannelScheduler(RuntimeNode):
         """The kernel hears from us, so that it can stop our calls when we are gone. The first beat says: ready."""
         self._proven = self._proven or self._link.ready()
         if self._proven:
-            self._heartbeat.publish(Empty())
+            live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
+            self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
     def _process(self, process_id: str) -> _Process:
         process = self._processes.get(process_id)
@@ -129,6 +126,8 @@ class ChannelScheduler(RuntimeNode):
             scheduler.feed(stream_id, _token_of(message))
 
     def _kernel_state(self, state: KernelState) -> None:
+        if problem := self._robot.follow(state.skills_version):
+            self.get_logger().error(problem)
         self._link.kernel_changed()
         for process in self._processes.values():
             process.scheduler.freed()

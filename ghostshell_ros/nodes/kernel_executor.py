@@ -16,6 +16,7 @@ from ghostshell_ros.shell.calls import Call, CallResult, Role
 from ghostshell_ros.shell.scheduler import Scheduler
 from skill_kernel.arguments import to_json
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.registry import SkillRegistry
 
 OUTCOMES = {
     SkillEvent.DONE: Outcome.DONE,
@@ -48,9 +49,9 @@ class KernelLink:
     A kernel that is not there within `ready_s`, or says nothing of a running call for `silence_s`, ends it as FAILED.
     """
 
-    def __init__(self, node: RuntimeNode, text_skill: str, *, ready_s: float, silence_s: float) -> None:
+    def __init__(self, node: RuntimeNode, registry: SkillRegistry, *, ready_s: float, silence_s: float) -> None:
         self._node = node
-        self._text_skill = text_skill
+        self._registry = registry
         self._ready_s = ready_s
         self._silence_s = silence_s
         self._flights: dict[str, _Flight] = {}
@@ -101,7 +102,10 @@ class KernelLink:
 
     def _send(self, process_id: str, flight: _Flight, give_up_s: float) -> None:
         call = flight.call
-        function = self._text_skill if call.role is Role.TEXT else call.function
+        function = call.function
+        if call.role is Role.TEXT:
+            speaking = self._registry.text_skill
+            function = speaking.name if speaking is not None else ""
         if call.call_id not in self._flights:
             return
         if not function:
@@ -148,7 +152,7 @@ class KernelLink:
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
             return
         code = CallCode(result.error_code) if result.error_code in set(CallCode) else CallCode.SKILL_FAILED
-        if code is CallCode.SUBSYSTEM_HELD:
+        if code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED) and result.outcome == SkillEvent.REFUSED:
             self._held(flight, result.error_msg)
             return
         if result.start_s >= 0:
@@ -160,7 +164,7 @@ class KernelLink:
         self._tried.add(flight.call.call_id)
         flight.scheduler.held(flight.call.call_id, why)
         if flight.kernel_states != self._kernel_states:
-            # The state that shows it free may have come before this answer, and no further one need follow.
+            # The state that shows it free (or resumed) may have come before this answer, and no further one need follow.
             self._node.call_soon(flight.scheduler.freed)
 
     def _ended(self, flight: _Flight, result: CallResult) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import SkillInfo, Subsystem
+from ghostshell.msg import ProcessHold, SkillInfo, Subsystem
 
 from ghostshell_ros.nodes.event_writer import OUTCOME_NUMBERS
 from ghostshell_ros.nodes.wire_text import ros_text
 from skill_kernel.arguments import parameters_schema, signature_text
-from skill_kernel.calls import CallResult, Refused, SubsystemState
+from skill_kernel.calls import CallResult, ProcessHoldState, Refused, SubsystemState
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skill import Skill
 
@@ -51,8 +51,18 @@ def subsystem(state: SubsystemState) -> Subsystem:
     )
 
 
-def info(skill: Skill) -> SkillInfo:
-    """A skill as ListSkills tells it."""
+def hold(state: ProcessHoldState) -> ProcessHold:
+    """What is kept for a process."""
+    return ProcessHold(
+        process_id=state.process_id,
+        subsystems=list(state.subsystems),
+        pause_causes=list(state.pause_causes),
+        paused_calls=list(state.paused_calls),
+    )
+
+
+def info(skill: Skill, stop_measured_s: float) -> SkillInfo:
+    """A skill as ListSkills tells it, with its longest stop so far."""
     bounded = skill.stop_s is not None or skill.interruptible
     return SkillInfo(
         name=skill.name,
@@ -63,6 +73,7 @@ def info(skill: Skill) -> SkillInfo:
         interruptible=skill.interruptible,
         pausable=skill.pausable,
         takes_content=skill.content is not None,
+        stop_measured_s=stop_measured_s,
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
         on_failure=skill.on_failure,
     )

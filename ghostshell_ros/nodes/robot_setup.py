@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ghostshell_ros.data import data_folder
 from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
@@ -15,7 +15,7 @@ from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skill import SkillDefinitionError
 
 
-@dataclass(frozen=True)
+@dataclass
 class RobotSetup:
     """A loaded robot. Nodes of one robot that share a data folder share its routines."""
 
@@ -23,6 +23,29 @@ class RobotSetup:
     registry: SkillRegistry
     mapper: Mapper
     routines: RoutineStore
+    _refused_version: str = ""
+
+    def follow(self, skills_version: str) -> str:
+        """Read the skills anew when the kernel has another set; why that failed, or "". What this node then still knows
+        of the old set the kernel refuses, for it checks every call itself."""
+        if skills_version in ("", self.registry.version, self._refused_version):
+            return ""
+
+        def check(new: SkillRegistry) -> None:
+            if new.version != skills_version:
+                raise RegistryError(f"the modules on disk give set {new.version}, the kernel has {skills_version}")
+            try:
+                replace(self.mapper, registry=new)
+            except SkillDefinitionError as error:
+                raise RegistryError(str(error)) from error
+
+        try:
+            self.registry.replace_from_modules(self.config.skills, text_skill=self.config.text_skill, check=check)
+        except RegistryError as error:
+            self._refused_version = skills_version
+            return f"the kernel's new skills are not known here, restart this node: {error}"
+        self._refused_version = ""
+        return ""
 
 
 def declare_robot(node: RuntimeNode) -> RobotSetup:

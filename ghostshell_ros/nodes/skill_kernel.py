@@ -11,14 +11,16 @@ from typing import Any
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
 from ghostshell.srv import Interrupt, ListSkills
-from std_msgs.msg import Bool, Empty
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
+from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.kernel_messages import info, refusal, result_message, subsystem
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, STREAM, NodeStartError, RuntimeNode, run
+from ghostshell_ros.nodes.kernel_messages import hold, info, refusal, result_message, subsystem
+from ghostshell_ros.nodes.kernel_processes import KernelProcesses
+from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
 from skill_kernel.arguments import ArgumentError, parse_json
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
 from skill_kernel.clock import SteadyClock
@@ -39,14 +41,14 @@ GATE_HALTED = "the safety gate is halted"
 STATE_DELAY_S = 0.01
 """How long a change waits for others before `kernel_state` tells of them: first the calls, then the report."""
 
-HEARTBEAT_CHECKS = 5
-"""How often within `heartbeat_timeout_s` the scheduler's heartbeat is looked for."""
-
 _EVENTS = {
     KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
     KernelEventType.STOP_UNCERTAIN: (SkillEvent.NOTICE, CallCode.STOP_UNCERTAIN),
     KernelEventType.STOPPED_LATE: (SkillEvent.NOTICE, CallCode.NONE),
     KernelEventType.CLAMPED: (SkillEvent.NOTICE, CallCode.NONE),
+    KernelEventType.CONTENTION: (SkillEvent.CONTENTION, CallCode.SUBSYSTEM_HELD),
+    KernelEventType.PROCESS_PAUSED: (SkillEvent.PROCESS_PAUSED, CallCode.NONE),
+    KernelEventType.PROCESS_RESUMED: (SkillEvent.PROCESS_RESUMED, CallCode.NONE),
 }
 
 
@@ -54,10 +56,11 @@ class SkillKernelNode(RuntimeNode):
     """Runs one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
 
     Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
-    the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate) and
-    `scheduler_heartbeat` (std_msgs/Empty): once heard, its silence stops every call;
-    publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills` and `~/interrupt`; client
-    of `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times and deadlines are in steady time.
+    the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate),
+    `scheduler_heartbeat` and `process_heartbeat` (ProcessHeartbeat): what nobody answers for any more is stopped;
+    publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills`, `~/interrupt`,
+    `~/process_lease` and `~/reload_skills` (std_srvs/Trigger: the skill modules anew from disk, or why not); client of
+    `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times and deadlines are in steady time.
 
     Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
     `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2),
@@ -98,35 +101,26 @@ class SkillKernelNode(RuntimeNode):
         self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
         self.create_service(ListSkills, "list_skills", self._on_list_skills)
         self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
+        self.create_service(Trigger, "~/reload_skills", self._on_reload)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
         period_s = self.declare(
             "feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0
         )
         self.steady_timer(period_s, self._send_feedback)
-        self._heartbeat_timeout_s = self.declare(
-            "heartbeat_timeout_s", 0.5, "silence of the channel scheduler that stops its calls [s]", minimum=0.1, maximum=60.0
-        )
-        self._unheard: int | None = None
-        self.create_subscription(Empty, "scheduler_heartbeat", self._on_heartbeat, SENSORS)
-        self.steady_timer(self._heartbeat_timeout_s / HEARTBEAT_CHECKS, self._watch_scheduler)
+        timeout_s = self.declare(
+            "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]",
+            minimum=0.1, maximum=60.0,
+        )  # fmt: skip
+        self._processes = KernelProcesses(self, self._kernel, self._events, timeout_s=timeout_s)
         self._publish_state()
 
-    def _on_heartbeat(self, _: Empty) -> None:
-        self._unheard = 0
-
-    def _watch_scheduler(self) -> None:
-        """Nobody is left to reset or interrupt what a vanished scheduler began. Checks are counted, not seconds: a node
-        that was stalled itself finds old beats in its queue before it has missed enough of them."""
-        if self._unheard is None:
-            return
-        self._unheard += 1
-        if self._unheard > HEARTBEAT_CHECKS:
-            self._unheard = None
-            if self._kernel.state().running:
-                cause = f"the channel scheduler has been silent for {self._heartbeat_timeout_s} s"
-                for process_id in {s.process_id for s in self._kernel.state().subsystems if s.process_id}:
-                    self._kernel.interrupt_process(process_id, (), cause)
-                self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.INTERRUPTED_BY), error_msg=cause)
+    def health(self) -> Health:
+        """Halted is an error; else how much runs."""
+        state = self._kernel.state()
+        values = {"running calls": len(state.running), "processes": len(state.processes)}
+        if state.halted:
+            return Health(f"halted: {state.halt_cause}", Level.ERROR, values)
+        return Health(values=values)
 
     def close(self) -> None:
         """Stop what runs, as far as that ends soon."""
@@ -304,6 +298,7 @@ class SkillKernelNode(RuntimeNode):
                 halt_cause=state.halt_cause,
                 skills_version=state.skills_version,
                 subsystems=[subsystem(s) for s in state.subsystems],
+                processes=[hold(p) for p in state.processes],
                 running=list(state.running),
             )
         )
@@ -312,7 +307,10 @@ class SkillKernelNode(RuntimeNode):
         if event.type is KernelEventType.HALT_CLEARED or event.text == GATE_HALTED:
             return
         kind, code = _EVENTS[event.type]
-        call: dict[str, Any] = {}
+        call: dict[str, Any] = {"process_id": event.process_id}
+        text = event.text
+        if event.type is KernelEventType.CONTENTION:
+            text = event.process_id
         if event.call is not None:
             call = {
                 "process_id": event.call.process_id,
@@ -320,14 +318,28 @@ class SkillKernelNode(RuntimeNode):
                 "call_id": event.call.call_id,
                 "parent_id": event.call.parent_id,
                 "function": event.call.function,
-                "channels": list(event.call.channels),
+                "channels": list(event.subsystems or event.call.channels),
             }
-        self._events.write(kind, error_code=int(code), error_msg=event.text if code else "", text=event.text, **call)
+        self._events.write(kind, error_code=int(code), error_msg=event.text if code else "", text=text, **call)
 
     def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:
         response.skills_version = self._registry.version
-        response.skills = [info(skill) for skill in self._registry]
+        measured_s = self._kernel.stop_measured_s
+        response.skills = [info(skill, measured_s.get(skill.name, -1.0)) for skill in self._registry]
         response.subsystems = [subsystem(s) for s in self._kernel.state().subsystems]
+        return response
+
+    def _on_reload(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        before = self._registry.version
+        try:
+            self._kernel.reload()
+        except RegistryError as error:
+            response.message = f"the present skills stay: {error}"
+            self.get_logger().error(response.message)
+        else:
+            changed = "changed" if self._registry.version != before else "the same names and signatures"
+            response.success, response.message = True, f"{len(self._registry)} skills read anew, {changed}"
+            self.get_logger().info(response.message)
         return response
 
 

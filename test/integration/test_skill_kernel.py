@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
-from ghostshell.srv import Interrupt, ListSkills
+from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillEvent
+from ghostshell.srv import Interrupt, ListSkills, ProcessLease
 from kernel_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 
 DONE, FAILED, INTERRUPTED, REFUSED = (
@@ -29,6 +29,15 @@ DONE, FAILED, INTERRUPTED, REFUSED = (
     SkillEvent.OUTCOME_INTERRUPTED,
     SkillEvent.REFUSED,
 )
+
+
+MORE_SKILLS = """
+from skill_kernel import robot_skill
+
+@robot_skill(subsystem="legs")
+def jump() -> str:
+    return "jumped"
+"""
 
 
 class Flight:
@@ -62,6 +71,14 @@ class Scheduler(RuntimeNode):
         self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
         self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
         self.list_client = self.create_client(ListSkills, "list_skills")
+        self.lease_client = self.create_client(ProcessLease, "skill_kernel/process_lease")
+        self.reload_client = self.create_client(Trigger, "skill_kernel/reload_skills")
+        self.beats = {
+            name: self.create_publisher(ProcessHeartbeat, name, SENSORS)
+            for name in ("process_heartbeat", "scheduler_heartbeat")
+        }
+        self.alive: dict[str, list[str]] = {}
+        self.steady_timer(0.1, self._beat)
         self.create_service(Trigger, "halt", self._on_halt)
 
     def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -70,11 +87,17 @@ class Scheduler(RuntimeNode):
         response.success = True
         return response
 
+    def _beat(self) -> None:
+        for topic, process_ids in self.alive.items():
+            self.beats[topic].publish(ProcessHeartbeat(process_ids=process_ids))
+
     def ready(self) -> bool:
         return (
             bool(self.states)
             and self.client.server_is_ready()
             and self.interrupt_client.service_is_ready()
+            and self.lease_client.service_is_ready()
+            and all(beat.get_subscription_count() for beat in self.beats.values())
             and self.control.get_subscription_count() > 0
             and self.content.get_subscription_count() > 0
             and self.halted.get_subscription_count() > 0
@@ -122,6 +145,14 @@ class Scheduler(RuntimeNode):
         wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
         return answers[0]
 
+    def lease(self, command: int, process: str, **fields: Any) -> Any:
+        """Ask the kernel for something on behalf of a process."""
+        return self.ask(self.lease_client, ProcessLease.Request(command=command, process_id=process, **fields))
+
+    def hold(self, process: str) -> Any:
+        """What the kernel's last state says is kept for a process."""
+        return next((p for p in self.states[-1].processes if p.process_id == process), None)
+
     def command(self, flight: Flight, command: int, cause: str = "") -> None:
         self.control.publish(CallControl(call_id=flight.call_id, command=command, cause=cause))
 
@@ -131,7 +162,8 @@ def scheduler(
     namespace: str, host: Callable[..., Any], processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Scheduler:
     robot = tmp_path / "toy.yaml"
-    robot.write_text(ROBOT_YAML)
+    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
+    (tmp_path / "more_skills.py").write_text("")
     monkeypatch.syspath_prepend(str(ROOT / "test" / "support"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
     processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2")
@@ -171,13 +203,15 @@ def test_control_ends_calls_and_a_held_subsystem_names_its_holder(scheduler: Sch
     wait_until(lambda: walk.call_id in scheduler.states[-1].running, 5.0, "state shows the call")
     (legs,) = [s for s in scheduler.states[-1].subsystems if s.name == "legs"]
     assert (legs.process_id, list(legs.call_ids)) == ("p1", [walk.call_id])
+    wait_until(lambda: scheduler.events, 5.0, "an event")
     assert [e.text for e in scheduler.events] == ["walk: distance 400.0 was limited to 200.0 (distance)"]
     held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="p2"))
     assert held.error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD and "p1" in held.error_msg
     scheduler.command(walk, CallControl.RESET)
     assert (scheduler.end(walk).outcome, walk.result.message) == (DONE, "walked of 200")
     assert walk.ends[0][0] is GoalEnd.SUCCEEDED
-    wait_until(lambda: not scheduler.states[-1].running, 5.0, "state shows it free")
+    assert scheduler.lease(ProcessLease.Request.END, "p1", cause="done").success
+    wait_until(lambda: not scheduler.states[-1].processes, 5.0, "state shows it free")
     walk = scheduler.start("walk", arguments={"distance": 1}, process="p2")
     scheduler.command(walk, CallControl.INTERRUPT, "because")
     assert (scheduler.end(walk).outcome, walk.result.error_code) == (INTERRUPTED, ExecuteSkill.Goal.INTERRUPTED_BY)
@@ -195,7 +229,7 @@ def test_a_call_that_was_held_runs_when_it_is_sent_again_under_its_id(scheduler:
     walk = scheduler.start("walk", arguments={"distance": 1}, process="p1")
     again = scheduler.send("walk", arguments={"distance": 1}, process="p2")
     assert scheduler.end(again).error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD
-    scheduler.command(walk, CallControl.INTERRUPT)
+    scheduler.lease(ProcessLease.Request.END, "p1", cause="done")
     scheduler.end(walk)
     retried = scheduler.start("walk", arguments={"distance": 1}, process="p2", call_id=again.call_id)
     scheduler.command(retried, CallControl.INTERRUPT)
@@ -233,6 +267,7 @@ def test_goals_that_race_an_interrupt_never_run_on(scheduler: Scheduler) -> None
             result = scheduler.end(flight)
             assert result.outcome == INTERRUPTED
             assert result.error_code in (ExecuteSkill.Goal.STALE_EPOCH, ExecuteSkill.Goal.INTERRUPTED_BY)
+        scheduler.lease(ProcessLease.Request.END, process, cause="the next one")
 
 
 def test_a_halt_of_the_gate_stops_and_refuses_until_it_is_cleared(scheduler: Scheduler) -> None:
@@ -262,6 +297,103 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
     assert len(deaf.ends) == 1
     scheduler.halted.publish(Bool(data=False))
     wait_until(lambda: not scheduler.states[-1].halted, 5.0, "halt cleared")
+
+
+# -- processes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(scheduler: Scheduler) -> None:
+    scheduler.alive["process_heartbeat"] = ["p1", "p2"]
+    march = scheduler.start("march", process="p1")
+    held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="p2"))
+    assert held.error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD
+    wait_until(lambda: any(e.type == SkillEvent.CONTENTION for e in scheduler.events), 5.0, "contention is told")
+    event = next(e for e in scheduler.events if e.type == SkillEvent.CONTENTION)
+    assert (event.process_id, list(event.channels), event.text) == ("p2", ["legs"], "p1") and "p1" in event.error_msg
+    paused = scheduler.lease(ProcessLease.Request.PAUSE, "p1", cause="s3")
+    assert paused.success and list(paused.paused) == [march.call_id] and not paused.stopped
+    wait_until(
+        lambda: scheduler.hold("p1") and not any(s.process_id for s in scheduler.states[-1].subsystems), 5.0, "legs are free"
+    )
+    assert (list(scheduler.hold("p1").pause_causes), list(scheduler.hold("p1").paused_calls)) == (["s3"], [march.call_id])
+    refused = scheduler.end(scheduler.send("clock_now", process="p1"))
+    assert (refused.outcome, refused.error_code) == (REFUSED, ExecuteSkill.Goal.PROCESS_PAUSED)
+    walk = scheduler.start("walk", arguments={"distance": 1}, process="p2")
+    early = scheduler.lease(ProcessLease.Request.RESUME, "p1", cause="s3")
+    assert (early.success, early.error_code, list(early.holders)) == (False, ProcessLease.Request.NOT_RESUMED, ["p2"])
+    ended = scheduler.lease(ProcessLease.Request.END, "p2", cause="done")
+    assert list(ended.stopped) == [walk.call_id] and scheduler.end(walk).outcome == INTERRUPTED
+    assert scheduler.lease(ProcessLease.Request.RESUME, "p1", cause="s3").success
+    scheduler.command(march, CallControl.RESET)
+    assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
+    wait_until(lambda: {SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED} <= {e.type for e in scheduler.events}, 5.0,
+               "pause and resume are told")  # fmt: skip
+
+
+def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Scheduler) -> None:
+    scheduler.alive["process_heartbeat"] = ["p1", "s0"]
+    march = scheduler.start("march", process="p1")
+    taken = scheduler.lease(
+        ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
+    )
+    assert taken.success and (list(taken.holders), list(taken.paused)) == (["p1"], [march.call_id])
+    wait_until(lambda: scheduler.hold("s0") is not None and not any(
+        s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march is at rest")  # fmt: skip
+    assert list(scheduler.hold("p1").pause_causes) == ["s0"]
+    step = scheduler.start("walk", arguments={"distance": 1}, process="s0")
+    lower = scheduler.lease(
+        ProcessLease.Request.PREEMPT, "p9", rank=ProcessLease.Request.SCHEDULER, subsystems=["legs"], cause="s3"
+    )
+    assert (lower.success, lower.error_code) == (False, ProcessLease.Request.OUTRANKED) and "s0" in lower.error_msg
+    assert scheduler.lease(ProcessLease.Request.PREEMPT, "p9", rank=9).error_msg
+    scheduler.lease(ProcessLease.Request.END, "s0", cause="far again")
+    scheduler.end(step)
+    assert scheduler.lease(ProcessLease.Request.RESUME, "", cause="s0").success
+    scheduler.command(march, CallControl.RESET)
+    assert scheduler.end(march).outcome == DONE
+
+
+def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are_free(scheduler: Scheduler) -> None:
+    scheduler.alive = {"process_heartbeat": ["p1"], "scheduler_heartbeat": ["p1", "p2"]}
+    owned = scheduler.start("march", process="p1")
+    called = scheduler.start("deaf", arguments={"seconds": 0.0}, process="p2", open=True)
+    wait_until(lambda: scheduler.hold("p1") and scheduler.hold("p2"), 5.0, "both keep something")
+    scheduler.alive["scheduler_heartbeat"] = ["p1"]
+    assert scheduler.end(called, 1.0).outcome == INTERRUPTED and not owned.ends
+    wait_until(lambda: scheduler.hold("p2") is None, 2.0, "what only the channel scheduler knew is free")
+    scheduler.alive["process_heartbeat"] = []
+    assert scheduler.end(owned, 1.0).outcome == INTERRUPTED and "nobody has answered for process p1" in owned.result.error_msg
+    wait_until(lambda: not scheduler.states[-1].processes, 2.0, "its subsystems are free")
+    late = scheduler.end(scheduler.send("clock_now", process="p1"))
+    assert late.error_code == ExecuteSkill.Goal.STALE_EPOCH
+
+
+def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Scheduler, tmp_path: Path) -> None:
+    def reload(text: str) -> Any:
+        (tmp_path / "more_skills.py").write_text(text)
+        return scheduler.ask(scheduler.reload_client, Trigger.Request())
+
+    before = scheduler.states[-1].skills_version
+    for text, why in ((MORE_SKILLS + "import no_such_module", "no_such_module"), (MORE_SKILLS + "x = (", "SyntaxError"),
+                      (MORE_SKILLS.replace('"legs"', '"leg_{side}"'), "there is no such parameter")):  # fmt: skip
+        broken = reload(text)
+        assert not broken.success and "the present skills stay" in broken.message and why in broken.message
+    assert scheduler.end(scheduler.send("jump")).error_code == ExecuteSkill.Goal.UNKNOWN_FUNCTION
+    assert reload(MORE_SKILLS).success
+    wait_until(lambda: scheduler.states[-1].skills_version != before, 5.0, "the state tells the new version")
+    assert scheduler.end(scheduler.send("jump")).message == "jumped"
+
+
+def test_the_longest_stop_of_a_skill_is_measured(scheduler: Scheduler) -> None:
+    def measured() -> float:
+        skills = scheduler.ask(scheduler.list_client, ListSkills.Request()).skills
+        return next(float(s.stop_measured_s) for s in skills if s.name == "walk")
+
+    assert measured() == -1.0
+    walk = scheduler.start("walk", arguments={"distance": 1})
+    scheduler.command(walk, CallControl.INTERRUPT)
+    scheduler.end(walk)
+    assert 0.0 <= measured() < 0.3
 
 
 def test_the_skill_list_tells_signatures_and_schemas(scheduler: Scheduler) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
+from skill_kernel import Content, ContentStream, Limited, PauseEvent, SkillReturn, robot_skill
 
 ROBOT_YAML = """
 name: toy
@@ -38,6 +38,17 @@ def walk(
     """Walk until stopped."""
     stop_evt.wait(30.0)
     return SkillReturn.interruption(f"walked of {distance:g}")
+
+
+@robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)
+def march(pause_evt: PauseEvent, stop_evt: threading.Event) -> SkillReturn:
+    """Walk on the spot until stopped; a pause is waited out."""
+    rests = 0
+    while not stop_evt.wait(0.01):
+        if pause_evt.is_set():
+            pause_evt.rest()
+            rests += not stop_evt.is_set()
+    return SkillReturn.interruption(f"rested {rests} times")
 
 
 @robot_skill(subsystem="free", nominal_s=0.0)

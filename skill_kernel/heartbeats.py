@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who answers for a process, and what is to be stopped or freed when nobody does any more (architecture, Liveness)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Source(Enum):
+    """Who sends heartbeats: the owners of processes, and the channel scheduler for those whose calls it has sent."""
+
+    PROCESSES = "process_heartbeat"
+    CALLS = "scheduler_heartbeat"
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Processes nobody owns any more (`ended`), whose calls nobody would end any more (`orphaned`), and those that nobody
+    ever answered for, or not since their last call (`unclaimed`): what they keep between calls is to be freed."""
+
+    ended: tuple[str, ...] = ()
+    orphaned: tuple[str, ...] = ()
+    unclaimed: tuple[str, ...] = ()
+
+
+class Heartbeats:
+    """Counts checks, not seconds: a node that was stalled itself finds old beats in its queue before it has missed
+    enough. A process that an owner has announced ends with its owner's silence; one that only the channel scheduler
+    named loses its calls and what it keeps with the scheduler's. Used on one thread."""
+
+    def __init__(self, checks: int) -> None:
+        self._allowed = checks
+        self._owned: dict[str, int] = {}
+        self._called: dict[str, int] = {}
+        self._unclaimed: dict[str, int] = {}
+        self._scheduler: int | None = None
+
+    def hear(self, source: Source, process_ids: Iterable[str]) -> None:
+        """A beat has come."""
+        if source is Source.CALLS:
+            self._scheduler = 0
+        table = self._owned if source is Source.PROCESSES else self._called
+        for process_id in process_ids:
+            table[process_id] = 0
+            self._unclaimed.pop(process_id, None)
+
+    def check(self, known: Iterable[str]) -> Silence:
+        """One check has passed; `known` are the processes that run or keep something in the kernel."""
+        present = tuple(known)
+        ended = self._missed(self._owned)
+        orphaned = self._missed(self._called)
+        unclaimed = [p for p in orphaned if p not in self._owned]
+        if self._scheduler is not None:
+            self._scheduler += 1
+            if self._scheduler > self._allowed:
+                self._scheduler = None
+                orphaned += [p for p in present if p not in self._owned and p not in orphaned]
+        waiting = {p: self._unclaimed.get(p, 0) + 1 for p in present if p not in self._owned and p not in self._called}
+        unclaimed += [p for p, checks in waiting.items() if checks > self._allowed]
+        self._unclaimed = {p: checks for p, checks in waiting.items() if checks <= self._allowed}
+        return Silence(tuple(ended), tuple(p for p in orphaned if p not in ended), tuple(dict.fromkeys(unclaimed)))
+
+    def _missed(self, table: dict[str, int]) -> list[str]:
+        for process_id in table:
+            table[process_id] += 1
+        missed = [process_id for process_id, checks in table.items() if checks > self._allowed]
+        for process_id in missed:
+            del table[process_id]
+        return missed
