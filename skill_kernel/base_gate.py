@@ -67,6 +67,8 @@ class BaseGate:
         self._output = STILL
         self._ticked_at: float | None = None
         self._halt_cause = ""
+        self.commander = ""
+        """Who was obeyed at the last tick; "" for nobody."""
         self.refused: Counter[RefusalKind] = Counter()
         """Commands that did not count, by kind."""
 
@@ -146,6 +148,7 @@ class BaseGate:
         self._ticked_at = now
         self._carry_points(elapsed)
         self._watch(now)
+        self.commander = ""
         wish = None if self.halted else self._wish(now)
         self._output = STILL if wish is None else self._kept_clear(self._stepped(self._limited(wish), elapsed))
         return self._output
@@ -171,6 +174,7 @@ class BaseGate:
         for source in (Source.TELEOP,) if self._teleop else (Source.REFLEX, Source.SKILL):
             at, wish = self._wishes.get(source, (-math.inf, STILL))
             if now - at <= self._timeout_s:
+                self.commander = source.name.lower()
                 return wish
         return None
 

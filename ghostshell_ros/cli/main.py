@@ -10,6 +10,7 @@ from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.launch import launch
 from ghostshell_ros.cli.processes import pause, ps, resume, stop
 from ghostshell_ros.cli.say import clear, halt, say
+from ghostshell_ros.cli.teleop import teleop
 from ghostshell_ros.cli.tokens import tokens
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.command("demo")(demo)
 app.command("say")(say)
 app.command("halt")(halt)
 app.command("clear")(clear)
+app.command("teleop")(teleop)
 app.command("ps")(ps)
 app.command("pause")(pause)
 app.command("resume")(resume)

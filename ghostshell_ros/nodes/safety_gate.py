@@ -12,6 +12,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.base_ports import BasePorts
+from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
 from skill_kernel.base_gate import BaseGate
@@ -189,6 +190,15 @@ class SafetyGate(RuntimeNode):
             self.get_logger().warning(f"halted: {cause}")
             why = f"halted: {cause}; {CLEAR_HINT}"
             self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
+
+    def health(self) -> Health:
+        cause = self._halt_cause()
+        values: dict[str, object] = {"halted": bool(cause)}
+        if self._base is not None:
+            values |= {"commander": self._base.gate.commander, "refused": sum(self._base.gate.refused.values())}
+        if not self._known():
+            return Health("waiting to hear joints or base", Level.WARN, values)
+        return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
 
     def _known(self) -> bool:
         return self._measured and (self._base is None or self._base.ready)

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import math
 import os
+import pty
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +17,12 @@ import pytest
 from base_plant import BasePlant, base_robot
 from flat_world import FlatWorld
 from geometry_msgs.msg import Twist, Vector3
+from sensor_msgs.msg import Joy
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
-from ros_support import Processes, wait_until
+from ros_support import ROOT, Processes, wait_until
 
 WALL_X = 2.0
 
@@ -29,6 +33,8 @@ class Commander(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("commander", namespace=namespace)
         self.wishes: dict[str, tuple[float, float, float]] = {}
+        self.pad: Any = None
+        self.joy = self.create_publisher(Joy, "joy", SET_POINTS)
         self._topics = {n: self.create_publisher(Twist, f"cmd_vel_{n}", SET_POINTS) for n in ("in", "reflex", "teleop")}
         self.posture = self.create_publisher(String, "posture_in", SET_POINTS)
         self.attitude = self.create_publisher(Vector3, "attitude_in", SET_POINTS)
@@ -36,6 +42,8 @@ class Commander(RuntimeNode):
         self.steady_timer(0.02, self._send)
 
     def _send(self) -> None:
+        if self.pad is not None:
+            self.joy.publish(self.pad)
         for topic, (forward, lateral, turn) in list(self.wishes.items()):
             message = Twist()
             message.linear.x, message.linear.y, message.angular.z = forward, lateral, turn
@@ -194,6 +202,45 @@ def test_a_silent_sensor_halts_for_good(plant: BasePlant, commander: Commander, 
     silent.clear()
     time.sleep(0.2)
     assert plant.halted and plant.speed == 0.0
+
+
+def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig: Rig) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "ghostshell_ros.cli.main", "teleop", "--robot", plant.get_namespace()]
+    process = subprocess.Popen(command, stdin=slave, stdout=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        wait_until(lambda: plant.teleop, 15.0, "it has taken the base")
+        os.write(master, b"w")
+        wait_until(lambda: plant.world.x > 0.1, 3.0, "it drives")
+        os.write(master, b"\x1b[Dx")
+        assert process.wait(5.0) == 0
+        wait_until(lambda: plant.teleop is False, 2.0, "it has given the base back")
+    finally:
+        process.kill()
+        os.close(master)
+        os.close(slave)
+    time.sleep(0.6)
+    assert plant.halted is False
+
+
+def test_a_gamepad_drives_it_while_its_deadman_is_held(
+    plant: BasePlant, commander: Commander, rig: Rig
+) -> None:
+    started = Processes(plant.get_namespace())
+    try:
+        started.start("ghostshell_ros.nodes.teleop")
+        wait_until(commander.joy.get_subscription_count, 15.0, "the teleop node")
+        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 1])
+        wait_until(lambda: plant.turn > 0.9, 5.0, "it turns")
+        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[1, 0, 0, 0, 1])
+        wait_until(lambda: plant.teleop is False and plant.speed == 0.0, 2.0, "given back")
+        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 1])
+        wait_until(lambda: plant.turn > 0.9, 5.0, "it turns")
+        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 0])
+        wait_until(lambda: plant.halted, 1.5, "let go, it halts")
+    finally:
+        commander.pad = None
+        started.end()
 
 
 def test_a_killed_gate_leaves_the_base_at_rest(plant: BasePlant, commander: Commander, rig: Rig) -> None:

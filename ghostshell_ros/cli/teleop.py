@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell teleop`: drive a base with the keyboard; takes over at once, gives back when it ends."""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from ghostshell_ros.cli.say import Robot, Wait
+
+HELD_S = 0.7
+"""A key counts as held so long: terminals repeat a held key only after half a second or so."""
+PERIOD_S = 0.05
+DIRECTIONS = {
+    "w": (1, 0, 0), "s": (-1, 0, 0), "a": (0, 0, 1), "d": (0, 0, -1), "q": (0, 1, 0), "e": (0, -1, 0),
+    "\x1b[A": (1, 0, 0), "\x1b[B": (-1, 0, 0), "\x1b[D": (0, 0, 1), "\x1b[C": (0, 0, -1),
+}  # fmt: skip
+HELP = """w/s or up/down: forward, back    a/d or left/right: turn    q/e: sideways    space: stand still
++/-: faster, slower              h: halt, c: clear it       x or Ctrl-C: give the base back and leave"""
+
+
+class Keyboard:
+    """Which velocity the pressed keys mean; pure, on a clock handed in."""
+
+    def __init__(self, speed: float, turn: float) -> None:
+        self.speed, self.turn = speed, turn
+        self._wish = (0, 0, 0)
+        self._until = 0.0
+
+    def press(self, key: str, now: float) -> str:
+        """Take a key; gives halt, clear_halt, leave or "" for what else is to be done."""
+        if key in DIRECTIONS:
+            self._wish, self._until = DIRECTIONS[key], now + HELD_S
+        elif key in "+-" and key:
+            factor = 1.25 if key == "+" else 0.8
+            self.speed, self.turn = self.speed * factor, self.turn * factor
+        elif key in ("x", "\x03", "\x04"):
+            return "leave"
+        else:
+            self._wish = (0, 0, 0)
+            return {"h": "halt", "c": "clear_halt"}.get(key, "")
+        return ""
+
+    def velocity(self, now: float) -> tuple[float, float, float]:
+        """m/s forward, m/s to the left, rad/s; zero when no key is held."""
+        forward, lateral, turn = self._wish if now < self._until else (0, 0, 0)
+        return forward * self.speed, lateral * self.speed, turn * self.turn
+
+
+def teleop(
+    robot: Robot = "kalos",
+    wait: Wait = 5.0,
+    speed: Annotated[float, typer.Option(min=0.01, help="of forward, back and sideways [m/s]")] = 0.4,
+    turn: Annotated[float, typer.Option(min=0.01, help="of turning [rad/s]")] = 0.8,
+) -> None:
+    """Drive a robot's base with the keyboard.
+
+    The base obeys from the first moment on and nobody else moves it until this command ends. Should it end otherwise
+    than by x or Ctrl-C (a lost connection), the robot halts. Exit status: 0, or 2 when no robot answers.
+    """
+    import time
+
+    import rclpy
+    from geometry_msgs.msg import Twist
+    from rclpy.signals import SignalHandlerOptions
+    from std_srvs.srv import Trigger
+
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("teleop reads keys from a terminal; publish cmd_vel_teleop instead")
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("ghostshell_teleop", namespace=robot, use_global_arguments=False)
+    try:
+        publisher = node.create_publisher(Twist, "cmd_vel_teleop", 10)
+        services = {name: node.create_client(Trigger, name) for name in ("halt", "clear_halt", "release_teleop")}
+        if not services["release_teleop"].wait_for_service(timeout_sec=wait):
+            print(f"ghostshell: no base '{robot}' answers release_teleop; is it launched on this domain?", file=sys.stderr)
+            raise typer.Exit(2)
+        print(HELP)
+        keyboard, todo = Keyboard(speed, turn), ""
+        with _raw_terminal():
+            while todo != "leave":
+                todo = ""
+                for key in _keys(PERIOD_S):
+                    todo = todo or keyboard.press(key, time.monotonic())
+                if todo in services:
+                    services[todo].call_async(Trigger.Request())
+                message = Twist()
+                message.linear.x, message.linear.y, message.angular.z = keyboard.velocity(time.monotonic())
+                publisher.publish(message)
+                rclpy.spin_once(node, timeout_sec=0.0)
+        publisher.publish(Twist())
+        released = services["release_teleop"].call_async(Trigger.Request())
+        rclpy.spin_until_future_complete(node, released, timeout_sec=wait)
+        answer = released.result() if released.done() else None
+        print(f"{robot}: {answer.message if answer else 'the gate did not answer; it halts the robot'}")
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """Keys one by one and unechoed; Ctrl-C comes as a key, so that leaving gives the base back."""
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setraw(sys.stdin, termios.TCSANOW)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _keys(timeout_s: float) -> list[str]:
+    """What was typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
+    import os
+    import time
+
+    deadline = time.monotonic() + timeout_s
+    keys: list[str] = []
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([sys.stdin], [], [], left)[0]:
+            break
+        typed = os.read(sys.stdin.fileno(), 64).decode(errors="ignore")
+        if not typed:
+            return [*keys, "\x04"]
+        while typed:
+            length = 3 if typed.startswith("\x1b[") else 1
+            keys.append(typed[:length])
+            typed = typed[length:]
+    return keys
