@@ -13,7 +13,7 @@ BANDS = {"IN_PROGRESS": "#eaf3ee", "PAUSED": "#dcdcdc", "WAITING": "#f6efdf"}
 """Background of a process by its state."""
 HALT_COLOUR = "#c0392b"
 RUNNING_COLOUR = "#4c6f8c"
-LABEL_CHARACTERS = 130
+LABEL_CHARACTERS = 165
 """How many characters fit across the whole picture."""
 
 
@@ -53,8 +53,9 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
                     width = max(stop - bar.start_s, 0.003 * end)
                     colour = COLOURS.get(bar.outcome, RUNNING_COLOUR)
                     axes.barh(at, width, left=bar.start_s, height=0.6, color=colour, edgecolor="white", zorder=2)
-                    label = textwrap.shorten(bar.label, max(4, int(LABEL_CHARACTERS * width / end)), placeholder="…")
-                    if label != "…":
+                    room = int(LABEL_CHARACTERS * width / end)
+                    label = bar.label if len(bar.label) <= room else bar.label[: room - 1] + "…" if room > 3 else ""
+                    if label:
                         axes.text(bar.start_s + 0.004 * end, at, label, fontsize=7, va="center", color="white",
                                   clip_on=True, zorder=3, parse_math=False)  # fmt: skip
             _pauses(axes, track, subsystem, at, end)

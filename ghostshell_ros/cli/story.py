@@ -18,6 +18,7 @@ from ghostshell_ros.cli.process_view import ENDED, Bar, ProcessTrack, ProcessVie
 from ghostshell_ros.nodes.goal_client import GoalClient
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, NodeHost, RuntimeNode
 from skill_kernel.process import ProcessStatus
+from skill_kernel.skill import MAIN
 
 PATROL = "Patrol the hallway twice, and tell me what you are doing."
 LOOK = "Stop, take a picture of what is on your left, then resume."
@@ -77,9 +78,11 @@ class Story:
         self._text_subsystems = text_subsystems
         self._console = console or Console()
         self.view = ProcessView()
+        self._begun_s = 0.0
 
     def play(self) -> None:
         """Raises StoryError when a part of it does not come about in time."""
+        self._begun_s = self._now_s()
         patrol = self._say(PATROL, "patrol", 20.0)
         self._go_on(12.0)
         look = self._say(LOOK, "rotate", 20.0)
@@ -125,11 +128,14 @@ class Story:
         try:
             kind, message = self._client.inbox.get(timeout=wait_s)
         except queue.Empty:
-            self.view.since(self._client.get_clock().now().nanoseconds * 1e-9)
+            self.view.since(self._now_s())
             return
         now = message.stamp.sec + message.stamp.nanosec * 1e-9
         if kind == "processes":
             for p in message.processes:
+                # The scheduler keeps the processes of former runs.
+                if p.created.sec + p.created.nanosec * 1e-9 < self._begun_s:
+                    continue
                 status = ProcessStatus(p.status).name
                 if self.view.state(now, p.process_id, p.instruction, SOURCES.get(p.source, "?"), status):
                     self._line(f"process {list(self.view.tracks).index(p.process_id) + 1} is {status}")
@@ -141,7 +147,8 @@ class Story:
             label = _label(event.function, event.args_json)
             # Text is scheduled on the channel main, and spoken on the subsystem of the skill that speaks.
             on = self._text_subsystems if event.function == "text" else tuple(event.channels)
-            self.view.started(now, event.process_id, event.call_id, Bar(event.function, label, on, 0.0))
+            if on != (MAIN,):  # what only orders others takes no subsystem
+                self.view.started(now, event.process_id, event.call_id, Bar(event.function, label, on, 0.0))
             self._line(f"  {label} [{'+'.join(on)}]")
         elif event.type == SkillEvent.CALL_ENDED:
             outcome = OUTCOMES.get(event.outcome, "?")
@@ -150,8 +157,11 @@ class Story:
         elif event.type == SkillEvent.HALTED:
             self.view.halted(now)
 
+    def _now_s(self) -> float:
+        return float(self._client.get_clock().now().nanoseconds * 1e-9)
+
     def _line(self, text: str) -> None:
-        now = self.view.since(self._client.get_clock().now().nanoseconds * 1e-9)
+        now = self.view.since(self._now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)
 
 
