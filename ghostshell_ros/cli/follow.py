@@ -204,10 +204,9 @@ def _show(view: TaskView, event: SkillEvent) -> None:
     elif event.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED):
         how = "paused" if event.type == SkillEvent.PROCESS_PAUSED else "goes on"
         view.notice(now, f"{how} ({event.text})" if event.text else how)
-    elif event.type == SkillEvent.CONTENTION:
-        view.notice(now, event.error_msg)
     elif event.error_msg and event.type in (
         SkillEvent.NOTICE, SkillEvent.REPAIR, SkillEvent.HALTED, SkillEvent.STREAM_ENDED, SkillEvent.PLAN_ENDED,
+        SkillEvent.CONTENTION,
     ) and event.error_msg not in view.notices[-3:]:  # fmt: skip
         view.notice(now, event.error_msg)
 

@@ -122,7 +122,7 @@ def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, ser
     assert task.result(20.0).status == ProcessState.SUCCESS
 
 
-def test_a_new_instruction_interrupts_the_old_one(watch: Observer, server: ModelServer) -> None:
+def test_a_new_instruction_replaces_the_one_it_contends_with(watch: Observer, server: ModelServer) -> None:
     server.answer = lambda request: NOD if "nod" in request.last_user_text else LONG_WALK + NOD + '<spider_rotate angle="90"/>'
     old = watch.task("walk far")
     watch.wait_event(SkillEvent.CALL_STARTED, process_id=old.process_id, function="spider_run_distance")
@@ -193,12 +193,13 @@ def test_stop_halts_while_a_slow_model_call_is_in_flight_without_asking_it(watch
     walking = watch.task("walk far")
     watch.wait_event(SkillEvent.CALL_STARTED, process_id=walking.process_id)
     asked = len(server.requests)
-    slow = watch.task("think for long")  # replaces the first; the model does not answer it for 3 s
+    slow = watch.task("think for long")  # joins the first; the model does not answer it for 3 s
     assert server.wait_until(lambda s: len(s.requests) == asked + 1)
     said_s = time.monotonic()
     watch.say("Stop!")
     result = slow.result(2.0)
     assert (result.status, result.error_code) == (ProcessState.STOPPED, TaskCode.ROBOT_HALTED)
+    assert walking.result(1.0).error_code == TaskCode.ROBOT_HALTED
     wait_until(lambda: watch.halted, 2.0, "the gate is halted")
     assert time.monotonic() - said_s < 2.0
     assert len(server.requests) == asked + 1

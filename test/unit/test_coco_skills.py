@@ -260,3 +260,15 @@ def test_music_plays_once_or_until_the_reset() -> None:
     assert once.result.ok and once.seconds == pytest.approx(TUNES["happy"].duration_s, abs=0.1)
     looped = sim.run("play_bgm", name="happy", until_reset=True, stop_after=30)
     assert looped.seconds == pytest.approx(30, abs=0.1)
+
+
+def test_what_is_left_of_a_walk_or_a_turn_after_a_pause() -> None:
+    skills = registry()
+    walk, turn = skills.get("spider_run_distance"), skills.get("spider_rotate")
+    assert walk is not None and walk.remaining is not None and turn is not None and turn.remaining is not None
+    arguments = {"speed": 60.0, "amplitude": 60.0}
+    assert walk.remaining({"distance": 150.0}, **arguments, distance=200.0) == {"distance": 50.0}
+    assert walk.remaining({"distance": -15.0}, **arguments, distance=-20.0) == {"distance": -5.0}
+    assert walk.remaining({"distance": 199.5}, **arguments, distance=200.0) is None
+    assert walk.remaining({"distance": 203.0}, **arguments, distance=200.0) is None
+    assert turn.remaining({"angle": -30.0}, angle=-90.0) == {"angle": -60.0}

@@ -48,6 +48,7 @@ def _swings(start_angle: float, end_angle: float, speed: float, duration: float)
     nominal_s=lambda start_angle, end_angle, speed, duration: 2.0 * MOVE_S
     + _swings(start_angle, end_angle, speed, duration) * _swing_s(start_angle, end_angle, speed),
     stop_s=STOP_S,
+    idempotent=True,
 )
 def ear_swing(
     side: Literal["left", "right"],
@@ -70,7 +71,7 @@ def ear_swing(
     return _swing(body, (joint,), frames, stop_evt, until_reset, f"{side} ear swung {count} times")
 
 
-@robot_skill(subsystem=BOTH, nominal_s=lambda duration: max(duration, 2.0 * MOVE_S), stop_s=STOP_S)
+@robot_skill(subsystem=BOTH, nominal_s=lambda duration: max(duration, 2.0 * MOVE_S), stop_s=STOP_S, idempotent=True)
 def ear_state(
     state: EarState = "normal",
     duration: Seconds = 2.0,
@@ -101,7 +102,7 @@ def _shakes(duration: float) -> int:
 
 
 @robot_skill(
-    subsystem=BOTH, nominal_s=lambda duration: (_shakes(duration) + 1) * _SHAKE_S, stop_s=STOP_S
+    subsystem=BOTH, nominal_s=lambda duration: (_shakes(duration) + 1) * _SHAKE_S, stop_s=STOP_S, idempotent=True
 )
 def shake_ears(
     duration: Seconds = 1.5,

@@ -34,7 +34,7 @@ def _nominal(duration: float) -> float:
     return max(duration, MIN_SHOW_S)
 
 
-@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S)
+@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def display_face(
     face: Face = "smile",
     duration: Seconds = 3.0,
@@ -48,7 +48,7 @@ def display_face(
     return _show(body, face, duration, stop_evt, until_reset)
 
 
-@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S)
+@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def emotion(
     emo: Emotion = "happy",
     duration: Seconds = 3.0,
@@ -61,7 +61,7 @@ def emotion(
     return _show(body, _FACE_OF[emo], duration, stop_evt, until_reset)
 
 
-@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S)
+@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def wink_left(
     duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
@@ -69,7 +69,7 @@ def wink_left(
     return _show(body, "wink_left", duration, stop_evt, until_reset)
 
 
-@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S)
+@robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def wink_right(
     duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:

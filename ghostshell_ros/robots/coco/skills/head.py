@@ -43,7 +43,7 @@ _BEATS: dict[str, tuple[tuple[float, float], ...]] = {
 _BEAT_S = {"nod": 0.6, "shake": 0.7, "circle": 1.2}
 
 
-@robot_skill(subsystem="head", nominal_s=lambda duration: max(duration, MIN_ACT_S), stop_s=STOP_S)
+@robot_skill(subsystem="head", nominal_s=lambda duration: max(duration, MIN_ACT_S), stop_s=STOP_S, idempotent=True)
 def head_act(
     action: Act = "nod",
     duration: Seconds = 1.5,
@@ -68,7 +68,7 @@ def head_act(
     return outcome(result, action if result.ok else f"{action} not finished")
 
 
-@robot_skill(subsystem="head", nominal_s=MOVE_S, stop_s=STOP_S)
+@robot_skill(subsystem="head", nominal_s=MOVE_S, stop_s=STOP_S, idempotent=True)
 def head_pose(
     yaw: Yaw = 0.0,
     pitch: Pitch = 0.0,

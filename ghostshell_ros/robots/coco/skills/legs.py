@@ -23,7 +23,7 @@ Centimetres = Annotated[float, Field(ge=-1000, le=1000, description="cm"), Limit
 Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_stand(
     posture: Literal["normal", "high", "low", "wide"] = "normal",
     duration: Seconds = 1.0,
@@ -38,7 +38,7 @@ def spider_stand(
     return _posture(body, change, duration, stop_evt, until_reset, f"standing ({posture})")
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_sit(
     style: Literal["normal", "dog", "lie"] = "normal",
     duration: Seconds = 1.0,
@@ -57,6 +57,7 @@ def spider_sit(
     subsystem="legs",
     nominal_s=lambda speed, amplitude, distance: gait.walk_time_s(distance / 100.0, speed, amplitude),
     stop_s=STOP_S,
+    remaining=lambda progress, distance, **_: _left("distance", distance, progress["distance"], 1.0),
 )
 def spider_run_distance(
     speed: Percent = 60.0,
@@ -74,10 +75,15 @@ def spider_run_distance(
         result, done = body.walk(distance / 100.0, speed, amplitude, stop_evt)
     if result.ok and until_reset:
         wait_for_reset(stop_evt)
-    return outcome(result, f"walked {done * 100.0:.1f} cm of {distance:g} cm")
+    return outcome(result, f"walked {done * 100.0:.1f} cm of {distance:g} cm", progress={"distance": done * 100.0})
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda angle: gait.turn_time_s(math.radians(angle)), stop_s=STOP_S)
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda angle: gait.turn_time_s(math.radians(angle)),
+    stop_s=STOP_S,
+    remaining=lambda progress, angle: _left("angle", angle, progress["angle"], 2.0),
+)
 def spider_rotate(
     angle: Degrees = 90.0,
     *,
@@ -92,7 +98,15 @@ def spider_rotate(
         result, done = body.turn(math.radians(angle), stop_evt)
     if result.ok and until_reset:
         wait_for_reset(stop_evt)
-    return outcome(result, f"turned {math.degrees(done):.0f} of {angle:g} degrees")
+    return outcome(
+        result, f"turned {math.degrees(done):.0f} of {angle:g} degrees", progress={"angle": math.degrees(done)}
+    )
+
+
+def _left(name: str, whole: float, done: float, least: float) -> dict[str, float] | None:
+    """The argument for what is left of a move that was stopped; None when that is less than `least`."""
+    left = math.copysign(max(abs(whole) - math.copysign(1.0, whole) * done, 0.0), whole)
+    return {name: left} if abs(left) >= least else None
 
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * postures.MOVE_S), stop_s=STOP_S)
