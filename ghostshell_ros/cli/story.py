@@ -152,7 +152,9 @@ class Story:
             self._line(f"  {label} [{'+'.join(on)}]")
         elif event.type == SkillEvent.CALL_ENDED:
             outcome = OUTCOMES.get(event.outcome, "?")
-            self.view.ended(now, event.process_id, event.call_id, outcome)
+            bar = self.view.ended(now, event.process_id, event.call_id, outcome)
+            if bar is not None:
+                bar.label = _label(event.function, event.args_json)  # by now the whole text is known
             self._line(f"  {event.function} {outcome} {event.error_msg or event.text}".rstrip())
         elif event.type == SkillEvent.HALTED:
             self.view.halted(now)
