@@ -16,8 +16,10 @@ from unique_identifier_msgs.msg import UUID
 
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
 
-PROBE_S = 0.3
+PROBE_S = 0.15
 """How often a server that was discovered is asked for a sign, until one arrives."""
+DOUBT_S = 10.0
+"""How long a server that left a goal unanswered is looked for, so that the next goal need not wait for its successor."""
 
 
 class GoalEnd(Enum):
@@ -158,6 +160,11 @@ class GoalClient:
     def doubt(self) -> None:
         """The server left a goal unanswered: probe it again before the next one. From any thread."""
         self._answers = False
+        self._node.call_soon(self._look_again, self._node.steady_now() + DOUBT_S)
+
+    def _look_again(self, until_s: float) -> None:
+        if not self.server_is_ready() and self._node.steady_now() < until_s:
+            self._node.call_later(PROBE_S, lambda: self._look_again(until_s))
 
     def _answered(self, _: Future) -> None:
         self._answers = True

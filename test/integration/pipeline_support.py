@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import ExecuteSkill, RunTask
 from ghostshell.msg import FunctionToken, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess, Interrupt
@@ -79,6 +80,8 @@ class Observer(RuntimeNode):
         self.create_subscription(FunctionToken, "function_tokens", self.tokens.append, STREAM)
         self.create_subscription(ProcessArray, "processes", lambda m: setattr(self, "processes", m.processes), LATCHED)
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
+        self.drivers: dict[str, str] = {}
+        self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
         self.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), LATCHED)
         self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_set_points, SET_POINTS)
@@ -99,6 +102,9 @@ class Observer(RuntimeNode):
         self.servers_ready = self.tasks.server_is_ready() & self.calls.server_is_ready()
         if self.servers_ready:
             self._look.cancel()
+
+    def _on_drivers(self, message: DiagnosticArray) -> None:
+        self.drivers = {status.name: status.message for status in message.status}
 
     def _on_event(self, event: SkillEvent) -> None:
         self.heard_s.append(time.monotonic())
@@ -362,6 +368,7 @@ def is_up(robot: BroughtUp) -> bool:
         and observer.count_publishers("events") >= 4
         and all(c.service_is_ready() for c in clients)
         and observer.servers_ready
+        and set(observer.drivers.values()) == {"active"}
         and any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log)
     )
 
