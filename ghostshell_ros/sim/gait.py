@@ -56,7 +56,7 @@ class GaitConfig:
     """How fast the walked velocity is corrected by what is measured, in 1/s."""
     filter_time: float = 0.03
     """Over which the measured velocity is smoothed, as the trunk sways with each step."""
-    slip: float = 1.12
+    slip: float = 1.27
     """How much faster the feet must go than the trunk shall."""
     trim: tuple[float, float] = (0.11, 0.0)
     """Speed the feet must walk for the trunk to stay in place; learned further while walking."""

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulation node with a robot that walks: its standard topics, its own time-out, the debug side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mujoco")
+pytest.importorskip("tf2_msgs.msg", reason="needs tf2_msgs: run make setup")
+
+from geometry_msgs.msg import PoseStamped, Twist, Vector3
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+from tf2_msgs.msg import TFMessage
+
+from ghostshell_ros.nodes.images import to_pixels
+from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.sim.gait import JOINTS
+from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ros_support import Processes, wait_until
+
+ROBOT = """
+name: walker
+skills: [nothing]
+model: robots/kalos/kalos.xml
+subsystems: {main: {exclusive_per_process: false, parallel: false}}
+base: {max_forward: 0.5, max_backward: 0.4, max_lateral: 0.3, max_turn: 1.2, max_acceleration: 2.0, max_turn_acceleration: 4.0,
+       cruise_linear: 0.4, cruise_turn: 0.8, radius: 0.35, laser: [0.28, 0.0, 0.0]}
+"""
+TOPICS: dict[str, tuple[Any, Any]] = {
+    "odom": (Odometry, SENSORS),
+    "imu": (Imu, SENSORS),
+    "joint_states": (JointState, SENSORS),
+    "scan": (LaserScan, SENSORS),
+    "posture_state": (String, LATCHED),
+    "ground_truth/base_link": (PoseStamped, SENSORS),
+    "ground_truth/person": (PoseStamped, SENSORS),
+    "ground_truth/office_door": (PoseStamped, SENSORS),
+}
+
+
+class Walker(RuntimeNode):
+    """Sends what the gate would send and notes what the simulator publishes."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__("walker_watcher", namespace=namespace)
+        self.last: dict[str, Any] = {}
+        self.count: dict[str, int] = {}
+        self.frames: dict[tuple[str, str], Any] = {}
+        self.speed = (0.0, 0.0, 0.0)
+        self.silent = False
+        for topic, (kind, qos) in TOPICS.items():
+            self.listen(topic, kind, qos)
+        self.create_subscription(TFMessage, "/tf", self._on_frames, SENSORS)
+        self.create_subscription(TFMessage, "/tf_static", self._on_frames, LATCHED_BY_ANY)
+        self._velocity = self.create_publisher(Twist, "cmd_vel", SET_POINTS)
+        self.posture = self.create_publisher(String, "posture", SET_POINTS)
+        self.attitude = self.create_publisher(Vector3, "attitude", SET_POINTS)
+        self.movers = {name: self.create_client(SetBool, name) for name in ("world/person", "world/block_door")}
+        self.steady_timer(0.02, self._send)
+
+    def listen(self, topic: str, kind: Any, qos: Any) -> None:
+        def take(message: Any) -> None:
+            self.last[topic] = message
+            self.count[topic] = self.count.get(topic, 0) + 1
+
+        self.create_subscription(kind, topic, take, qos)
+
+    def _on_frames(self, message: Any) -> None:
+        for frame in message.transforms:
+            self.frames[frame.header.frame_id, frame.child_frame_id] = frame
+
+    def _send(self) -> None:
+        if not self.silent:
+            twist = Twist()
+            twist.linear.x, twist.linear.y, twist.angular.z = self.speed
+            self._velocity.publish(twist)
+
+    @property
+    def x(self) -> float:
+        return float(self.last["odom"].pose.pose.position.x)
+
+    @property
+    def state(self) -> str:
+        return str(self.last["posture_state"].data)
+
+
+@pytest.fixture
+def walker(namespace: str, tmp_path: Path, host: Callable[..., Any], processes: Processes) -> Walker:
+    robot = tmp_path / "walker.yaml"
+    robot.write_text(ROBOT)
+    made = Walker(namespace)
+    host(made)
+    processes.start(
+        "ghostshell_ros.nodes.sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0"
+    )
+    wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator is up")
+    return made
+
+
+def test_it_walks_on_cmd_vel_stands_on_silence_and_tells_its_sensors(walker: Walker) -> None:
+    assert walker.state == "stand" and set(walker.last["joint_states"].name) == set(JOINTS)
+    scan = walker.last["scan"]
+    assert scan.header.frame_id == "laser" and len(scan.ranges) == 360
+    assert scan.ranges[180] == pytest.approx(11.2, abs=0.2) and min(scan.ranges) > 0.8, "walls, not its own legs"
+    assert walker.last["imu"].linear_acceleration.z == pytest.approx(9.81, abs=1.0)
+
+    walker.speed = (0.4, 0.0, 0.0)
+    wait_until(lambda: walker.x > 0.5, 10.0, "it walks half a metre")
+    assert walker.state == "moving" and walker.last["odom"].twist.twist.linear.x > 0.15
+    walker.silent = True
+    wait_until(lambda: walker.state == "stand", 5.0, "silence of cmd_vel makes it stand")
+    odom, truth = walker.last["odom"].pose.pose, walker.last["ground_truth/base_link"].pose
+    assert odom.position.x == pytest.approx(truth.position.x, abs=0.05) and odom.position.z > 0.25
+
+    assert {("odom", "base_link"), ("base_link", "laser"), ("base_link", "camera_link")} <= set(walker.frames)
+    base = walker.frames["odom", "base_link"].transform.translation
+    assert math.dist((base.x, base.y), (truth.position.x, truth.position.y)) < 0.05
+
+
+def test_postures_and_attitudes_are_taken_and_told(walker: Walker) -> None:
+    standing = walker.last["odom"].pose.pose.position.z
+    walker.posture.publish(String(data="fly"))
+    walker.posture.publish(String(data="sit"))
+    wait_until(lambda: walker.state == "sit", 6.0, "it sits")
+    wait_until(lambda: walker.last["odom"].pose.pose.position.z < standing - 0.04, 3.0, "sitting is lower")
+    walker.posture.publish(String(data="stand"))
+    wait_until(lambda: walker.state == "stand", 6.0, "it stands up")
+    walker.attitude.publish(Vector3(x=0.0, y=0.3, z=0.0))
+    wait_until(lambda: walker.last["imu"].orientation.y > 0.1, 4.0, "it nods, nose down")
+
+
+def test_the_debug_side_moves_person_and_door(walker: Walker) -> None:
+    start = walker.last["ground_truth/person"].pose.position.y
+    for client in walker.movers.values():
+        assert client.wait_for_service(5.0)
+        walker.call_soon(client.call_async, SetBool.Request(data=True))
+    wait_until(lambda: walker.last["ground_truth/office_door"].pose.position.x < 5.3, 10.0, "the door slides shut")
+    wait_until(lambda: walker.last["ground_truth/person"].pose.position.y > -0.4 > start, 12.0, "the person walks in")
+
+
+def test_its_camera_gives_pictures(walker: Walker) -> None:
+    try:
+        SimWorld("robots/kalos/kalos.xml", world="building").render("front_camera", 64, 48)
+    except SimWorldError as error:
+        pytest.skip(str(error))
+    for topic, kind in (("camera/image_raw", Image), ("camera/camera_info", CameraInfo)):
+        walker.call_soon(walker.listen, topic, kind, IMAGES)
+    wait_until(lambda: walker.count.get("camera/image_raw", 0) >= 3, 15.0, "three pictures")
+    pixels = to_pixels(walker.last["camera/image_raw"])
+    assert pixels.shape == (240, 320, 3) and pixels.std() > 15
+    assert walker.last["camera/camera_info"].k[0] == pytest.approx(207.8, abs=0.5)
