@@ -18,6 +18,7 @@ NODES = {
     "channel_scheduler": "nodes.channel_scheduler:ChannelScheduler",
     "skill_kernel": "nodes.skill_kernel:SkillKernelNode",
     "safety_gate": "nodes.safety_gate:SafetyGate",
+    "lifecycle_manager": "nodes.lifecycle_manager:LifecycleManager",
     "sim": "nodes.sim:Sim",
     "colour_detector": "nodes.colour_detector:ColourDetector",
     "move_joints_driver": "drivers.move_joints_driver:MoveJointsDriver",

@@ -24,7 +24,8 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
 NODES = {"sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser",
-         "channel_scheduler", "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver"}
+         "channel_scheduler", "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver",
+         "lifecycle_manager"}
 NAMESPACE = "/coco_launch_test"
 DEADLINE_S = 30.0
 

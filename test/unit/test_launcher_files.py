@@ -16,8 +16,8 @@ from ghostshell_ros.launcher.expression import evaluate
 from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "drivers", "mind", "process_scheduler", "action_planner",
-               "token_parser", "channel_scheduler")
+EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind", "process_scheduler",
+               "action_planner", "token_parser", "channel_scheduler")
 
 
 @pytest.fixture
@@ -358,9 +358,9 @@ MIND = ["process_scheduler", "action_planner", "token_parser", "channel_schedule
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["sim", "safety_gate", "skill_kernel", "drivers", "mind"]),
-        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "drivers", "mind"]),
-        ({"composed": "false"}, ["sim", "safety_gate", "skill_kernel", "drivers", *MIND]),
+        ({}, ["sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
+        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
+        ({"composed": "false"}, ["sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", *MIND]),
     ],
 )
 def test_coco_is_brought_up_whole(
@@ -390,9 +390,9 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["safety_gate", "skill_kernel", "drivers", "mind"]),
+        ({}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
         ({"drivers": "false"}, ["safety_gate", "skill_kernel", "mind"]),
-        ({"composed": "false"}, ["safety_gate", "skill_kernel", "drivers", *MIND]),
+        ({"composed": "false"}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", *MIND]),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
@@ -401,7 +401,7 @@ def test_any_robot_is_brought_up_from_its_file(
     specs = describe("robot", {"robot": "my robots/kit.yaml", "robot_name": "kit", "model": "007",
                                "default_robot": "false", "use_sim_time": "true", **arguments}, environment)
     assert executables(specs) == expected
-    needs_robot = set(expected) - {"process_scheduler", "token_parser"}
+    needs_robot = set(expected) - {"process_scheduler", "token_parser", "lifecycle_manager"}
     hears_instructions = {"mind", "process_scheduler"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
