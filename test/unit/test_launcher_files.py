@@ -401,7 +401,7 @@ def test_any_robot_is_brought_up_from_its_file(
     specs = describe("robot", {"robot": "my robots/kit.yaml", "robot_name": "kit", "model": "007",
                                "default_robot": "false", "use_sim_time": "true", **arguments}, environment)
     assert executables(specs) == expected
-    needs_robot = set(expected) - {"process_scheduler", "token_parser", "lifecycle_manager"}
+    needs_robot = set(expected) - {"token_parser", "lifecycle_manager"}
     hears_instructions = {"mind", "process_scheduler"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
