@@ -74,6 +74,9 @@ class Preemption:
     def preempt(self, rank: Rank, subsystems: Iterable[str], cause: str, process_id: str) -> LeaseAnswer:
         """Pause whoever uses or keeps one of these, and keep them for `process_id`; all or nothing."""
         parts, wanted = self._parts, tuple(dict.fromkeys(subsystems))
+        if own := parts.holds.causes(process_id):
+            why = f"process {process_id} is itself paused by {', '.join(own)}; resume it first"
+            return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
         users = dict.fromkeys(p for name in wanted for p in parts.leases.users(name) if p != process_id)
         above = [p for p in users if parts.holds.rank(p) < rank]
         if above:

@@ -19,6 +19,9 @@ from skill_kernel.robot import RobotConfig
 
 WAIT_S = 5.0
 
+REST = object()
+"""Told to a skill: come to rest as long as the pause lasts, then wait for the next word."""
+
 ROBOT = RobotConfig.model_validate(
     {
         "name": "toy",
@@ -43,12 +46,23 @@ class Body:
     commands: queue.Queue[Any] = field(default_factory=queue.Queue)
     started: threading.Event = field(default_factory=threading.Event)
     seen: dict[str, Any] = field(default_factory=dict)
+    begins: int = 0
+    inside: bool = False
+    """Whether the skill may move something: it runs and is not at rest."""
 
     def obey(self, **seen: Any) -> Any:
-        """Wait for the test's word and do it: return it, raise it, or call it."""
+        """Wait for the test's word and do it: return it, raise it, call it, or rest."""
         self.seen.update(seen)
+        self.begins += 1
+        self.inside = True
         self.started.set()
-        command = self.commands.get(timeout=WAIT_S)
+        try:
+            while (command := self.commands.get(timeout=WAIT_S)) is REST:
+                self.inside = False
+                self.seen["pause"].rest()
+                self.inside = not self.seen["stop"].is_set()
+        finally:
+            self.inside = False
         if isinstance(command, BaseException):
             raise command
         return command() if callable(command) else command
@@ -71,6 +85,21 @@ def stand(key: str, body: Any) -> SkillReturn:
 def go(key: str, distance: Annotated[float, Limited("distance")], body: Any, stop_evt: threading.Event) -> SkillReturn:
     """Has a limited parameter, and cannot pause."""
     return body[key].obey(distance=distance, stop=stop_evt)  # type: ignore[no-any-return]
+
+
+@robot_skill(
+    subsystem="arm", nominal_s=2.0, stop_s=0.2,
+    remaining=lambda done, key, loads: {"loads": loads - done["loads"]} if done["loads"] < loads else None,
+)  # fmt: skip
+def haul(key: str, body: Any, stop_evt: threading.Event, loads: int = 3) -> SkillReturn:
+    """Cannot pause, but tells what remains."""
+    return body[key].obey(stop=stop_evt, loads=loads)  # type: ignore[no-any-return]
+
+
+@robot_skill(subsystem="legs", nominal_s=2.0, stop_s=0.2, idempotent=True)
+def seek(key: str, body: Any, stop_evt: threading.Event) -> SkillReturn:
+    """Cannot pause, but may be called anew."""
+    return body[key].obey(stop=stop_evt)  # type: ignore[no-any-return]
 
 
 @robot_skill(subsystem="sound", nominal_s=lambda text: len(text) / 10)
@@ -105,6 +134,8 @@ SKILLS = [
     _skill("talk", "main"),
     stand,
     go,
+    haul,
+    seek,
     say,
     recite,
     dance,
@@ -121,7 +152,7 @@ class Bench:
         self.events: list[KernelEvent] = []
         self.halts: list[str] = []
         self.changes = 0
-        self._threads: dict[str, threading.Thread] = {}
+        self.threads: dict[str, threading.Thread] = {}
         self.kernel = Kernel(
             SkillRegistry(f.__robot_skill__ for f in SKILLS),
             ROBOT,
@@ -140,11 +171,12 @@ class Bench:
 
     def _spawn(self, run: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
-        self._threads[name.split("-", 1)[1]] = thread
+        self.threads[name.split("-", 1)[1]] = thread
         thread.start()
 
     def execute(self, function: str, call_id: str, process: str = "p", **more: Any) -> Accepted | Refused:
         """Start a call whose body answers to its call id, without waiting for it."""
+        self.bodies[call_id]  # made here: test and skill would race for it
         arguments = {"key": call_id, **more.pop("arguments", {})}
         return self.kernel.execute(CallSpec(process, call_id, function, arguments, **more))
 
@@ -162,8 +194,8 @@ class Bench:
 
     def join(self, call_id: str) -> None:
         """Wait until a call's thread has ended."""
-        self._threads[call_id].join(WAIT_S)
-        assert not self._threads[call_id].is_alive()
+        self.threads[call_id].join(WAIT_S)
+        assert not self.threads[call_id].is_alive()
 
     def result(self, call_id: str) -> CallResult:
         """The one result of a call."""
