@@ -12,7 +12,7 @@ import yaml
 from ros_support import ROOT
 
 NODES = {
-    "process_scheduler": "nodes.process_scheduler:ProcessScheduler",
+    "process_scheduler": "nodes.process_scheduler:ProcessSchedulerNode",
     "action_planner": "nodes.action_planner:ActionPlanner",
     "token_parser": "nodes.token_parser:TokenParser",
     "channel_scheduler": "nodes.channel_scheduler:ChannelScheduler",

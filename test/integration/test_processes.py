@@ -16,7 +16,9 @@ from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
+from ghostshell_ros.nodes.diagnostics import Level
 from ghostshell_ros.nodes.node_runtime import NodeHost
+from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
 from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
@@ -214,8 +216,26 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     robot.state(patrol, ProcessState.STOPPED)
 
 
+def test_without_its_file_the_scheduler_goes_on_and_says_so(
+    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    file = tmp_path / "processes" / "robot.sqlite3"
+    file.parent.mkdir()
+    file.write_bytes(b"no database " * 500)
+    node = ProcessSchedulerNode()
+    watch = Observer("/")
+    host(node, watch)
+    notice = watch.wait_event(SkillEvent.NOTICE, 5.0, node="process_scheduler")
+    assert str(file) in notice.error_msg and "move the file away" in notice.error_msg
+    assert node.health().level is Level.WARN
+    wait_until(lambda: watch.servers_ready or watch.tasks.server_is_ready(), 5.0, "it takes tasks")
+    process_id = watch.task("walk").process_id
+    assert watch.wait_status(process_id, ProcessState.IN_PROGRESS, 5.0).instruction == "walk"
+
+
 def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(
-    ros: None, tmp_path: Path, host: Callable[..., Any]
+    ros: None, tmp_path: Path
 ) -> None:
     with ModelServer(answer) as server, Several(tmp_path, server) as robot:
         watch = robot.watch

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from planners.llm.base import ModelRequest
 from planners.prompt import CallReport, GrammarOptions, results_of
-from planners.stream_planner import PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from planners.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 
-def planner(**settings: int) -> StreamPlanner:
+def planner(conversation: Conversation | None = None, **settings: int) -> StreamPlanner:
     made = StreamPlanner(
         skills=list, routines=list, options=GrammarOptions(), robot_name="desk", robot_description="",
-        settings=PlannerSettings(**settings),
+        settings=PlannerSettings(**settings), conversation=conversation,
     )  # fmt: skip
     made.begin("nod", sender="somebody")
     return made
@@ -84,3 +84,22 @@ def test_history_is_bounded_and_alternates_between_user_and_assistant() -> None:
     roles = [m.role for m in request.messages]
     assert len(roles) <= 6 and roles[0] == roles[-1] == "user"
     assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
+
+
+def test_a_new_process_is_told_what_was_said_in_those_that_run_each_by_itself() -> None:
+    shared = Conversation(12)
+    first, second = planner(shared), planner(shared)
+    first.begin("walk")
+    second.begin("nod")
+    second.wrote("<nod/>")
+    first.wrote("<walk/>")
+    request = second.begin("twice, please")
+    said = [m.text if m.role == "assistant" else m.text.splitlines()[-1] for m in request.messages]
+    assert said[-5:] == ['"walk"', "<walk/>", '"nod"', "<nod/>", '"twice, please"']
+
+
+def test_a_plan_made_anew_is_told_what_was_done_and_what_not_to_repeat() -> None:
+    request = planner().begin("walk, then nod", done=[report("DONE", "walk"), report("INTERRUPTED")])
+    prompt = request.messages[-1].text
+    assert [(r.function, r.outcome) for r in results_of(prompt)] == [("walk", "DONE"), ("nod", "INTERRUPTED")]
+    assert "Repeat nothing that is DONE" in prompt and prompt.startswith("TURN 0")
