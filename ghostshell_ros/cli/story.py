@@ -51,11 +51,15 @@ class StoryClient(RuntimeNode):
         self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
         self.create_subscription(ProcessArray, "processes", lambda m: self.inbox.put(("processes", m)), LATCHED)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
-        self.steady_timer(0.2, self._task.server_is_ready)
+        self._task_ready = False
+        self.steady_timer(0.1, self._look)
 
     def ready(self) -> bool:
         """Whether the robot takes tasks and can be halted."""
-        return self.kernel_seen and self._task.server_is_ready() and self._halt.service_is_ready()
+        return self.kernel_seen and self._task_ready
+
+    def _look(self) -> None:
+        self._task_ready = self._task.server_is_ready() and self._halt.service_is_ready()
 
     def say(self, instruction: str) -> None:
         """Send a task; it goes on whatever becomes of the ones before."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kalos_fake import BLOCKED, Kalos, config, registry
 
+from ghostshell_ros.robots.kalos import body
 from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES
 from skill_kernel.arguments import unknown_limits
 from skill_kernel.codes import CallCode
@@ -103,6 +104,11 @@ def test_a_blocked_way_is_a_failure_that_says_how_far_it_came_and_why() -> None:
     assert "0.60 m of 2 m" in result.message and "in front" in result.message
 
 
+def test_the_code_of_a_blocked_way_is_that_of_the_action() -> None:
+    action = (Path(__file__).parents[2] / "action" / "Drive.action").read_text()
+    assert f"BLOCKED = {BLOCKED} " in action and body.BLOCKED == BLOCKED
+
+
 def test_a_driver_that_is_not_active_is_the_reason_of_the_failure() -> None:
     kalos = Kalos()
     kalos.drivers.drive = lambda **_: DriverResult(False, CallCode.DRIVER_INACTIVE, "not active")  # type: ignore[method-assign]
@@ -184,6 +190,13 @@ def test_approach_fails_when_there_is_nothing_or_something_in_the_way() -> None:
     assert not result.ok and "search" in result.message
     kalos.world.things, kalos.world.wall = [("ball", 4.0, 0.0)], 1.0
     assert kalos.run("approach", target="ball").error_code == BLOCKED
+
+
+def test_approach_ends_where_what_the_thing_lies_on_blocks_the_way() -> None:
+    kalos = Kalos()
+    kalos.world.things, kalos.world.wall = [("apple", 2.0, 0.0)], 1.12
+    result = kalos.run("approach", target="apple", distance_m=0.7)
+    assert result.ok and "0.9 m away" in result.message
 
 
 def test_follow_keeps_up_with_who_walks_away_for_its_time() -> None:

@@ -21,6 +21,8 @@ Axis = Literal["distance", "lateral", "turn"]
 
 LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
 """What is left of a move and not worth another step, in m and rad."""
+BLOCKED = 440
+"""Drive.action: something is in the way."""
 LOOK_S = 0.1
 FRESH_S = 0.5
 """After a motion an image of before it may still be on its way for so long."""

@@ -7,7 +7,7 @@ import math
 from threading import Event
 from typing import Literal
 
-from ghostshell_ros.robots.kalos.body import FRESH_S, BlindError, KalosBody, outcome
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, BlindError, KalosBody, outcome
 from ghostshell_ros.robots.kalos.control import Control, Pause
 from ghostshell_ros.robots.kalos.places import PLACES, Thing
 from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Near, Seconds
@@ -15,14 +15,16 @@ from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.composite import SkillCaller
 from skill_kernel.drivers import Detection
 
-TURN_DEG = 45.0
+TURN_DEG = 60.0
 """Less than the camera's field of view, so that nothing is between two looks."""
-LOOK_S = 1.0
+LOOK_S = 0.5
 LOST_S = 3.0
 STEP_M = 1.0
 FOLLOW_STEP_M = 0.6
 AIM_RAD = math.radians(6.0)
 NEAR_ENOUGH_M = 0.1
+IN_FRONT_M = 0.35
+"""What blocks the way this near to the target is what it lies on, or itself."""
 APPROACH_S = 25.0
 HERE_S = 25.0
 MOTIONS = 60
@@ -89,7 +91,9 @@ def approach(
             return SkillReturn.success(f"{target} {_where(seen)}")
         # First face it, for an arc would end beside it.
         way = 0.0 if abs(seen.bearing) > AIM_RAD else min(left, STEP_M)
-        result, _done = body.step(control, max(0.0, way), seen.bearing if way <= 0.0 else 0.0)
+        result, done = body.step(control, max(0.0, way), seen.bearing if way <= 0.0 else 0.0)
+        if result.error_code == BLOCKED and left - done <= IN_FRONT_M:
+            return SkillReturn.success(f"as near to the {target} as the way is free: {seen.distance - done:.1f} m away")
         if not result.ok and not result.cancelled:
             return outcome(result, f"{target} {_where(seen)}")
         control.wait(FRESH_S)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CoCo and Kalos at the same time, from one launch file: each hears its own instructions and its own halt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nav_msgs.msg import Odometry
+from std_srvs.srv import Trigger
+
+from ghostshell_ros import launcher
+from ghostshell_ros.cli.follow import RobotClient, TaskEnd
+from ghostshell_ros.nodes.node_runtime import SENSORS
+from ros_support import ROOT, wait_until
+
+UP_S = 60.0
+
+
+class Robot(RobotClient):
+    """One of the two, as its user sees it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.x = 0.0
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        self.halting = self.create_client(Trigger, "halt")
+        self.up = False
+        self.steady_timer(0.1, self._look)
+
+    def _look(self) -> None:
+        self.up = self.ready()
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self.x = message.pose.pose.position.x
+
+    def end(self, timeout_s: float) -> TaskEnd:
+        """How the task that was sent ended."""
+        ends: list[TaskEnd] = []
+
+        def look() -> bool:
+            while not self.inbox.empty():
+                kind, item = self.inbox.get_nowait()
+                if kind == "end":
+                    ends.append(item)
+            return bool(ends)
+
+        wait_until(look, timeout_s, f"the end of the task of {self.get_namespace()}")
+        return ends[0]
+
+
+@pytest.fixture
+def robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Iterator[tuple[Robot, Robot]]:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+
+    def listen(event: launcher.Event) -> None:
+        if isinstance(event, launcher.Output):
+            print(f"[{event.name}] {event.line}")  # pytest shows it where the test fails
+
+    with launcher.LaunchRun(launcher.describe(ROOT / "launch" / "two_robots.launch.xml", {}), listener=listen) as run:
+        run.start()
+        pair = Robot("coco"), Robot("kalos")
+        host(*pair)
+        for robot in pair:
+            wait_until(lambda r=robot: r.up, UP_S, f"{robot.get_namespace()} takes tasks")
+        yield pair
+
+
+def test_both_follow_their_own_instruction_at_once_and_a_halt_of_one_is_not_the_others(robots: tuple[Robot, Robot]) -> None:
+    coco, kalos = robots
+    coco.call_soon(coco.send, "nod twice")
+    kalos.call_soon(kalos.send, "walk 50 cm forward")
+    ends = [robot.end(40.0) for robot in robots]
+    assert [end.status.name for end in ends] == ["SUCCESS", "SUCCESS"], ends
+    assert kalos.x > 0.4 and abs(coco.x) < 0.1
+    kalos.call_soon(kalos.halting.call_async, Trigger.Request())
+    coco.call_soon(coco.send, "nod")
+    assert coco.end(20.0).status.name == "SUCCESS"
+    kalos.call_soon(kalos.send, "bark")
+    assert kalos.end(20.0).status.name == "FAILED"
