@@ -35,7 +35,7 @@ from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
 """Physics advances in slices this long, each of several steps of the model."""
-LATEST_S = 0.2
+LATEST_S = 0.5
 """A simulator further behind than this gives the lost time up instead of racing after it."""
 PACE_S = 5.0
 """How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""

@@ -56,12 +56,14 @@ class GaitConfig:
     """How fast the walked velocity is corrected by what is measured, in 1/s."""
     filter_time: float = 0.03
     """Over which the measured velocity is smoothed, as the trunk sways with each step."""
-    slip: float = 1.27
+    slip: float = 1.22
     """How much faster the feet must go than the trunk shall."""
     trim: tuple[float, float] = (0.11, 0.0)
     """Speed the feet must walk for the trunk to stay in place; learned further while walking."""
     max_linear: tuple[float, float] = (0.6, 0.3)
     max_turn: float = 1.5
+    max_foot_speed: float = 0.75
+    """What walking and turning together may ask of a foot; more is scaled down."""
     acceleration: float = 1.5
     turn_acceleration: float = 6.0
     command_timeout: float = 0.25
@@ -128,7 +130,9 @@ class Gait:
         c = self.config
         wish = np.array([forward, left, turn])
         limits = np.array([*c.max_linear, c.max_turn])
-        self._wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
+        wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
+        feet = math.hypot(wish[0], wish[1]) + abs(wish[2]) * math.hypot(c.hip_x, c.stance_y)
+        self._wish = wish * min(1.0, c.max_foot_speed / max(feet, 1e-9))
         self._wished_at = self._time
 
     def set_posture(self, posture: str) -> None:
@@ -228,8 +232,9 @@ class Gait:
         if swinging.any():
             half = c.duty * c.period / 2.0
             landing = self._places.copy()
-            landing[:, 0] += (vx - turn * self._places[:, 1]) * half - c.placing * error[0]
-            landing[:, 1] += (vy + turn * self._places[:, 0]) * half - c.placing * error[1]
+            caught = np.clip(c.placing * error, -0.06, 0.06)
+            landing[:, 0] += (vx - turn * self._places[:, 1]) * half - caught[0]
+            landing[:, 1] += (vy + turn * self._places[:, 0]) * half - caught[1]
             s = np.clip((phases - c.duty) / (1.0 - c.duty), 0.0, 1.0)[:, None]
             smooth = s * s * (3.0 - 2.0 * s)
             path = self._lifted_from + (landing - self._lifted_from) * smooth
