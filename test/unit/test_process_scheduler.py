@@ -394,3 +394,110 @@ def test_a_restart_shows_every_process_and_runs_none() -> None:
     assert [type(c) for c in asked if c.process_id == walking] == [PauseProcess, InterruptPlan, ResumeProcess]
     assert desk.status(walking, paused) == [RUNS, PAUSED]
     assert desk.process(walking).plan == 1 and desk.process(walking).epoch > 0
+
+
+def test_a_late_refusal_of_a_paused_process_displaces_nobody() -> None:
+    desk = Desk()
+    idle, user = desk.says(source=IDLE), desk.says()
+    desk.wants_legs(idle)
+    desk.core.pause(user)
+    desk.asked.clear()
+    desk.core.contention(user, idle)
+    assert not desk.asked and desk.status(idle, user) == [RUNS, PAUSED]
+
+
+def test_a_halt_resumes_nobody_also_not_who_waits_for_an_older_one() -> None:
+    desk = Desk()
+    older, newer = desk.says(source=REACTIVE), desk.says(source=REACTIVE)
+    desk.wants_legs(newer)
+    desk.wants_legs(older)
+    assert desk.process(newer).displaced_by == older
+    desk.core.halted(True)
+    assert [type(c) for c in desk.answer()] == [EndProcess, EndProcess]
+
+
+def test_the_end_of_a_void_plan_does_not_end_the_one_made_anew() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.call_ended(name, "s", CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED))
+    (asked,) = desk.asked
+    assert isinstance(asked, InterruptPlan), "a reflex has paused it, which is nobody's command here"
+    desk.answer()
+    desk.core.plan_ended(name, 0, TaskCode.CANCELLED, "interrupted")
+    assert desk.status(name) == [RUNS] and desk.process(name).epoch == 1
+    desk.core.plan_ended(name, 1, TaskCode.CALL_FAILED, "the new one failed")
+    assert desk.process(name).code == TaskCode.CALL_FAILED
+
+
+def test_a_plan_that_breaks_while_the_process_is_paused_is_made_anew_unless_the_model_failed() -> None:
+    desk = Desk()
+    first, second = desk.says(), desk.says()
+    for name in (first, second):
+        desk.core.pause(name)
+    desk.core.plan_ended(first, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
+    desk.core.plan_ended(second, 0, 301, "rate limited")
+    desk.answer()
+    assert desk.status(first) == [PAUSED] and desk.process(first).plan == 1
+    assert (desk.status(second), desk.process(second).code) == ([ProcessStatus.FAILED], 301)
+
+
+def test_an_epoch_rises_also_when_the_kernel_is_silent() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.paused(name, ["call"])
+    desk.core.interrupted(name, 0)
+    assert desk.process(name).epoch == 1
+
+
+def test_what_the_user_asked_for_last_counts_as_the_newer_one() -> None:
+    desk = Desk()
+    patrol, kitchen = desk.says("patrol"), desk.says("go to the kitchen")
+    desk.core.pause(patrol)
+    desk.core.resume(patrol)
+    desk.answer()
+    desk.wants_legs(kitchen)
+    desk.wants_legs(patrol)
+    assert desk.process(kitchen).code == TaskCode.REPLACED and desk.status(patrol) == [RUNS]
+
+
+def test_the_users_resume_of_a_displaced_process_leaves_it_displaced() -> None:
+    desk = Desk()
+    patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
+    desk.core.pause(patrol)
+    desk.answer()
+    assert look in desk.core.resume(patrol)
+    desk.answer()
+    old = desk.process(patrol)
+    assert (old.pause_causes, old.displaced_by, old.resumes) == ({"s3"}, look, True)
+    desk.finishes(look)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
+
+
+def test_idle_behaviour_that_the_user_paused_is_not_begun_a_second_time() -> None:
+    desk = Desk(idle="wag")
+    desk.now_s += 5
+    desk.core.tick()
+    (wag,) = desk.core.living
+    desk.core.pause(wag.process_id)
+    desk.now_s += 60
+    desk.core.tick()
+    assert len(desk.core.living) == 1
+
+
+def test_a_user_who_paused_everything_does_not_keep_the_robot_from_idling() -> None:
+    desk = Desk(idle="wag")
+    desk.core.pause(desk.says())
+    desk.now_s += 6
+    desk.core.tick()
+    assert [p.source for p in desk.core.living] == [USER, IDLE]
+
+
+def test_lost_calls_end_what_runs_and_make_paused_plans_anew() -> None:
+    desk = Desk()
+    paused, runs = desk.says(), desk.says()
+    desk.core.pause(paused)
+    desk.core.calls_lost("the channel scheduler is silent")
+    desk.answer()
+    assert desk.process(runs).code == TaskCode.NODE_UNAVAILABLE and desk.status(runs) == [ProcessStatus.FAILED]
+    assert desk.status(paused) == [PAUSED] and desk.process(paused).plan == 1
