@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -125,6 +126,15 @@ def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillR
     return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
 
 
+@robot_skill(subsystem="legs", nominal_s=5.0, stop_s=0.2)
+def parade(
+    key: str, body: Any, kernel: Any, stop_evt: threading.Event, pause_evt: threading.Event
+) -> SkillReturn:
+    """A composite that can pause."""
+    inner = body[key].obey(kernel=kernel, pause=pause_evt, stop=stop_evt)
+    return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
+
+
 SKILLS = [
     _skill("walk", "legs"),
     _skill("wave", "arm"),
@@ -139,6 +149,7 @@ SKILLS = [
     say,
     recite,
     dance,
+    parade,
 ]
 
 
@@ -196,6 +207,13 @@ class Bench:
         """Wait until a call's thread has ended."""
         self.threads[call_id].join(WAIT_S)
         assert not self.threads[call_id].is_alive()
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Wait for what a skill's thread does."""
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.0005)
 
     def result(self, call_id: str) -> CallResult:
         """The one result of a call."""

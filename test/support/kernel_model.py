@@ -134,9 +134,9 @@ class KernelAndModel:
         """Whether another call or process keeps this process from the subsystem."""
         wanted = ROBOT.subsystems[subsystem]
         for other in self.calls.values():
-            if other.leased and other.subsystem == subsystem:
-                if not wanted.parallel or (wanted.exclusive_per_process and other.process != process):
-                    return True
+            there = other.leased and other.subsystem == subsystem
+            if there and (not wanted.parallel or (wanted.exclusive_per_process and other.process != process)):
+                return True
         return self.reserved.get(subsystem, process) != process
 
     def refusal(self, process: str, function: str, epoch: int) -> CallCode | None:

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes in the kernel: what they keep, how they pause and go on, who may take it from them, and who answers for them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel_bench import REST, ROBOT, WAIT_S, Bench
+
+from skill_kernel import CallCode, Content, Outcome, SkillReturn
+from skill_kernel.calls import Accepted, KernelEventType, ProcessHoldState, Refused
+from skill_kernel.clock import SteadyClock
+from skill_kernel.codes import LeaseCode
+from skill_kernel.heartbeats import Heartbeats, Silence, Source
+from skill_kernel.kernel import Kernel, Rank
+from skill_kernel.leases import LeaseError, LeaseTable, Owner
+from skill_kernel.registry import RegistryError, SkillRegistry
+from skill_kernel.skill import SkillDefinitionError, robot_skill
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def code_of(answer: Accepted | Refused) -> CallCode:
+    return answer.code if isinstance(answer, Refused) else CallCode.NONE
+
+
+def rest(bench: Bench, call_id: str, subsystem: str) -> None:
+    """Let a skill come to rest, and wait until its subsystem is free."""
+    bench.bodies[call_id].commands.put(REST)
+    bench.wait_until(lambda: call_id not in bench.holders(subsystem))
+
+
+# -- what a process keeps --------------------------------------------------------------------------------------------
+
+
+def test_an_exclusive_subsystem_stays_reserved_between_calls_until_the_process_ends(bench: Bench) -> None:
+    bench.start("walk", "a", "p1")
+    bench.finish("a")
+    (legs,) = [s for s in bench.kernel.state().subsystems if s.name == "legs"]
+    assert (legs.process_id, legs.call_ids) == ("p1", ())
+    assert bench.kernel.state().processes == (ProcessHoldState("p1", ("legs",)),)
+    assert code_of(bench.execute("walk", "b", "p2")) is CallCode.SUBSYSTEM_HELD
+    bench.start("walk", "c", "p1")
+    answer = bench.kernel.end_process("p1", "done")
+    assert answer.stopped == ("c",) and bench.kernel.state().processes == ()
+    assert code_of(bench.execute("walk", "d", "p2")) is CallCode.SUBSYSTEM_HELD, "the call is still stopping"
+    bench.finish("c")
+    assert isinstance(bench.execute("walk", "e", "p2"), Accepted)
+    assert code_of(bench.execute("think", "f", "p1")) is CallCode.STALE_EPOCH
+
+
+def test_shared_subsystems_are_kept_by_nobody(bench: Bench) -> None:
+    bench.start("hum", "a", "p1")
+    bench.finish("a")
+    bench.start("hum", "b", "p2")
+    assert bench.kernel.state().processes == () and bench.kernel.state().calling == ("p2",)
+
+
+def test_a_contention_is_told_with_who_wants_and_who_has(bench: Bench) -> None:
+    bench.start("walk", "a", "p1")
+    bench.execute("walk", "b", "p2")
+    bench.execute("walk", "c", "p1")
+    (event,) = bench.events
+    assert event.type is KernelEventType.CONTENTION and event.call is not None
+    assert (event.call.process_id, event.process_id, event.subsystems) == ("p2", "p1", ("legs",))
+    assert "walk (call a of process p1) holds until its process pauses or ends" in event.text
+
+
+def test_a_reservation_is_given_back_once_and_only_by_its_process() -> None:
+    leases = LeaseTable(ROBOT.subsystems)
+    leases.acquire(Owner("p1", "a"), ["legs", "sound"])
+    with pytest.raises(LeaseError, match="'sound' is not reserved for process p1"):
+        leases.free("p1", ["legs", "sound"])
+    with pytest.raises(LeaseError, match="not reserved for process p2"):
+        leases.free("p2", ["legs"])
+    leases.free("p1", ["legs"])
+    with pytest.raises(LeaseError):
+        leases.free("p1", ["legs"])
+    assert leases.holders("legs") == (Owner("p1", "a"),), "its call is another matter"
+
+
+# -- pause and resume ------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_process_gives_its_legs_away_when_its_skill_is_at_rest_and_takes_them_back(bench: Bench) -> None:
+    body = bench.start("walk", "a", "p1", deadline_s=5.0)
+    assert bench.kernel.pause_process("p1", "s3").paused == ("a",) and body.seen["pause"].is_set()
+    assert code_of(bench.execute("walk", "b", "p2")) is CallCode.SUBSYSTEM_HELD, "not at rest yet"
+    rest(bench, "a", "legs")
+    assert code_of(bench.execute("think", "c", "p1")) is CallCode.PROCESS_PAUSED
+    bench.start("walk", "d", "p2", deadline_s=1000.0)
+    answer = bench.kernel.resume_process("p1", "s3")
+    assert (answer.code, answer.holders) == (LeaseCode.NOT_RESUMED, ("p2",)) and "p2 holds" in answer.message
+    assert not body.inside and bench.kernel.state().processes[-1].pause_causes == ("s3",)
+    bench.clock.run(until_s=100.0)
+    bench.finish("d")
+    bench.kernel.end_process("p2", "done")
+    assert bench.kernel.resume_process("p1", "s3").code is LeaseCode.NONE
+    bench.wait_until(lambda: body.inside)
+    assert bench.holders("legs") == ("a",) and not body.seen["stop"].is_set()
+    bench.finish("a", SkillReturn.success("all of it"))
+    assert bench.result("a").outcome is Outcome.DONE
+
+
+def test_no_resume_wakes_what_another_cause_holds(bench: Bench) -> None:
+    body = bench.start("walk", "a", "p1")
+    bench.kernel.pause_process("p1", "user")
+    bench.kernel.pause_process("p1", "s3")
+    rest(bench, "a", "legs")
+    answer = bench.kernel.resume_process("p1", "user")
+    assert answer.code is LeaseCode.NOT_RESUMED and "stays paused by s3" in answer.message and not answer.holders
+    bench.kernel.resume("a")
+    assert body.seen["pause"].is_set(), "nor does the resume of the call alone"
+    assert bench.kernel.resume_process("p1", "s3").code is LeaseCode.NONE and not body.seen["pause"].is_set()
+    assert [e.type for e in bench.events] == [
+        KernelEventType.PROCESS_PAUSED, KernelEventType.PROCESS_PAUSED, KernelEventType.PROCESS_RESUMED,
+    ]  # fmt: skip
+    bench.finish("a")
+
+
+def test_a_skill_that_does_not_come_to_rest_is_stopped(bench: Bench) -> None:
+    body = bench.start("walk", "a", "p1")
+    bench.kernel.pause_process("p1", "s3")
+    bench.clock.run(until_s=0.69)
+    assert not body.seen["stop"].is_set()
+    bench.clock.run(until_s=0.71)
+    assert body.seen["stop"].is_set()
+    bench.finish("a", SkillReturn.interruption("half"))
+    assert (bench.result("a").outcome, bench.result("a").code) == (Outcome.INTERRUPTED, CallCode.PROCESS_PAUSED)
+    assert "pause_evt.rest was not called" in bench.result("a").error
+
+
+def test_a_skill_that_cannot_pause_ends_and_says_why(bench: Bench) -> None:
+    bench.start("go", "a", "p1", arguments={"distance": 2})
+    assert bench.kernel.pause_process("p1", "s3").stopped == ("a",)
+    bench.finish("a", SkillReturn.interruption("1.5 m"))
+    result = bench.result("a")
+    assert (result.outcome, result.code, result.message) == (Outcome.INTERRUPTED, CallCode.PROCESS_PAUSED, "1.5 m")
+    assert "plan it anew" in result.error
+
+
+def test_a_skill_that_tells_what_remains_does_only_that_after_the_pause(bench: Bench) -> None:
+    body = bench.start("haul", "a", "p1", arguments={"loads": 3})
+    assert bench.kernel.pause_process("p1", "s3").paused == ("a",) and body.seen["stop"].is_set()
+    body.commands.put(SkillReturn.interruption("two done", progress={"loads": 2}))
+    bench.wait_until(lambda: bench.holders("arm") == ())
+    assert bench.results["a"] == [] and bench.kernel.state().running == ("a",)
+    bench.kernel.resume_process("p1", "s3")
+    bench.wait_until(lambda: body.begins == 2)
+    assert body.seen["loads"] == 1 and not body.seen["stop"].is_set() and bench.holders("arm") == ("a",)
+    bench.kernel.pause_process("p1", "s3")
+    bench.finish("a", SkillReturn.interruption("the last one", progress={"loads": 1}))
+    assert bench.result("a").outcome is Outcome.DONE, "nothing is left"
+
+
+def test_a_skill_that_may_be_called_anew_is(bench: Bench) -> None:
+    body = bench.start("seek", "a", "p1")
+    bench.kernel.pause_process("p1", "s3")
+    bench.kernel.resume_process("p1", "s3")
+    body.commands.put(SkillReturn.interruption("nothing yet"))
+    bench.wait_until(lambda: body.begins == 2)
+    assert not body.seen["stop"].is_set() and bench.holders("legs") == ("a",)
+    bench.finish("a")
+    assert bench.result("a").outcome is Outcome.DONE
+
+
+def test_one_that_does_not_tell_how_far_it_came_ends(bench: Bench) -> None:
+    bench.start("haul", "a", "p1")
+    bench.kernel.pause_process("p1", "s3")
+    bench.finish("a", SkillReturn.interruption("somewhere"))
+    assert (bench.result("a").outcome, bench.result("a").code) == (Outcome.INTERRUPTED, CallCode.PROCESS_PAUSED)
+
+
+def test_one_that_waits_to_be_called_anew_can_be_ended(bench: Bench) -> None:
+    body = bench.start("seek", "a", "p1")
+    bench.kernel.pause_process("p1", "s3")
+    body.commands.put(SkillReturn.interruption("nothing yet"))
+    bench.wait_until(lambda: bench.holders("legs") == ())
+    bench.kernel.end_process("p1", "over")
+    assert bench.result("a").outcome is Outcome.INTERRUPTED and bench.kernel.state().running == ()
+
+
+def test_a_call_that_has_not_begun_begins_after_the_pause(bench: Bench) -> None:
+    assert isinstance(bench.execute("say", "a", "p1", streams_content=True), Accepted)
+    assert bench.kernel.pause_process("p1", "s3").paused == ("a",) and bench.holders("sound") == ()
+    bench.kernel.content("a", 0, "Hello", True)
+    bench.start("hum", "b", "p2")
+    assert not bench.bodies["a"].started.is_set()
+    bench.finish("b")
+    bench.kernel.resume_process("p1", "s3")
+    assert bench.bodies["a"].started.wait(WAIT_S) and bench.bodies["a"].seen["text"] == "Hello"
+    bench.finish("a")
+
+
+def test_an_open_call_whose_skill_has_ended_waits_without_its_subsystem_and_can_be_reset(bench: Bench) -> None:
+    bench.start("walk", "a", "p1", open=True)
+    bench.finish("a")
+    bench.kernel.pause_process("p1", "s3")
+    assert bench.holders("legs") == ()
+    bench.start("walk", "b", "p2")
+    bench.kernel.reset("a")
+    assert bench.result("a").outcome is Outcome.DONE and bench.holders("legs") == ("b",)
+    bench.finish("b")
+
+
+def test_a_composite_rests_before_its_next_skill(bench: Bench) -> None:
+    body = bench.start("parade", "a", "p1")
+    bench.kernel.pause_process("p1", "s0")
+    body.commands.put(("wave", {"key": "inner"}))
+    bench.wait_until(lambda: bench.holders("legs") == ())
+    assert not bench.bodies["inner"].started.is_set() and bench.holders("arm") == ()
+    bench.kernel.resume_process("p1", "s0")
+    assert bench.bodies["inner"].started.wait(WAIT_S) and bench.holders("arm") == ("a",)
+    bench.bodies["inner"].commands.put(None)
+    bench.join("a")
+
+
+def test_a_composite_that_can_pause_gives_all_away_and_takes_all_back(bench: Bench) -> None:
+    body = bench.start("parade", "a", "p1")
+    body.commands.put(("wave", {"key": "inner"}))
+    inner = bench.bodies["inner"]
+    assert inner.started.wait(WAIT_S) and bench.holders("arm") == ("a",)
+    bench.kernel.pause_process("p1", "s0")
+    inner.commands.put(REST)
+    bench.wait_until(lambda: bench.holders("arm") == bench.holders("legs") == ())
+    bench.start("wave", "b", "p2")
+    assert bench.kernel.resume_process("p1", "s0").holders == ("p2",) and bench.holders("legs") == ()
+    bench.finish("b")
+    bench.kernel.end_process("p2", "done")
+    assert bench.kernel.resume_process("p1", "s0").code is LeaseCode.NONE
+    assert bench.holders("arm") == bench.holders("legs") == ("a",)
+    inner.commands.put(SkillReturn.success())
+    bench.join("a")
+    assert bench.result("a").outcome is Outcome.DONE and bench.holders("arm") == ()
+
+
+# -- preemption by rank ----------------------------------------------------------------------------------------------
+
+
+def test_a_preemption_pauses_the_holders_and_reserves_for_who_preempts(bench: Bench) -> None:
+    bench.start("walk", "a", "p1")
+    bench.start("wave", "b", "p2")
+    answer = bench.kernel.preempt(Rank.REFLEX, ["legs"], "too close", "s0")
+    assert (answer.code, answer.holders, answer.paused) == (LeaseCode.NONE, ("p1",), ("a",))
+    assert code_of(bench.execute("walk", "c", "s0")) is CallCode.SUBSYSTEM_HELD
+    rest(bench, "a", "legs")
+    assert code_of(bench.execute("walk", "d", "p2")) is CallCode.SUBSYSTEM_HELD, "it is the reflex's already"
+    bench.start("walk", "e", "s0")
+    lower = bench.kernel.preempt(Rank.SCHEDULER, ["legs", "arm"], "s3", "p3")
+    assert lower.code is LeaseCode.OUTRANKED and "s0 (reflex)" in lower.message
+    assert not bench.bodies["b"].seen["pause"].is_set(), "all or nothing"
+    assert bench.kernel.pause_process("s0", "s3").code is LeaseCode.OUTRANKED
+    higher = bench.kernel.preempt(Rank.TELEOP, ["legs"], "the gamepad", "teleop")
+    assert higher.holders == ("s0",) and bench.kernel.preempt(Rank.REFLEX, ["arm"], "", "s0").code is LeaseCode.NOT_RESUMED
+    bench.finish("e")
+    bench.kernel.end_process("teleop", "given back")
+    assert bench.kernel.resume_process("", "teleop").code is LeaseCode.NONE
+    bench.kernel.end_process("s0", "far away")
+    assert bench.kernel.resume_process("", "s0").code is LeaseCode.NONE
+    bench.wait_until(lambda: bench.bodies["a"].inside)
+    bench.finish("a")
+    bench.finish("b")
+
+
+# -- who answers for a process ---------------------------------------------------------------------------------------
+
+
+def checks(beats: Heartbeats, *known: str, rounds: int = 6, hear: Any = lambda: None) -> list[Silence]:
+    said = []
+    for _ in range(rounds):
+        hear()
+        said.append(beats.check(known))
+    return [s for s in said if s != Silence()]
+
+
+def test_a_process_ends_with_its_owners_silence_whatever_the_scheduler_says() -> None:
+    beats = Heartbeats(5)
+    beats.hear(Source.PROCESSES, ["p1", "p2"])
+    (silence,) = checks(beats, "p1", "p2", hear=lambda: (
+        beats.hear(Source.CALLS, ["p1", "p2"]), beats.hear(Source.PROCESSES, ["p2"])))  # fmt: skip
+    assert silence == Silence(ended=("p1",))
+
+
+def test_calls_end_with_the_schedulers_silence_but_an_owned_process_keeps_its_subsystems() -> None:
+    beats = Heartbeats(5)
+    beats.hear(Source.CALLS, ["p1", "p2"])
+    (silence,) = checks(beats, "p1", "p2", "never named", hear=lambda: beats.hear(Source.PROCESSES, ["p1"]))
+    assert set(silence.orphaned) == {"p1", "p2", "never named"}
+    assert set(silence.unclaimed) == {"p2", "never named"}
+
+
+def test_who_was_never_answered_for_only_loses_what_it_keeps_idle(bench: Bench) -> None:
+    (silence,) = checks(Heartbeats(5), "p1")
+    assert silence == Silence(unclaimed=("p1",))
+    bench.start("walk", "a", "p1")
+    assert not bench.kernel.release_idle("p1")
+    bench.finish("a")
+    assert bench.kernel.release_idle("p1") and bench.kernel.state().processes == ()
+    bench.kernel.pause_process("p1", "user")
+    assert not bench.kernel.release_idle("p1"), "a pause is not forgotten"
+
+
+# -- skills ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_longest_stop_of_a_skill_is_measured(bench: Bench) -> None:
+    for call_id, took_s in (("a", 0.1), ("b", 0.3), ("c", 0.2)):
+        bench.start("walk", call_id)
+        bench.kernel.interrupt(call_id, "x")
+        bench.clock.run(until_s=bench.clock.now() + took_s)
+        bench.finish(call_id)
+    assert bench.kernel.stop_measured_s == {"walk": pytest.approx(0.3)}
+
+
+GOOD = """
+from typing import Annotated
+from skill_kernel import robot_skill, Limited
+
+@robot_skill(subsystem="legs")
+def hop(height: Annotated[float, Limited("height")] = 1.0) -> str:
+    return "hopped"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (GOOD + "import nothing_of_that_name\n", "nothing_of_that_name"),
+        (GOOD + "def (\n", "SyntaxError"),
+        (GOOD.replace('"legs"', "()"), "names no subsystem"),
+        (GOOD.replace('"height"', '"wings"'), "uses limit 'wings'"),
+    ],
+)
+def test_a_module_that_cannot_be_used_leaves_the_old_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "hot_skills", raising=False)
+    module = tmp_path / "hot_skills.py"
+    module.write_text(GOOD)
+    robot = ROBOT.model_copy(update={"skills": ["hot_skills"], "limits": {"height": (0.0, 2.0)}})
+    registry, clock = SkillRegistry.from_modules(robot.skills), SteadyClock()
+    kernel = Kernel(registry, robot, None, clock, on_result=lambda call_id, result: None)
+    before = kernel.state().skills_version
+    module.write_text(text)
+    with pytest.raises(RegistryError, match=why):
+        kernel.reload()
+    assert kernel.state().skills_version == before and registry.get("hop") is not None
+    module.write_text(GOOD + GOOD.replace("hop", "leap"))
+    kernel.reload()
+    assert kernel.state().skills_version != before and registry.get("leap") is not None
+    clock.close()
+
+
+def test_a_skill_whose_text_is_consumed_cannot_be_called_anew() -> None:
+    def say(text: Content) -> None: ...
+
+    with pytest.raises(SkillDefinitionError, match="not there a second time"):
+        robot_skill(idempotent=True)(say)
