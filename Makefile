@@ -31,7 +31,7 @@ integration: setup ## real nodes over real DDS, in a ROS domain of their own
 	    echo "== once more, by itself: what failed. Passing now, it is flaky and wants mending."; \
 	    pytest -q --last-failed --last-failed-no-failures none test/integration test/launch; }
 
-demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco, VIEWER=1 for a window)
+demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco or kalos, VIEWER=1 for a window)
 	@ROBOT=$(ROBOT) VIEWER=$(VIEWER) ./ghostshell demo
 
 bench: setup ## the benchmarks, each beside its reference

@@ -244,5 +244,7 @@ def _one_sentence(error: ValidationError) -> str:
 
 
 def _valid_keys(parents: list[str]) -> list[str]:
-    sections: dict[str, type[BaseModel]] = {"subsystems": SubsystemConfig, "joints": JointConfig}
+    sections: dict[str, type[BaseModel]] = {
+        "subsystems": SubsystemConfig, "joints": JointConfig, "base": BaseConfig, "waypoints": WaypointConfig,
+    }  # fmt: skip
     return list((sections[parents[0]] if parents else RobotConfig).model_fields)

@@ -95,7 +95,7 @@ class Story:
         self._go_on(8.0)
         fetch = self._say(FETCH, "goto_waypoint", 20.0)
         self._until(lambda: patrol.status == "STOPPED", 5.0, "the patrol was not replaced")
-        self._until(lambda: fetch.running("search") is not None, 50.0, "it does not begin to search")
+        self._until(lambda: fetch.running("search") is not None, 70.0, "it does not begin to search")
         self._go_on(3.0)
         self._line("halt")
         self._client.halt()

@@ -14,6 +14,7 @@ from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES
 from skill_kernel.arguments import unknown_limits
 from skill_kernel.codes import CallCode
 from skill_kernel.drivers import DriverResult
+from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
 
 ATOMIC = {"take_pic"}
 PAUSABLE = {
@@ -229,3 +230,11 @@ def test_a_picture_is_kept_and_the_result_says_where(tmp_path: Path) -> None:
     assert result.ok and str(kept) in result.message and kept.read_bytes().startswith(b"\x89PNG")
     kalos.drivers.picture = None
     assert "camera" in kalos.run("take_pic").message
+
+
+@pytest.mark.parametrize(("key", "near"), [("cruise_linear", "cruise_liner"), ("stop_distance", "stop_distanc")])
+def test_a_misspelt_key_of_the_base_is_told_with_the_nearest(tmp_path: Path, key: str, near: str) -> None:
+    wrong = find_robot("kalos").read_text().replace(f"{key}:", f"{near}:")
+    (tmp_path / "kalos.yaml").write_text(wrong)
+    with pytest.raises(RobotConfigError, match=key):
+        RobotConfig.load(tmp_path / "kalos.yaml")
