@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import OUT, ROOT
 
-NAMES = ("parser", "scheduler", "table3", "coco_tasks", "ros_latency", "processes")
+NAMES = ("parser", "scheduler", "arbitration", "table3", "coco_tasks", "ros_latency", "halt", "processes", "sim")
 
 
 def main() -> int:
