@@ -93,7 +93,7 @@ def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
     resume = Preemption.resume
 
     def waiting(self: Preemption, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
-        deadline = time.monotonic() + 3.0
+        deadline = time.monotonic() + 4.0
         while any(r.ending is not None for r in self._parts.calls.of(process_id)) and time.monotonic() < deadline:
             time.sleep(0.005)
         return resume(self, process_id, cause, subsystems)
