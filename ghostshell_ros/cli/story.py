@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
 from rich.console import Console
@@ -34,6 +35,10 @@ OUTCOMES = {
 }
 
 
+DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
+"""Those the story needs."""
+
+
 class StoryError(RuntimeError):
     """The story went another way than told; the message says what did not happen."""
 
@@ -52,11 +57,16 @@ class StoryClient(RuntimeNode):
         self.create_subscription(ProcessArray, "processes", lambda m: self.inbox.put(("processes", m)), LATCHED)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self._task_ready = False
+        self._drivers: dict[str, bool] = {}
+        self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
         self.steady_timer(0.1, self._look)
 
     def ready(self) -> bool:
-        """Whether the robot takes tasks and can be halted."""
-        return self.kernel_seen and self._task_ready
+        """Whether the robot takes tasks and can be halted, and its drivers are active."""
+        return self.kernel_seen and self._task_ready and set(DRIVERS) <= {n for n, active in self._drivers.items() if active}
+
+    def _on_drivers(self, message: DiagnosticArray) -> None:
+        self._drivers = {s.name.rsplit("/", 1)[-1]: s.level == DiagnosticStatus.OK for s in message.status}
 
     def _look(self) -> None:
         self._task_ready = self._task.server_is_ready() and self._halt.service_is_ready()
