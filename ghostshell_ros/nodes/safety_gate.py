@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import rclpy
@@ -41,7 +42,7 @@ class SafetyGate(RuntimeNode):
     Two gates of one robot would fight over its body: the one started later ends.
 
     Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0), `deadman_s` (0.5),
-    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5).
+    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5), `nice` (-10).
     """
 
     def __init__(self) -> None:
@@ -58,6 +59,9 @@ class SafetyGate(RuntimeNode):
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
         max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
         attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
+        nice = self.declare(
+            "nice", -10, "scheduling priority where the user may set it (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0
+        )
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
@@ -94,8 +98,19 @@ class SafetyGate(RuntimeNode):
         self.create_service(Trigger, "clear_halt", self._on_clear)
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
+        self._take_priority(nice)
         # The sensor is watched while the robot stands still, too, when no set-points are due.
         self._watch = self.steady_timer(0.1, self._watch_idle)
+
+    def _take_priority(self, nice: int) -> None:
+        """Run before what plans and draws, for a halt must not wait for them; the middleware's threads, too."""
+        if nice == 0:
+            return
+        try:
+            for thread in os.listdir("/proc/self/task"):
+                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+        except OSError as error:
+            self.get_logger().info(f"runs at ordinary priority, nice {nice} is not allowed ({error}); see RLIMIT_NICE")
 
     def _on_joint_states(self, message: JointState) -> None:
         self._measured = True
