@@ -40,6 +40,10 @@ OUTCOMES = {
     SkillEvent.DROPPED: "DROPPED",
 }
 
+TAKEN_S = 6.0
+"""A stream that the channel scheduler has not begun so long after its first chunk is lost. Longer than chunks are held
+back for a reader."""
+
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
@@ -61,6 +65,7 @@ class _Turn:
     written: list[str] = field(default_factory=list)
     usage: Usage | None = None
     ended: bool = False
+    taken: bool = False
     began_s: float = 0.0
     reports: list[CallReport] = field(default_factory=list)
     running: dict[str, CallReport] = field(default_factory=dict)
@@ -235,7 +240,16 @@ class ActionPlanner(RuntimeNode):
                 error_code=code, error_msg=ros_text(why),
             )
         )  # fmt: skip
+        if not turn.next_seq:
+            self.call_later(TAKEN_S, lambda: self._not_taken(turn))
         turn.next_seq += 1
+
+    def _not_taken(self, turn: _Turn) -> None:
+        """A parser that was killed is still found in the graph for many seconds, and what it was sent is lost."""
+        if not turn.taken and self._turns.get(turn.process_id) is turn:
+            self._cancel(turn.process_id, "nobody took the stream")
+            why = f"token_parser or channel_scheduler did not take the stream within {TAKEN_S:g} s; repeat the instruction"
+            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
     def _unmatched(self, why: str) -> None:
         for turn in list(self._turns.values()):
@@ -260,6 +274,8 @@ class ActionPlanner(RuntimeNode):
             )  # fmt: skip
         elif event.stream_id != turn.stream_id:
             return
+        elif event.type == SkillEvent.STREAM_STARTED:
+            turn.taken = True
         elif event.type == SkillEvent.STOP_GENERATION:
             turn.cancel.cancel()
         elif event.type == SkillEvent.REPAIR:

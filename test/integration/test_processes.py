@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
+from ghostshell_ros.nodes import action_planner
 from ghostshell_ros.nodes.diagnostics import Level
-from ghostshell_ros.nodes.node_runtime import NodeHost
+from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, NodeHost, RuntimeNode
 from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
 from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
 from pipeline_support import Observer
@@ -214,6 +215,25 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     assert patrol in table and "IN_PROGRESS" in table and "legs" in table
     assert f"{patrol} stopped" in ghostshell("stop", patrol[:6])
     robot.state(patrol, ProcessState.STOPPED)
+
+
+def test_a_stream_that_nobody_takes_ends_its_plan(
+    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]
+) -> None:
+    """As when the parser was killed, which stays in the graph for a while: here one that throws away what it reads."""
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    monkeypatch.setattr(action_planner, "TAKEN_S", 0.5)
+    parser, watch = RuntimeNode("token_parser"), Observer("/")
+    parser.create_subscription(LlmChunk, "llm_chunks", lambda _: None, STREAM)
+    said = parser.create_publisher(ProcessArray, "processes", LATCHED)
+    host(action_planner.ActionPlanner(), parser, watch)
+    wait_until(lambda: said.get_subscription_count() > 1 and watch.count_publishers("events"), 5.0, "the planner hears")
+    said.publish(ProcessArray())
+    now = parser.get_clock().now().to_msg()
+    process = ProcessState(process_id="p", instruction="nod", status=ProcessState.IN_PROGRESS, strategy="stream", created=now)
+    said.publish(ProcessArray(processes=[process]))
+    ended = watch.wait_event(SkillEvent.PLAN_ENDED, 10.0, process_id="p")
+    assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "token_parser" in ended.error_msg
 
 
 def test_without_its_file_the_scheduler_goes_on_and_says_so(
