@@ -25,6 +25,10 @@ NODES = {
     "speak_driver": "drivers.speak_driver:SpeakDriver",
     "play_sound_driver": "drivers.play_sound_driver:PlaySoundDriver",
     "show_face_driver": "drivers.show_face_driver:ShowFaceDriver",
+    "drive_driver": "drivers.drive_driver:DriveDriver",
+    "navigate_driver": "drivers.navigate_driver:NavigateDriver",
+    "posture_driver": "drivers.posture_driver:PostureDriver",
+    "teleop": "nodes.teleop:Teleop",
 }
 OF_RCLPY = ("use_sim_time", "start_type_description_service", "qos_overrides")
 
