@@ -37,6 +37,7 @@ STEP_S = 0.01
 """Physics advances in slices this long, each of several steps of the model."""
 LATEST_S = 0.5
 """A simulator further behind than this gives the lost time up instead of racing after it."""
+WARM_UP_S = 20.0
 PACE_S = 5.0
 """How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
 SLOW = 0.95
@@ -109,8 +110,10 @@ class Sim(RuntimeNode):
         self._viewer = self._open_viewer() if viewer else None
         self._ending = threading.Event()
         self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
+        # A base that is not heard of for a second is halted by the gate.
+        self._pictures.start(warm_up_s=WARM_UP_S if self._base is not None else 0.0)
+        self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
-        self._pictures.start()
 
     def _make_base(self, scan_rate: float) -> Any:
         from ghostshell_ros.nodes.sim_base import SimBase  # needs tf2_msgs, which a robot without a base does not

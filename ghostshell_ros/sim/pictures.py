@@ -48,12 +48,18 @@ class PictureThread:
         self._failed = failed
         self._over = over
         self._world = world
+        self._warm_up, self._warm = False, threading.Event()
         self._face: tuple[str, Image] | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
-    def start(self) -> None:
+    def start(self, *, warm_up_s: float = 0.0) -> None:
+        """Begin. With `warm_up_s` each camera is rendered once before this returns, or that time is over: making a GL
+        context stops all of Python's threads for up to a second, which nobody may wait for once the robot moves."""
+        self._warm_up = warm_up_s > 0
         self._thread.start()
+        if self._warm_up:
+            self._warm.wait(warm_up_s)
 
     def set_face(self, name: str, image: Image) -> None:
         """What the robot's display shows from the next picture on. From any thread."""
@@ -68,6 +74,9 @@ class PictureThread:
         world = SimWorld(self._model, world=self._world)
         shown = None
         try:
+            for shot in self._shots if self._warm_up else ():
+                world.render(shot.camera, shot.width, shot.height)
+            self._warm.set()
             while not self._ending.is_set():
                 now = time.monotonic()
                 due = [shot for shot in self._shots if shot.due_at <= now]
@@ -89,4 +98,5 @@ class PictureThread:
             if not self._over():
                 raise
         finally:
+            self._warm.set()
             world.close()
