@@ -10,9 +10,11 @@ of a process of its own, at ordinary priority, asked just before each halt.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -31,14 +33,13 @@ if "--echo" not in sys.argv:
 
 import rclpy
 from geometry_msgs.msg import Twist
-from ghostshell.msg import KernelState
+from ghostshell.msg import KernelState, LlmChunk
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.launcher import LaunchRun, describe
-from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, NodeHost, RuntimeNode
-from ghostshell_ros.testing.model_server import ModelServer
+from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM, NodeHost, RuntimeNode
 
 ROBOT = "kalos"
 WAIT_S = 20.0
@@ -70,6 +71,8 @@ class Probe(RuntimeNode):
         self.triggers = {name: self.create_client(Trigger, name) for name in ("halt", "clear_halt", "bench_echo")}
         self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        self.chunks = 0
+        self.create_subscription(LlmChunk, "llm_chunks", self._on_chunk, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.steady_timer(0.02, self._command)
 
@@ -113,14 +116,17 @@ class Probe(RuntimeNode):
             self.halted = message.data
             self.changed.notify_all()
 
+    def _on_chunk(self, _: LlmChunk) -> None:
+        self.chunks += 1
+
     def _on_kernel(self, message: KernelState) -> None:
         with self.changed:
             self.kernel_ready = not message.halted
             self.changed.notify_all()
 
 
-def measure(probe: Probe, trials: int, server: ModelServer | None) -> dict[str, list[float]]:
-    """Times in seconds of halts and plain round trips; with a server its answer is in flight at each halt."""
+def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]:
+    """Times in seconds of halts and plain round trips; with `model` its answer is in flight at each halt."""
     times: dict[str, list[float]] = {"halt": [], "answer": [], "round trip": []}
     disturbed = 0
     while len(times["halt"]) < trials:
@@ -128,13 +134,12 @@ def measure(probe: Probe, trials: int, server: ModelServer | None) -> dict[str, 
             raise RuntimeError("the robot halted by itself again and again: the machine is too busy for its simulator")
         probe.call("clear_halt")
         probe.wait(lambda: probe.halted is False and probe.kernel_ready, "the halt is cleared")
-        asked = len(server.requests) if server else 0
         probe.velocities.clear()
         probe.turning = True
         try:
             probe.wait(probe.moves, "the base turns", 5.0)
-            if server:
-                _ask(probe, server, asked)
+            if model:
+                _ask(probe)
         except RuntimeError:
             if not probe.halted:
                 raise
@@ -161,17 +166,29 @@ def _take_priority() -> None:
             os.setpriority(os.PRIO_PROCESS, int(thread), -15)
 
 
-def _ask(probe: Probe, server: ModelServer, asked: int) -> None:
-    """Give an instruction until its prompt has reached the model: the first ones may still be refused as halted."""
-    for _ in range(20):
+def _ask(probe: Probe) -> None:
+    """Give an instruction until the model's answer comes in: the first ones may still be refused as halted."""
+    for _ in range(10):
+        probe.chunks = 0
         probe.call_soon(probe.instruct.publish, String(data="Tell me something very long."))
-        deadline = time.monotonic() + 1.0
+        deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
-            if len(server.requests) > asked:
-                time.sleep(0.1)
+            if probe.chunks > 3:
                 return
             time.sleep(0.005)
-    raise RuntimeError("the model was not asked within 20 s")
+    raise RuntimeError("the model did not answer within 20 s")
+
+
+def _model(stack: ExitStack) -> str:
+    """Start a model of many words, 40 tokens a second, in a process of its own; gives its address."""
+    answer = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answer.txt"
+    answer.write_text("Once upon a time. " * 4000, encoding="utf-8")
+    command = [sys.executable, "-m", "ghostshell_ros.testing.model_server", "--rate", "40", "--answer", str(answer)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    stack.callback(server.wait)
+    stack.callback(server.terminate)
+    assert server.stdout is not None
+    return str(json.loads(server.stdout.readline())["openai"])
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:
@@ -195,12 +212,13 @@ def main() -> int:
             host.start()
             sys.stdin.read()
         return 0
+    sys.setswitchinterval(0.001)
     lines: list[str] = []
     times: dict[str, dict[str, list[float]]] = {}
     try:
         with ExitStack() as stack:
-            server = stack.enter_context(ModelServer("Once upon a time. " * 4000, rate=40.0))
-            wanted = {"robot_name": ROBOT, "default_robot": "false", "model": f"openai:any@{server.openai_url}"}
+            url = _model(stack)
+            wanted = {"robot_name": ROBOT, "default_robot": "false", "model": f"openai:any@{url}"}
             specs = describe(ROOT / "launch" / "kalos.launch.xml", wanted)
             launched = stack.enter_context(LaunchRun(specs, listener=lambda event: lines.append(str(event))))
             echo = subprocess.Popen([sys.executable, __file__, "--echo"], stdin=subprocess.PIPE)
@@ -218,8 +236,8 @@ def main() -> int:
                 stack.callback(burner.wait)
                 stack.callback(burner.kill)
             _take_priority()  # after the last child was started, for they inherit it
-            times["no model call"] = measure(probe, options.trials, None)
-            times["a model's answer in flight"] = measure(probe, options.trials, server)
+            times["no model call"] = measure(probe, options.trials, model=False)
+            times["a model's answer in flight"] = measure(probe, options.trials, model=True)
     except RuntimeError as error:
         print("\n".join(lines[-20:]), file=sys.stderr)
         print(f"bench_halt: {error}", file=sys.stderr)
