@@ -26,6 +26,7 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
+from ghostshell_ros.nodes.diagnostics import QOS
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
 from ros_support import ROOT, wait_until
@@ -82,6 +83,8 @@ class Observer(RuntimeNode):
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
         self.drivers: dict[str, str] = {}
         self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
+        self.reported_s: dict[str, float] = {}
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, QOS)
         self.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), LATCHED)
         self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_set_points, SET_POINTS)
@@ -105,6 +108,12 @@ class Observer(RuntimeNode):
 
     def _on_drivers(self, message: DiagnosticArray) -> None:
         self.drivers = {status.name: status.message for status in message.status}
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            robot, _, node = status.name.rpartition("/")
+            if f"/{robot}" == self.get_namespace():
+                self.reported_s[node] = time.monotonic()
 
     def _on_event(self, event: SkillEvent) -> None:
         self.heard_s.append(time.monotonic())
