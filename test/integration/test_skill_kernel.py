@@ -78,6 +78,7 @@ class Scheduler(RuntimeNode):
             for name in ("process_heartbeat", "scheduler_heartbeat")
         }
         self.alive: dict[str, list[str]] = {}
+        self.beaten = 0
         self.steady_timer(0.1, self._beat)
         self.create_service(Trigger, "halt", self._on_halt)
 
@@ -90,6 +91,7 @@ class Scheduler(RuntimeNode):
     def _beat(self) -> None:
         for topic, process_ids in self.alive.items():
             self.beats[topic].publish(ProcessHeartbeat(process_ids=process_ids))
+        self.beaten += 1
 
     def ready(self) -> bool:
         return (
@@ -358,11 +360,13 @@ def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are
     owned = scheduler.start("march", process="p1")
     called = scheduler.start("deaf", arguments={"seconds": 0.0}, process="p2", open=True)
     wait_until(lambda: scheduler.hold("p1") and scheduler.hold("p2"), 5.0, "both keep something")
+    heard = scheduler.beaten
+    wait_until(lambda: scheduler.beaten >= heard + 3, 5.0, "both were answered for")
     scheduler.alive["scheduler_heartbeat"] = ["p1"]
-    assert scheduler.end(called, 1.0).outcome == INTERRUPTED and not owned.ends
+    assert scheduler.end(called, 3.0).outcome == INTERRUPTED and not owned.ends
     wait_until(lambda: scheduler.hold("p2") is None, 2.0, "what only the channel scheduler knew is free")
     scheduler.alive["process_heartbeat"] = []
-    assert scheduler.end(owned, 1.0).outcome == INTERRUPTED and "nobody has answered for process p1" in owned.result.error_msg
+    assert scheduler.end(owned, 3.0).outcome == INTERRUPTED and "nobody has answered for process p1" in owned.result.error_msg
     wait_until(lambda: not scheduler.states[-1].processes, 2.0, "its subsystems are free")
     late = scheduler.end(scheduler.send("clock_now", process="p1"))
     assert late.error_code == ExecuteSkill.Goal.STALE_EPOCH
@@ -384,21 +388,15 @@ def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Sch
     assert scheduler.end(scheduler.send("jump")).message == "jumped"
 
 
-def test_the_longest_stop_of_a_skill_is_measured(scheduler: Scheduler) -> None:
-    def measured() -> float:
-        skills = scheduler.ask(scheduler.list_client, ListSkills.Request()).skills
-        return next(float(s.stop_measured_s) for s in skills if s.name == "walk")
-
-    assert measured() == -1.0
-    walk = scheduler.start("walk", arguments={"distance": 1})
-    scheduler.command(walk, CallControl.INTERRUPT)
-    scheduler.end(walk)
-    assert 0.0 <= measured() < 0.3
-
-
-def test_the_skill_list_tells_signatures_and_schemas(scheduler: Scheduler) -> None:
+def test_the_skill_list_tells_signatures_schemas_and_measured_stops(scheduler: Scheduler) -> None:
     answer = scheduler.ask(scheduler.list_client, ListSkills.Request())
     walk = next(s for s in answer.skills if s.name == "walk")
+    assert walk.stop_measured_s == -1.0
+    call = scheduler.start("walk", arguments={"distance": 1})
+    scheduler.command(call, CallControl.INTERRUPT)
+    scheduler.end(call)
+    again = scheduler.ask(scheduler.list_client, ListSkills.Request()).skills
+    assert 0.0 <= next(s for s in again if s.name == "walk").stop_measured_s < 0.3
     assert walk.signature == "walk(distance: float)" and walk.interruptible and walk.stop_s == pytest.approx(0.3)
     assert json.loads(walk.parameters_json)["properties"]["distance"]["maximum"] == 500
     assert answer.skills_version == scheduler.states[-1].skills_version
