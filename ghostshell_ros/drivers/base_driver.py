@@ -24,7 +24,8 @@ from skill_kernel.obstacles import Points, scan_points
 from skill_kernel.robot import BaseConfig, RobotConfig
 
 FEEDBACK_S = 0.1
-ODOMETRY_S = 1.0
+ODOMETRY_S = 0.7
+"""Less than the silence that halts at the gate (1 s), so that the reason told is the odometry's."""
 SCAN_S = 1.0
 OTHER_S = 0.35
 """A driver that sends feedback every 0.1 s and has not for so long has no goal any more."""
