@@ -16,8 +16,8 @@ from lxml import etree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report
-from ghostshell_ros.shell.parse_error import ParserLimits
 from ghostshell_ros.shell import parser as shell_parser
+from ghostshell_ros.shell.parse_error import ParserLimits
 from ghostshell_ros.shell.parser import StreamingParser
 
 STREAM = """<response>
