@@ -125,7 +125,7 @@ def racer(
     monkeypatch.setenv(DIARY, str(tmp_path / "diary"))
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
     processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={robot}")
-    processes.start("ghostshell_ros.nodes.mind", f"robot:={robot}", "model:=offline")
+    processes.start("ghostshell_ros.nodes.mind", f"robot:={robot}", "model:=offline", "kernel_silence_s:=5.0")
     made = Racer(namespace)
     host(made)
     wait_until(made.ready, 20.0, "the nodes are there")
