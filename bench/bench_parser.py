@@ -16,6 +16,7 @@ from lxml import etree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report
+from ghostshell_ros.shell import parser as shell_parser
 from ghostshell_ros.shell.parse_error import ParserLimits
 from ghostshell_ros.shell.parser import StreamingParser
 
@@ -145,7 +146,8 @@ def main() -> None:
         for name, r in results.items()
     ]
     columns = ("parser", "chunks/s", *(f"of {other}" for other in REFERENCES), "last/first tenth")
-    title = f"{options.chunks:,} chunks of {SIZE} characters, processor time"
+    form = "run as Python" if shell_parser.__file__.endswith(".py") else "compiled at the set-up"
+    title = f"{options.chunks:,} chunks of {SIZE} characters, processor time; GhostShell's parser {form}"
     targets = []
     for mode in ("lenient", "strict"):
         own = results[f"ghostshell, {mode}"]

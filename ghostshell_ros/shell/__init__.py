@@ -5,8 +5,12 @@ Here stand the parser's names; the others are imported from their modules: `mapp
 `dryrun.dry_run`, `routines.RoutineStore`.
 """
 
-from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from ghostshell_ros.shell import compiled
+
+compiled.use(__path__)
+
+from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair  # noqa: E402
+from ghostshell_ros.shell.parser import StreamingParser  # noqa: E402
+from ghostshell_ros.shell.tokens import FunctionToken, TokenKind  # noqa: E402
 
 __all__ = ["FunctionToken", "ParseError", "ParserLimits", "Repair", "StreamingParser", "TokenKind"]

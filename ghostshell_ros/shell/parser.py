@@ -9,10 +9,13 @@ from typing import Literal
 from ghostshell_ros.shell.content import ContentReader
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
 from ghostshell_ros.shell.simple_tags import (
+    attribute_goes_on,
+    name_goes_on,
     plain_run,
     simple_attributes,
     simple_tag,
     simple_tag_begun,
+    simple_tag_then_text,
     special,
     text_then_tag,
 )
@@ -25,7 +28,8 @@ REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 _AF, _RF, _SCF, _CHAR, _REF = TokenKind
 _new = tuple.__new__  # half the time of the NamedTuple's own constructor
 
-_SLOW, _TEXT, _TAG, _TAG_VALUE, _REFERENCE = range(5)
+_TEXT, _TAG, _TAG_ATTRIBUTES, _TAG_VALUE, _REFERENCE, _SLOW = range(6)
+"""What the next chunk goes on with. A begun tag is in the mode `_TAG` plus the last group of `simple_tag_begun`."""
 
 
 class StreamingParser(ContentReader):
@@ -72,9 +76,10 @@ class StreamingParser(ContentReader):
     def feed(self, text: str) -> list[FunctionToken]:
         """The tokens that `text` completes. Raises ParseError in strict mode."""
         mode = self._mode
-        if mode == _TEXT:
+        if not mode:  # _TEXT
             start = self._fed
-            if start + len(text) > self._total:
+            end = start + len(text)
+            if end > self._total:
                 return self._read(text)
             if special(text) or not text:
                 split = text_then_tag(text)
@@ -84,7 +89,8 @@ class StreamingParser(ContentReader):
                 self._mode = _TAG
                 if not text:
                     return []
-            self._fed = end = start + len(text)
+                end = start + len(text)
+            self._fed = end
             if self._line_blank or "\n" in text:
                 self._line_passed(text, start)
             seq = self._seq
@@ -97,17 +103,25 @@ class StreamingParser(ContentReader):
         begun = fast + text
         if len(begun) > self._fast_max:
             return self._read(text)
+        if ">" in text:
+            return self._read_tag(begun)
         if mode == _TAG_VALUE:
-            if ">" in text or "<" in text:
+            if "<" in text:
                 return self._read_simple(begun)
         elif mode == _REFERENCE:
             return self._read_simple(begun)
         elif not (text.isidentifier() and text.isascii() and fast[-1] != "="):
-            match = simple_tag_begun(begun)
+            if mode == _TAG_ATTRIBUTES:
+                match = attribute_goes_on(fast[-1] + text)
+                if match and match.lastindex:
+                    self._mode = _TAG_VALUE
+            else:
+                # Right behind `<` or `</` less is allowed than within a name.
+                match = name_goes_on(text) if fast[1:2] not in "/" else simple_tag_begun(begun)
+                if match:
+                    self._mode = _TAG + (match.lastindex or 0)
             if not match:
                 return self._read_simple(begun)
-            if match[1]:
-                self._mode = _TAG_VALUE
         self._fast = begun
         return []
 
@@ -124,6 +138,66 @@ class StreamingParser(ContentReader):
     def take_repairs(self) -> list[Repair]:
         """What the lenient parser mended since the last call."""
         return self._reporter.take()
+
+    def _read_tag(self, data: str) -> list[FunctionToken]:
+        """Reads one whole simple tag and the text behind it; leaves everything else to `_read_simple`."""
+        found = simple_tag_then_text(data)
+        if not found or self._fed + len(data) > self._total:
+            return self._read_simple(data)
+        name, first, value, second, other, more, empty, closed, text, begun = found.groups()
+        kind, attrs = _RF, NO_ATTRS
+        open_elements = self._open
+        length = len(data) - len(text)
+        if begun:
+            length -= len(begun)
+        if length > self._fast_max:
+            return self._read_simple(data)
+        if closed:
+            if not open_elements or open_elements[-1] != closed:
+                return self._read_simple(data)
+            name = open_elements.pop()
+        else:
+            if first:
+                # Printable characters are characters of XML, but not the other way round.
+                if more or first == second or not (data.isascii() or (value + (other or "")).isprintable()):
+                    return self._read_simple(data)
+                attrs = {first: value, second: other} if second else {first: value}
+                if len(attrs) > self._limits.attributes:
+                    return self._read_simple(data)
+            elif more:
+                return self._read_simple(data)
+            if name in self._reasoning_tags:
+                return self._read_simple(data)
+            if empty:
+                kind = _SCF
+            elif len(open_elements) >= self._limits.depth:
+                return self._read_simple(data)
+            else:
+                kind = _AF
+                open_elements.append(name)
+        start = self._fed
+        mid = start + length
+        seq = self._seq
+        stream_id = self._stream_id
+        self._line_blank = False
+        if begun:
+            self._fast = begun
+            self._mode = _TAG
+            self._remember(data[: length + len(text)][-40:])
+        else:
+            self._fast = ""
+            self._mode = _TEXT
+            self._remember(data if len(data) <= 40 else data[-40:])
+        tag = _new(FunctionToken, (kind, name, attrs, "", start, mid, seq, stream_id))
+        if not text:
+            self._seq = seq + 1
+            self._fed = mid
+            return [tag]
+        self._seq = seq + 2
+        self._fed = end = mid + len(text)
+        if "\n" in text:
+            self._line_passed(text, mid)
+        return [tag, _new(FunctionToken, (_CHAR, "", NO_ATTRS, text, mid, end, seq + 1, stream_id))]
 
     def _read_simple(self, data: str) -> list[FunctionToken]:
         """Reads plain text and whole simple tags; from anything else on `_read` takes over."""
@@ -191,7 +265,7 @@ class StreamingParser(ContentReader):
             self._remember(data[:i][-40:])
         if size - i <= self._fast_max and (begun := simple_tag_begun(data, i)):
             self._fast = data[i:]
-            self._mode = _TAG_VALUE if begun[1] else _TAG
+            self._mode = _TAG + (begun.lastindex or 0)
             return out
         if size - i <= self._fast_max and reference_begun(data, i):
             self._fast, self._mode = data[i:], _REFERENCE
@@ -228,7 +302,7 @@ class StreamingParser(ContentReader):
         if tail := data[: len(data) - len(fast)][-40:]:
             self._remember(tail)
         if fast:
-            self._mode = _TAG_VALUE if simple_tag_begun(fast)[1] else _TAG  # type: ignore[index]
+            self._mode = _TAG + (simple_tag_begun(fast).lastindex or 0)  # type: ignore[union-attr]
         elif not (self._construct or self._in_cdata or self._held or self._ended):
             self._mode = _TEXT
         out, self._out = self._out, []

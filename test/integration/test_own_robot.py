@@ -121,9 +121,9 @@ def watcher(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wat
 def test_an_instruction_points_the_head(watcher: Watcher) -> None:
     end = watcher.do("look 30 degrees to the right")
     assert end.text == "SUCCESS", (end, watcher.events)
-    wait_until(lambda: watcher.at(-30.0, 0.0), 2.0, "the head points 30 degrees to the right")
+    wait_until(lambda: watcher.at(-30.0, 0.0), 5.0, "the head points 30 degrees to the right")
     assert watcher.do("look up 20 degrees, then nod").text == "SUCCESS"
-    wait_until(lambda: watcher.at(0.0, 20.0), 2.0, "the head points up again after the nod")
+    wait_until(lambda: watcher.at(0.0, 20.0), 5.0, "the head points up again after the nod")
 
 
 def test_the_gate_keeps_limits_and_speed_whatever_is_wished(watcher: Watcher) -> None:
@@ -155,7 +155,7 @@ def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watch
     assert abs(watcher.joints["pan"] - stopped_at) < 0.01
     assert watcher.ask(watcher.clear_halt).success
     assert watcher.do("look straight ahead").text == "SUCCESS"
-    wait_until(lambda: watcher.at(0.0, 0.0), 2.0, "the head points straight ahead")
+    wait_until(lambda: watcher.at(0.0, 0.0), 5.0, "the head points straight ahead")
 
 
 @pytest.mark.parametrize(

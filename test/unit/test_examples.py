@@ -63,7 +63,13 @@ class Recorder:
         self.after: Callable[[], None] = lambda: None
 
     def move_joints(
-        self, joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]], *, stop: threading.Event
+        self,
+        joints: Sequence[str],
+        times_s: Sequence[float],
+        positions: Sequence[Sequence[float]],
+        *,
+        stop: threading.Event,
+        tolerance_rad: float = 0.0,
     ) -> DriverResult:
         if stop.is_set():
             return DriverResult(False, cancelled=True)

@@ -50,7 +50,8 @@ class PanTiltBody:
             times_s.append(now_s)
             positions.append([math.radians(angle) for angle in place])
             here = place
-        result = self.drivers.move_joints(JOINTS, times_s, positions, stop=stop)
+        tolerance = math.radians(NEAR_DEG / 2)
+        result = self.drivers.move_joints(JOINTS, times_s, positions, stop=stop, tolerance_rad=tolerance)
         self._goal = here if result.ok else None
         return result
 
