@@ -110,8 +110,8 @@ class Sim(RuntimeNode):
         self._viewer = self._open_viewer() if viewer else None
         self._ending = threading.Event()
         self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
-        # A base that is not heard of for a second is halted by the gate.
-        self._pictures.start(warm_up_s=WARM_UP_S if self._base is not None else 0.0)
+        # A robot that is not heard of for a second is halted by the gate.
+        self._pictures.start(warm_up_s=WARM_UP_S)
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
 
