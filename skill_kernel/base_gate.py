@@ -64,6 +64,7 @@ class BaseGate:
         self._heard: dict[str, float] = {}
         self._lost: set[str] = set()
         self._points: Points | None = None
+        self._points_at = 0.0
         self._output = STILL
         self._ticked_at: float | None = None
         self._halt_cause = ""
@@ -113,10 +114,15 @@ class BaseGate:
         self._heard[sensor] = now
         self._lost.discard(sensor)
 
+    @property
+    def unheard(self) -> set[str]:
+        """Sensors that the robot's file says it has and that were never heard."""
+        return {"scan"} - self._heard.keys() if self._base.scan else set()
+
     def scan(self, now: float, points: Points) -> None:
         """Take in the obstacles around, in the base's frame."""
         self.hear(now, "scan")
-        self._points = points
+        self._points, self._points_at = points, now
 
     def command(self, now: float, source: Source, wish: Velocity) -> Refusal | None:
         """Wish a velocity. None, or why it did not count."""
@@ -135,10 +141,14 @@ class BaseGate:
         name = source.name.lower()
         if not all(map(math.isfinite, (wish.forward, wish.lateral, wish.turn))):
             return Refusal(RefusalKind.NOT_FINITE, name, f"velocity of the {name} is not a number: {wish}")
+        return self.refusal(name)
+
+    def refusal(self, name: str) -> Refusal | None:
+        """Why nothing that `name` wishes may move the base now; None when it may."""
         if self.halted:
             return Refusal(RefusalKind.HALTED, name, f"halted ({self._halt_cause}): call clear_halt when it is safe")
-        if self._lost:
-            silent = ", ".join(sorted(self._lost))
+        if blind := self._lost | self.unheard:
+            silent = ", ".join(sorted(blind))
             return Refusal(RefusalKind.NOT_MEASURED, name, f"{silent} is silent: is the robot or simulator running?")
         return None
 
@@ -146,7 +156,7 @@ class BaseGate:
         """Advance to `now`: the velocity to send to the base."""
         elapsed = 0.0 if self._ticked_at is None else min(max(now - self._ticked_at, 0.0), LARGEST_STEP_S)
         self._ticked_at = now
-        self._carry_points(elapsed)
+        self._carry_points(now)
         self._watch(now)
         self.commander = ""
         wish = None if self.halted else self._wish(now)
@@ -213,8 +223,9 @@ class BaseGate:
         share = min(1.0, most / speed)
         return Velocity(velocity.forward * share, velocity.lateral * share, velocity.turn)
 
-    def _carry_points(self, elapsed: float) -> None:
+    def _carry_points(self, now: float) -> None:
         """Between two scans the base moves; what it saw moves the other way in its frame."""
+        elapsed, self._points_at = min(max(now - self._points_at, 0.0), LARGEST_STEP_S), now
         if self._points is None or elapsed == 0.0 or self._output == STILL:
             return
         moved = self._points - np.array([self._output.forward, self._output.lateral]) * elapsed

@@ -93,16 +93,21 @@ class JointGate:
         """Let commands count again; nothing moves before a new one."""
         self._halt_cause = ""
 
-    def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> None:
-        """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them."""
+    def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> bool:
+        """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them.
+
+        False, and no sign of life, when no known joint is a number: a broken bus may go on sending.
+        """
+        found = [(n, p) for n, p in zip(names, positions, strict=False) if n in self._limits and math.isfinite(p)]
+        if not found:
+            return False
         if self._lost:
             self._lost = False
             self._joints.clear()
             self._measured.clear()
-        for name, position in zip(names, positions, strict=False):
-            if name in self._limits and math.isfinite(position):
-                self._measured[name] = position
+        self._measured.update(found)
         self._measured_at = now
+        return True
 
     def command(self, now: float, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
         """Wish positions in rad for some joints. None, or why the command as a whole did not count."""

@@ -40,10 +40,13 @@ def scan_points(
 ) -> Points:
     """Points that a scan has hit, moved from the laser's frame to the base's by the laser's pose x, y [m], yaw [rad].
 
-    As REP 117 has it: -inf is an obstacle too near to measure (taken at `range_min`), +inf and NaN are none.
+    As REP 117 has it: -inf is an obstacle too near to measure (taken at `range_min`, as is what a laser gives below it),
+    +inf and NaN are none; 0 is what some lasers give for none.
     """
     distance = np.asarray(ranges, dtype=np.float64)
-    distance = np.where(distance == -np.inf, range_min, distance)
+    with np.errstate(invalid="ignore"):
+        near = (distance == -np.inf) | ((distance > 0.0) & (distance < range_min))
+    distance = np.where(near, range_min, distance)
     angle = angle_min + laser[2] + angle_step * np.arange(distance.size)
     with np.errstate(invalid="ignore"):
         hit = np.isfinite(distance) & (distance >= range_min) & (distance < range_max)

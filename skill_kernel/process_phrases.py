@@ -36,6 +36,10 @@ _RETURN_CN = re.compile(
 )
 
 
+_NOT_CN = re.compile(r"(?:别|不|不要|不用|不再|勿|没|甭)$")
+"""What makes "go on" behind it a "do not go on"."""
+
+
 @dataclass(frozen=True)
 class Wording:
     """The task to plan, without the words that only say how it stands to the others. `stops`: what moves now stops at
@@ -52,7 +56,8 @@ def read_wording(text: str) -> Wording:
     if found := _STOP_EN.fullmatch(task) or _STOP_CN.fullmatch(task):
         task, stops = found["rest"].strip(), True
     for pattern in (_RETURN_EN, _RETURN_CN):
-        if (found := pattern.search(task)) and re.sub(_MARK, "", task[: found.start()]):
+        found = pattern.search(task)
+        if found and re.sub(_MARK, "", task[: found.start()]) and not _NOT_CN.search(task[: found.start()]):
             task, returns = task[: found.start()].strip().removeprefix("先"), True
             break
     return Wording(task, stops, returns)

@@ -30,7 +30,7 @@ from skill_kernel.process_commands import (
     ResumeProcess,
     SchedulerSettings,
 )
-from skill_kernel.process_phrases import read_wording
+from skill_kernel.process_phrases import Wording, read_wording
 from skill_kernel.process_preemption import Verdict, verdict
 
 IDLE_RETRY_S = 60.0
@@ -89,13 +89,19 @@ class ProcessScheduler:
 
     def instruct(self, text: str, *, door: str = "", sender: str = "",
                  source: ProcessSource = ProcessSource.USER) -> Process:  # fmt: skip
-        """Make an instruction a process beside the running ones. Raises ProcessError when there are too many."""
+        """Make an instruction a process beside the running ones. Raises ProcessError when there are too many; what moves
+        is paused all the same when the instruction began with a stop."""
+        said = read_wording(text)
+        if said.returns and not said.stops and not self._table.living:
+            said = Wording(text.strip())
         if len(self._table.living) >= self._settings.max_processes:
+            for other in self._table.living if said.stops else ():
+                if not other.pause_causes:
+                    self._pause(other, CAUSE_USER)
             raise ProcessError(
                 f"{self._settings.max_processes} processes live already; wait for one to end, or end one: ghostshell stop ID"
             )
         self._idle_held = False
-        said = read_wording(text)
         process = self._table.create(
             said.task, door=door, sender=sender, strategy=self._settings.strategy, source=source,
             returns=said.returns, epoch=self._epoch,
@@ -170,7 +176,10 @@ class ProcessScheduler:
     def contention(self, wants_id: str, holder_id: str) -> None:
         """`wants_id` was refused an exclusive subsystem that `holder_id` holds. Repeats do nothing."""
         wants, holder = self._table.lives(wants_id), self._table.lives(holder_id)
-        if wants is None or holder is None or wants_id == holder_id or wants.pause_causes or CAUSE_S3 in holder.pause_causes:
+        if wants is None or holder is None or wants_id == holder_id or wants.pause_causes:
+            return
+        if holder.pause_causes:  # it is giving away what it has
+            self._table.change(wants_id, waits_for=holder_id)
             return
         newer, older = (wants, holder) if self._order[wants_id] > self._order[holder_id] else (holder, wants)
         if self._verdict(newer, older) is Verdict.WAIT:

@@ -58,6 +58,10 @@ class BaseConfig(_Section):
     cruise_linear: _Positive
     cruise_turn: _Positive
     radius: _Positive
+    subsystems: tuple[str, ...] = ("movement",)
+    """Those that skills which move the base hold; an operator who takes the base takes them."""
+    scan: bool = False
+    """Whether it has a lidar, without which it must not move."""
     stop_distance: _Positive = 0.15
     slow_distance: _Positive = 0.6
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0)

@@ -86,14 +86,15 @@ def teleop(
             while todo != "leave":
                 todo = ""
                 for key in _keys(PERIOD_S):
-                    todo = todo or keyboard.press(key, time.monotonic())
+                    pressed = keyboard.press(key, time.monotonic())
+                    if pressed and todo != "halt":  # a halt among keys that come together wins
+                        todo = pressed
                 if todo in services:
                     services[todo].call_async(Trigger.Request())
                 message = Twist()
                 message.linear.x, message.linear.y, message.angular.z = keyboard.velocity(time.monotonic())
                 publisher.publish(message)
                 rclpy.spin_once(node, timeout_sec=0.0)
-        publisher.publish(Twist())
         released = services["release_teleop"].call_async(Trigger.Request())
         rclpy.spin_until_future_complete(node, released, timeout_sec=wait)
         answer = released.result() if released.done() else None

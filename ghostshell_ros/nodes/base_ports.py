@@ -23,6 +23,7 @@ from skill_kernel.robot import BaseConfig
 POSTURES = ("stand", "sit", "lie")
 ATTITUDE = ("roll", "pitch", "yaw")
 ATTITUDE_HEARD_S = 2.0
+OPERATOR = "an operator has the base; try again when it is given back"
 """An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
 
 
@@ -105,8 +106,11 @@ class BasePorts:
             self.gate.hear(self._node.steady_now(), "odom")
 
     def _on_scan(self, message: LaserScan) -> None:
-        if not (math.isfinite(message.angle_min) and math.isfinite(message.angle_increment) and message.ranges):
-            self._refused(Refusal(RefusalKind.NOT_FINITE, "scan", "a scan without ranges or angles counts as silence"))
+        angles = math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)
+        limits = math.isfinite(message.range_min) and message.range_max > message.range_min
+        if not (angles and limits and any(distance == distance for distance in message.ranges)):
+            text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
+            self._refused(Refusal(RefusalKind.NOT_FINITE, "scan", text))
             return
         points = scan_points(
             message.angle_min,
@@ -122,14 +126,18 @@ class BasePorts:
         if message.data not in POSTURES:
             text = f"posture '{message.data[:40]}' is unknown; send one of {', '.join(POSTURES)}"
             self._refused(Refusal(RefusalKind.UNKNOWN_JOINT, "posture", text))
-        elif self.gate.halted:
-            text = f"halted ({self.gate.halt_cause}): call clear_halt when it is safe"
-            self._refused(Refusal(RefusalKind.HALTED, "posture", text))
+        elif refusal := self.gate.refusal("posture"):
+            self._refused(refusal)
+        elif self.gate.teleop:
+            self._refused(Refusal(RefusalKind.HALTED, "posture", OPERATOR))
         else:
             self._posture.publish(message)
 
     def _on_attitude(self, message: Vector3) -> None:
-        refusal = self.attitude.command(self._node.steady_now(), ATTITUDE, (message.x, message.y, message.z))
+        refusal = self.gate.refusal("attitude")
+        if refusal is None and self.gate.teleop:
+            refusal = Refusal(RefusalKind.HALTED, "attitude", OPERATOR)
+        refusal = refusal or self.attitude.command(self._node.steady_now(), ATTITUDE, (message.x, message.y, message.z))
         if refusal is not None:
             self._refused(refusal)
 

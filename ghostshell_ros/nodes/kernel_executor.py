@@ -136,7 +136,11 @@ class KernelLink:
         )
 
     def _accepted(self, flight: _Flight) -> None:
-        flight.accepted, flight.heard_s = True, self._node.steady_now()
+        flight.heard_s = self._node.steady_now()
+
+    def _taken(self, flight: _Flight) -> None:
+        """It runs. A goal is accepted also to be refused, and what was sent by then would meet the next try of the call."""
+        flight.accepted = True
         for message in flight.waiting:
             self._pass_on(flight, message)
         flight.waiting.clear()
@@ -144,6 +148,7 @@ class KernelLink:
     def _feedback(self, flight: _Flight, feedback: ExecuteSkill.Feedback) -> None:
         flight.heard_s = self._node.steady_now()
         if feedback.phase:
+            self._taken(flight)
             flight.scheduler.started(flight.call.call_id)
 
     def _result(self, flight: _Flight, end: GoalEnd, result: ExecuteSkill.Result | None) -> None:

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from ghostshell.msg import ProcessHeartbeat, SkillEvent
 from ghostshell.srv import ProcessLease
+from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.event_writer import EventWriter
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, RuntimeNode
 from skill_kernel.calls import LeaseAnswer
 from skill_kernel.codes import CallCode, LeaseCode
 from skill_kernel.heartbeats import Heartbeats, Source
 from skill_kernel.kernel import Kernel, Rank
+
+OPERATOR = "teleop"
+"""Stands for the operator among the processes; the gate answers for it."""
 
 CHECKS = 5
 """How often within the timeout heartbeats are looked for."""
@@ -22,7 +27,8 @@ CHECKS = 5
 class KernelProcesses:
     """Serves `~/process_lease` and listens to `process_heartbeat` and `scheduler_heartbeat` (ProcessHeartbeat)."""
 
-    def __init__(self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float) -> None:
+    def __init__(self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float,
+                 base_subsystems: Sequence[str] = ()) -> None:  # fmt: skip
         self._kernel, self._events, self._timeout_s = kernel, events, timeout_s
         self._beats = Heartbeats(CHECKS)
         node.create_service(ProcessLease, "~/process_lease", self._on_lease)
@@ -30,6 +36,17 @@ class KernelProcesses:
             hear = partial(self._hear, source)
             node.create_subscription(ProcessHeartbeat, source.value, hear, SENSORS)
         node.steady_timer(timeout_s / CHECKS, self._check)
+        self._base_subsystems = base_subsystems
+        if base_subsystems:
+            node.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
+
+    def _on_teleop(self, message: Bool) -> None:
+        """An operator has the base, or gave it back: who used it waits meanwhile."""
+        if message.data:
+            self._kernel.preempt(Rank.TELEOP, self._base_subsystems, "an operator has the base", OPERATOR)
+        else:
+            self._kernel.end_process(OPERATOR, "the operator gave the base back")
+            self._kernel.resume_process("", Rank.TELEOP.cause)
 
     def _hear(self, source: Source, message: ProcessHeartbeat) -> None:
         self._beats.hear(source, message.process_ids)
@@ -60,7 +77,7 @@ class KernelProcesses:
 
     def _check(self) -> None:
         state = self._kernel.state()
-        kept = {p.process_id for p in state.processes}
+        kept = {p.process_id for p in state.processes} - {OPERATOR}
         silence = self._beats.check([*state.calling, *(p for p in kept if p not in state.calling)])
         for process_id in silence.ended:
             if process_id in kept or process_id in state.calling:

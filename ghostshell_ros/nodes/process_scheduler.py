@@ -49,8 +49,8 @@ from skill_kernel.robot import RobotConfig, RobotConfigError
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
 """Nodes a running process depends on, each with a topic it publishes."""
 
-SOURCES = {"reactive": ProcessSource.REACTIVE}
-"""What a task's door makes it; through every other one a user speaks."""
+NAME_CHARS = 100
+"""Of a task's sender and door so much is kept."""
 
 NODES_WAIT_S = 5.0
 """How old a process is before it is ended because a node it depends on is not there."""
@@ -81,6 +81,9 @@ class ProcessSchedulerNode(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("process_scheduler")
         settings = self._settings()
+        self._reactive_doors = self.declare(
+            "reactive_doors", [""], "doors of run_task whose tasks are reactive; through every other a user speaks"
+        )
         self._max_chars = self.declare(
             "max_instruction_chars", 8000, "longer instructions are refused [characters]", minimum=1, maximum=1_000_000
         )
@@ -272,8 +275,10 @@ class ProcessSchedulerNode(RuntimeNode):
         if refusal is None:
             try:
                 door = request.door or "action"
-                source = SOURCES.get(door, ProcessSource.USER)
-                process = self._core.instruct(request.instruction, door=door, sender=request.sender, source=source)
+                source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
+                process = self._core.instruct(
+                    request.instruction, door=door[:NAME_CHARS], sender=request.sender[:NAME_CHARS], source=source
+                )
                 self._goals[process.process_id] = goal
                 goal.feedback(RunTask.Feedback(state=process_state(process), note="started"))
                 return

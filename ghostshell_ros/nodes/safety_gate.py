@@ -113,8 +113,7 @@ class SafetyGate(RuntimeNode):
             self.get_logger().info(f"runs at ordinary priority, nice {nice} is not allowed ({error}); see RLIMIT_NICE")
 
     def _on_joint_states(self, message: JointState) -> None:
-        self._measured = True
-        self._gate.measure(self.steady_now(), message.name, message.position)
+        self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
 
     def _on_command(self, message: JointState) -> None:
         now = self.steady_now()
@@ -172,6 +171,8 @@ class SafetyGate(RuntimeNode):
         self._halted_echoes = 0
         if self.steady_now() - self._since > ALONE_S:
             self.get_logger().error("a second safety gate was started in this namespace; it has to end itself")
+            self._halted_told = None
+            self._tell_halted()  # whatever the other one said
             return
         self.get_logger().fatal(
             f"another safety gate already serves '{self.get_namespace()}': this robot is launched twice; end one of the "
@@ -216,7 +217,7 @@ class SafetyGate(RuntimeNode):
         return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
 
     def _known(self) -> bool:
-        return self._measured and (self._base is None or self._base.ready)
+        return self._measured and (self._base is None or (self._base.ready and not self._base.gate.unheard))
 
     def _log_once(self, refusal: Refusal) -> None:
         """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""

@@ -39,7 +39,10 @@ GATE_HALTED = "the safety gate is halted"
 """Cause of a halt that the gate itself has told of, with the reason."""
 
 STATE_DELAY_S = 0.01
-"""How long a change waits for others before `kernel_state` tells of them: first the calls, then the report."""
+"""How long a change waits for others before `kernel_state` tells of them: first the calls, then the report …"""
+
+AWAITED_S = 2.0
+"""… but none, for so long after a call was refused that waits for just this report to try again."""
 
 _EVENTS = {
     KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
@@ -74,6 +77,8 @@ class SkillKernelNode(RuntimeNode):
         self._steady_clock = SteadyClock()
         self._goals: dict[str, Goal] = {}
         self._state_due = False
+        self._awaited_until = 0.0
+        self._gate_halted = False
         self._gate_asked: str | None = None
         self._events = EventWriter(self)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
@@ -111,7 +116,10 @@ class SkillKernelNode(RuntimeNode):
             "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]",
             minimum=0.1, maximum=60.0,
         )  # fmt: skip
-        self._processes = KernelProcesses(self, self._kernel, self._events, timeout_s=timeout_s)
+        self._processes = KernelProcesses(
+            self, self._kernel, self._events, timeout_s=timeout_s,
+            base_subsystems=robot.base.subsystems if robot.base is not None else (),
+        )  # fmt: skip
         self._publish_state()
 
     def health(self) -> Health:
@@ -200,6 +208,8 @@ class SkillKernelNode(RuntimeNode):
             goal.feedback(ExecuteSkill.Feedback(phase="running"))
         else:
             del self._goals[call_id]
+            if answer.code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED):
+                self._awaited_until = time.monotonic() + AWAITED_S
             goal.abort(refusal(answer))
 
     def _on_result(self, call_id: str, result: CallResult) -> None:
@@ -260,6 +270,7 @@ class SkillKernelNode(RuntimeNode):
     # -- halt ----------------------------------------------------------------------------------------------------
 
     def _on_halted(self, message: Bool) -> None:
+        self._gate_halted = message.data
         if message.data:
             self._gate_asked = None
             self._kernel.halt(GATE_HALTED)
@@ -269,6 +280,8 @@ class SkillKernelNode(RuntimeNode):
     def _halt_gate(self, cause: str) -> None:
         """Ask until the gate's own `halted` says so: a gate that starts anew says first that it is not."""
         self.get_logger().error(cause)
+        if self._gate_halted:
+            return  # it would tell of no change, and be asked again after it was cleared
         asking, self._gate_asked = self._gate_asked is not None, cause
         if not asking:
             self._ask_gate()
@@ -286,7 +299,10 @@ class SkillKernelNode(RuntimeNode):
         """From any thread: changes that come together are one message."""
         if not self._state_due:
             self._state_due = True
-            self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
+            if time.monotonic() < self._awaited_until:
+                self.call_soon(self._publish_state)
+            else:
+                self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
 
     def _publish_state(self) -> None:
         self._state_due = False

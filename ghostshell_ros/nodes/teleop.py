@@ -39,6 +39,7 @@ class Teleop(RuntimeNode):
         self._last: Joy | None = None
         self._heard_at = 0.0
         self._driving = False
+        self._armed = False  # the deadman counts once it was seen up, also after a release or a halt
         self._command = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
         self._release = self.create_client(Trigger, "release_teleop")
         self._halt = self.create_client(Trigger, "halt")
@@ -50,11 +51,13 @@ class Teleop(RuntimeNode):
         self._last, self._heard_at = message, self.steady_now()
         if _pressed(message, self._halt_button) and not _pressed(pressed_before, self._halt_button):
             self._halt.call_async(Trigger.Request())
+            self._driving = self._armed = False
         if _pressed(message, self._release_button) and not _pressed(pressed_before, self._release_button):
-            self._driving = False
-            self._command.publish(Twist())
+            self._driving = self._armed = False
             self._release.call_async(Trigger.Request())
-        elif _pressed(message, self._deadman):
+        elif not _pressed(message, self._deadman):
+            self._armed = True
+        elif self._armed:
             self._driving = True
 
     def _tick(self) -> None:

@@ -230,12 +230,24 @@ def test_a_gamepad_drives_it_while_its_deadman_is_held(
     try:
         started.start("ghostshell_ros.nodes.teleop")
         wait_until(commander.joy.get_subscription_count, 15.0, "the teleop node")
-        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 1])
-        wait_until(lambda: plant.turn > 0.9, 5.0, "it turns")
-        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[1, 0, 0, 0, 1])
+        buttons = ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1])
+        up, held, released = (Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=pressed) for pressed in buttons)
+        commander.pad = held
+        time.sleep(0.3)
+        assert plant.speed == 0.0, "a deadman counts once it was seen up"
+
+        def press() -> None:
+            commander.pad = up
+            time.sleep(0.2)
+            commander.pad = held
+            wait_until(lambda: plant.turn > 0.9, 5.0, "it turns")
+
+        press()
+        commander.pad = released
         wait_until(lambda: plant.teleop is False and plant.speed == 0.0, 2.0, "given back")
-        commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 1])
-        wait_until(lambda: plant.turn > 0.9, 5.0, "it turns")
+        time.sleep(0.5)
+        assert plant.teleop is False and plant.speed == 0.0, "the deadman that is still held takes nothing back"
+        press()
         commander.pad = Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=[0, 0, 0, 0, 0])
         wait_until(lambda: plant.halted, 1.5, "let go, it halts")
     finally:

@@ -63,7 +63,7 @@ class Several:
         self.watch.processes = []
         self.mind = self.nodes.start(
             "ghostshell_ros.nodes.mind", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
-            f"idle_after_s:={NEVER_S}", env=self._env,
+            f"idle_after_s:={NEVER_S}", "reactive_doors:=[reactive]", env=self._env,
         )  # fmt: skip
         watch = self.watch
         clients = [*watch.clients_of.values(), watch.control]

@@ -144,7 +144,7 @@ def test_a_scan_becomes_points_of_the_base() -> None:
     points = scan_points(
         -math.pi / 2, math.pi / 2, [1.0, -math.inf, math.inf, math.nan, 0.01], range_min=0.1, laser=(0.2, 0.0, math.pi / 2)
     )
-    assert points == pytest.approx(np.array([[1.2, 0.0], [0.2, 0.1]]))
+    assert points == pytest.approx(np.array([[1.2, 0.0], [0.2, 0.1], [0.3, 0.0]]))
 
 
 def test_the_first_obstacle_is_the_one_the_disc_touches_first() -> None:
@@ -228,3 +228,16 @@ def test_whatever_is_wished_the_disc_touches_nothing(
         y += (out.forward * math.sin(middle) + out.lateral * math.cos(middle)) * TICK
         yaw += out.turn * TICK
         assert np.hypot(*(world - [x, y]).T).min() > BASE.radius
+
+
+def test_a_laser_that_is_touched_is_an_obstacle_at_its_nearest() -> None:
+    points = scan_points(0.0, 0.1, [0.02, 0.0, 2.0], range_min=0.05, range_max=12.0)
+    assert points[0] == pytest.approx(np.array([0.05, 0.0])) and len(points) == 2
+
+
+def test_a_base_with_a_laser_waits_for_its_first_scan() -> None:
+    gate = BaseGate(BASE.model_copy(update={"scan": True}))
+    refusal = gate.command(0.0, Source.SKILL, Velocity(0.5))
+    assert refusal is not None and refusal.kind is RefusalKind.NOT_MEASURED and gate.unheard == {"scan"}
+    gate.scan(0.1, np.empty((0, 2)))
+    assert gate.command(0.1, Source.SKILL, Velocity(0.5)) is None

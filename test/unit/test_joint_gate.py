@@ -158,3 +158,12 @@ def test_no_sequence_breaks_limits_speed_or_halt(steps: list[tuple[str, object, 
                 assert abs(position - start) <= allowed + 1e-9
                 assert not made.halted or position == start
             before = after
+
+
+def test_a_bus_that_sends_no_numbers_counts_as_silent() -> None:
+    made = gate()
+    made.tick(0.0)
+    for k in range(1, 20):
+        assert not made.measure(k * 0.1, ["knee", "hip"], [math.nan, math.inf])
+        made.tick(k * 0.1)
+    assert made.halted and "silent" in made.halt_cause

@@ -54,6 +54,7 @@ def test_words_that_stop_or_ask_for_a_return_are_read(said: str, wording: Wordin
     [
         "stop by the kitchen", "stop the music", "wait 3 seconds then nod", "walk forward then continue to the kitchen",
         "nod and go on", "continue", "don't stop, nod", "向前走", "走到停车场", "继续", "resume the patrol",
+        "别再继续巡逻了", "不要再继续了",
     ],
 )  # fmt: skip
 def test_other_words_are_a_plain_task(said: str) -> None:

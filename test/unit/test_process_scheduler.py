@@ -373,6 +373,31 @@ def test_too_many_processes_are_refused_with_a_way_out() -> None:
         desk.says()
 
 
+def test_a_stop_stops_also_when_there_are_too_many() -> None:
+    desk = Desk()
+    ids = [desk.says() for _ in range(4)]
+    desk.wants_legs(ids[0])
+    with pytest.raises(ProcessError):
+        desk.says("stop, look left, then resume")
+    assert all(desk.process(i).pause_causes == {"user"} for i in ids)
+
+
+def test_what_the_user_just_paused_is_not_ended_by_a_newcomer() -> None:
+    desk = Desk()
+    first = desk.says()
+    desk.wants_legs(first)
+    desk.core.pause(first)
+    second = desk.says()
+    desk.core.contention(second, first)
+    assert desk.status(first, second) == [PAUSED, ProcessStatus.WAITING]
+
+
+def test_go_on_after_nothing_is_part_of_the_task() -> None:
+    desk = Desk()
+    alone = desk.says("walk to the door, then keep going")
+    assert desk.process(alone).instruction == "walk to the door, then keep going"
+
+
 def test_a_restart_shows_every_process_and_runs_none() -> None:
     before = Desk(idle="wag")
     done, walking, paused = before.says(), before.says(), before.says()

@@ -23,6 +23,9 @@ LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
 """What is left of a move and not worth another step, in m and rad."""
 BLOCKED = 440
 """Drive.action: something is in the way."""
+TAKEN_OVER = (443, 455)
+"""Drive.action BASE_BUSY, NavigateTo.action NAVIGATION_BUSY: somebody else, an operator perhaps, has the base."""
+TAKEN_OVER_S = 0.5
 LOOK_S = 0.1
 FRESH_S = 0.5
 """After a motion an image of before it may still be on its way for so long."""
@@ -74,7 +77,7 @@ class KalosBody:
         if not result.ok:
             return result, 0.0
         before = self.drivers.odometry()
-        result = self.drivers.drive(stop=control, distance=distance, turn=turn)
+        result = _yielded(self.drivers.drive(stop=control, distance=distance, turn=turn), control)
         return result, _moved("distance", result, before, self.drivers.odometry())
 
     def navigate(self, control: Control, *, waypoint: str = "", pose: Pose2D | None = None) -> DriverResult:
@@ -82,7 +85,7 @@ class KalosBody:
         while control.go_on():
             result = self._upright(control)
             if result.ok:
-                result = self.drivers.navigate(stop=control, waypoint=waypoint, pose=pose)
+                result = _yielded(self.drivers.navigate(stop=control, waypoint=waypoint, pose=pose), control)
             if not result.cancelled:
                 return result
         return DriverResult(False, cancelled=True)
@@ -118,10 +121,17 @@ class KalosBody:
             result = self.drivers.drive(stop=control, lateral=amount)
         else:
             result = self.drivers.drive(stop=control, turn=amount)
-        return result, _moved(axis, result, before, self.drivers.odometry())
+        return _yielded(result, control), _moved(axis, result, before, self.drivers.odometry())
 
     def _upright(self, stop: StopEvent) -> DriverResult:
         return DriverResult(True) if self._standing else self.posture("stand", stop)
+
+
+def _yielded(result: DriverResult, control: Control) -> DriverResult:
+    """A driver whose base was taken by somebody of higher rank ends before the kernel's pause arrives; that is awaited."""
+    if not result.ok and result.error_code in TAKEN_OVER and control.wait(TAKEN_OVER_S):
+        return replace(result, cancelled=True, error_code=0, error_msg="")
+    return result
 
 
 def outcome(result: DriverResult, what: str) -> SkillReturn:
