@@ -24,7 +24,7 @@ lint: setup ## ruff, mypy (strict on the cores)
 	@$(ENV) mypy $(CORES)
 
 unit: setup ## the cores and tools, without ROS
-	@$(ENV) pytest -q test/unit
+	@$(ENV) pytest -q -n auto test/unit
 
 integration: setup ## real nodes over real DDS, in a ROS domain of their own
 	@$(ENV) export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))}; pytest -q test/integration test/launch || { \

@@ -61,9 +61,20 @@ def walking(robot: BroughtUp) -> Walk:
     """A task in whose midst the robot moves."""
     watch = robot.observer
     ready(robot)
-    since, from_s = len(watch.events), time.monotonic()
-    task = watch.task(WALK)
-    started = watch.wait_event(SkillEvent.CALL_STARTED, 15.0, since, function=STRIDE)
+    for _ in range(3):
+        since, from_s = len(watch.events), time.monotonic()
+        task = watch.task(WALK)
+        begun = lambda: [  # noqa: E731
+            e for e in watch.events[since:] if e.type == SkillEvent.CALL_STARTED and e.function == STRIDE  # noqa: B023
+        ]
+        wait_until(lambda: begun() or task.ends, 15.0, "it begins, or says why not")  # noqa: B023
+        if begun():
+            break
+        # A text sent while the successor of a killed node was not yet known to the writer is lost; the planner says so.
+        assert task.result().error_code == TaskCode.NODE_UNAVAILABLE, task.result()
+    else:
+        pytest.fail("nobody takes the text, three times")
+    (started, *_) = begun()
     walk = Walk(task, started.process_id, started.call_id)
 
     def moves() -> bool:
@@ -161,7 +172,7 @@ def test_without_the_channel_scheduler_it_stops_and_the_task_fails(apart: Brough
 def test_without_the_process_scheduler_it_stops_and_nothing_goes_on_by_itself(apart: BroughtUp) -> None:
     watch = apart.observer
     walk = killed(apart, "process_scheduler")
-    ended(watch, walk, 3.0, SkillEvent.OUTCOME_INTERRUPTED)
+    ended(watch, walk, 6.0, SkillEvent.OUTCOME_INTERRUPTED)
     at_rest(watch, walk, 2.5)
     since_s = time.monotonic()
     came_back(watch, walk, "process_scheduler")
