@@ -19,7 +19,7 @@ from pipeline_support import BroughtUp, Observer, Task, brought_up
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, TaskCode
 
-WALK = "walk 30 cm forward"
+WALK = "walk 60 cm forward"
 STRIDE = "spider_run_distance"
 
 
@@ -62,27 +62,35 @@ def walking(robot: BroughtUp) -> Walk:
     watch = robot.observer
     ready(robot)
     for _ in range(3):
-        since, from_s = len(watch.events), time.monotonic()
-        task = watch.task(WALK)
-        begun = lambda: [  # noqa: E731
-            e for e in watch.events[since:] if e.type == SkillEvent.CALL_STARTED and e.function == STRIDE  # noqa: B023
-        ]
-        wait_until(lambda: begun() or task.ends, 15.0, "it begins, or says why not")  # noqa: B023
-        if begun():
-            break
-        # A text sent while the successor of a killed node was not yet known to the writer is lost; the planner says so.
+        walk = begun(watch)
+        if walk is not None:
+            return walk
+    pytest.fail("it does not begin to walk, three times")
+
+
+def begun(watch: Observer) -> Walk | None:
+    """A walk under way, or None where it could not begin: what is sent while the successor of a node that was killed is
+    not yet known to the others is lost, and the task says so."""
+    since, from_s = len(watch.events), time.monotonic()
+    task = watch.task(WALK)
+
+    def starts() -> list[SkillEvent]:
+        return [e for e in watch.events[since:] if e.type == SkillEvent.CALL_STARTED and e.function == STRIDE]
+
+    wait_until(lambda: starts() or task.ends, 15.0, "it begins, or says why not")
+    if not starts():
         assert task.result().error_code == TaskCode.NODE_UNAVAILABLE, task.result()
-    else:
-        pytest.fail("nobody takes the text, three times")
-    (started, *_) = begun()
-    walk = Walk(task, started.process_id, started.call_id)
-
-    def moves() -> bool:
-        assert not walk.ends(watch), walk.ends(watch)[0].error_msg
-        return bool(watch.set_points) and watch.set_points[-1][0] > from_s
-
-    wait_until(moves, 5.0, "it walks")
-    wait_until(lambda: watch.kernel and started.call_id in watch.kernel.running, 3.0, "the kernel says so")
+        return None
+    walk = Walk(task, starts()[0].process_id, starts()[0].call_id)
+    moves = lambda: bool(watch.set_points) and watch.set_points[-1][0] > from_s  # noqa: E731
+    wait_until(lambda: moves() or walk.ends(watch), 5.0, "it walks")
+    wait_until(
+        lambda: walk.ends(watch) or (watch.kernel and walk.call_id in watch.kernel.running), 3.0, "the kernel says so"
+    )
+    if ends := walk.ends(watch):
+        assert ends[0].outcome == SkillEvent.FAILED and ends[0].error_msg, ends[0]
+        task.result()
+        return None
     return walk
 
 
