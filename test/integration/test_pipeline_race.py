@@ -24,9 +24,9 @@ from ghostshell_ros.nodes.node_runtime import EVENTS, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
 
-INTERRUPTS = int(os.environ.get("GHOSTSHELL_RACE_INTERRUPTS", "3000"))
+INTERRUPTS = int(os.environ.get("GHOSTSHELL_RACE_INTERRUPTS", "2000"))
 RACE_S = 75.0
-"""At the longest; 3,000 take some 25 s on two idle cores."""
+"""At the longest; 3,000 take 25 to 35 s on two idle cores."""
 LEAST_INTERRUPTS = 1000
 """By then, also on a machine that is busy with other things."""
 SIDE_BY_SIDE = 8
