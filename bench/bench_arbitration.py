@@ -60,7 +60,7 @@ class Runner:
         self.clock, self._ids = SteadyClock(), itertools.count()
         self.ended: dict[str, threading.Event] = {}
         self.changed = threading.Event()
-        skills = [f.__robot_skill__ for f in (act, hold)]  # type: ignore[attr-defined]
+        skills = [f.__robot_skill__ for f in (act, hold)]
         self.kernel = Kernel(
             SkillRegistry(skills), ROBOT, None, self.clock, on_result=self._result, on_change=self.changed.set
         )

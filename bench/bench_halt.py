@@ -15,31 +15,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.common import ROOT, Table, Target, arguments, report, spread_of
-
-os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-if "--echo" not in sys.argv:
-    # Read when the first context is made and inherited by every process started here: a domain of this run's own.
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
-
-import rclpy
 from geometry_msgs.msg import Twist
-from ghostshell.msg import KernelState, LlmChunk
-from rclpy.signals import SignalHandlerOptions
+from ghostshell.msg import LlmChunk
 from std_msgs.msg import Bool, String
-from std_srvs.srv import Trigger
 
-from ghostshell_ros.launcher import LaunchRun, describe
-from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from bench import ros_probe
+from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
+from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM
 
 ROBOT = "kalos"
 WAIT_S = 20.0
@@ -48,53 +36,22 @@ QUIET_S = 0.15
 """So long after the halt is looked whether another velocity above zero comes."""
 
 
-class Echo(RuntimeNode):
-    """An empty service, in a process of its own."""
-
-    def __init__(self) -> None:
-        super().__init__("bench_echo", namespace=ROBOT)
-        self.create_service(Trigger, "bench_echo", lambda _, response: response)
-
-
-class Probe(RuntimeNode):
+class Probe(ros_probe.Probe):
     """Commands the base, halts it, and hears what the base gets."""
 
     def __init__(self) -> None:
-        super().__init__("bench_probe", namespace=ROBOT)
-        self.changed = threading.Condition()
+        super().__init__(ROBOT)
         self.turning = False
         self.velocities: list[tuple[float, bool]] = []
         self.halted: bool | None = None
-        self.kernel_ready = False
+        self.chunks = 0
         self._wish = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
         self.instruct = self.create_publisher(String, "instruction", INSTRUCTION)
-        self.triggers = {name: self.create_client(Trigger, name) for name in ("halt", "clear_halt", "bench_echo")}
+        self.call = ros_probe.timed_calls(self, "halt", "clear_halt", ros_probe.ECHO_SERVICE)
         self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
-        self.chunks = 0
         self.create_subscription(LlmChunk, "llm_chunks", self._on_chunk, STREAM)
-        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.steady_timer(0.02, self._command)
-
-    def wait(self, condition: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
-        """Wait for something that a message brings; raises RuntimeError at the deadline."""
-        with self.changed:
-            if not self.changed.wait_for(condition, timeout_s):
-                raise RuntimeError(f"not within {timeout_s:g} s: {what}")
-
-    def call(self, name: str) -> tuple[float, float]:
-        """Call a service; the times of handing it over and of the answer."""
-        answered: list[float] = []
-
-        def heard(_: Any) -> None:
-            with self.changed:
-                answered.append(time.perf_counter())
-                self.changed.notify_all()
-
-        began = time.perf_counter()
-        self.call_soon(lambda: self.triggers[name].call_async(Trigger.Request()).add_done_callback(heard))
-        self.wait(lambda: answered, f"the answer of {name}")
-        return began, answered[0]
 
     def moves(self) -> bool:
         return bool(self.velocities) and self.velocities[-1][1]
@@ -119,11 +76,6 @@ class Probe(RuntimeNode):
     def _on_chunk(self, _: LlmChunk) -> None:
         self.chunks += 1
 
-    def _on_kernel(self, message: KernelState) -> None:
-        with self.changed:
-            self.kernel_ready = not message.halted
-            self.changed.notify_all()
-
 
 def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]:
     """Times in seconds of halts and plain round trips; with `model` its answer is in flight at each halt."""
@@ -133,7 +85,7 @@ def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]
         if disturbed > trials:
             raise RuntimeError("the robot halted by itself again and again: the machine is too busy for its simulator")
         probe.call("clear_halt")
-        probe.wait(lambda: probe.halted is False and probe.kernel_ready, "the halt is cleared")
+        probe.wait(lambda: probe.halted is False and probe.kernel_ready, "the halt is cleared", WAIT_S)
         probe.velocities.clear()
         probe.turning = True
         try:
@@ -143,7 +95,7 @@ def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]
         except RuntimeError:
             if not probe.halted:
                 raise
-        began, ended = probe.call("bench_echo")
+        began, ended = probe.call(ros_probe.ECHO_SERVICE)
         if probe.halted or not probe.moves():
             disturbed += 1  # a sensor was silent for too long on this machine
             continue
@@ -191,12 +143,11 @@ def _model(stack: ExitStack) -> str:
     return str(json.loads(server.stdout.readline())["openai"])
 
 
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"not within {WAIT_S:g} s: {what}")
-        time.sleep(0.005)
+def _burn(stack: ExitStack, burners: int) -> None:
+    for _ in range(burners):
+        burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        stack.callback(burner.wait)
+        stack.callback(burner.kill)
 
 
 def main() -> int:
@@ -204,46 +155,27 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=100, help="halts of each kind (default 100)")
     parser.add_argument("--burners", type=int, default=os.cpu_count() or 2, help="busy processes besides (one a core)")
-    parser.add_argument("--echo", action="store_true", help="be the other process of the round trip")
+    parser.add_argument(ros_probe.ECHO, action="store_true", help="be the other process of the round trip")
     options = parser.parse_args()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     if options.echo:
-        with NodeHost([Echo()]) as host:
-            host.start()
-            sys.stdin.read()
+        ros_probe.serve_echo(lambda: ros_probe.ServiceEcho(ROBOT))
         return 0
     sys.setswitchinterval(0.001)
-    lines: list[str] = []
     times: dict[str, dict[str, list[float]]] = {}
     try:
         with ExitStack() as stack:
-            url = _model(stack)
-            wanted = {"robot_name": ROBOT, "default_robot": "false", "model": f"openai:any@{url}"}
-            specs = describe(ROOT / "launch" / "kalos.launch.xml", wanted)
-            launched = stack.enter_context(LaunchRun(specs, listener=lambda event: lines.append(str(event))))
-            echo = subprocess.Popen([sys.executable, __file__, "--echo"], stdin=subprocess.PIPE)
-            stack.callback(echo.communicate)
-            probe = Probe()
-            host = stack.enter_context(NodeHost([probe]))
-            launched.start()
-            host.start()
-            probe.wait(lambda: probe.kernel_ready and probe.halted is False, "gate and kernel", 60.0)
-            for client in probe.triggers.values():
-                _until(client.service_is_ready, f"the service {client.srv_name}")
-            _until(lambda: probe.instruct.get_subscription_count() > 0, "the process scheduler")
-            for _ in range(options.burners):
-                burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-                stack.callback(burner.wait)
-                stack.callback(burner.kill)
+            model = f"openai:any@{_model(stack)}"
+            probe = stack.enter_context(ros_probe.brought_up(ROBOT, Probe, model=model))
+            probe.wait(lambda: probe.halted is False, "the gate", 60.0)
+            ros_probe.until(probe.instruct.get_subscription_count, "the process scheduler")
+            probe.call(ros_probe.ECHO_SERVICE)
+            _burn(stack, options.burners)
             _take_priority()  # after the last child was started, for they inherit it
             times["no model call"] = measure(probe, options.trials, model=False)
             times["a model's answer in flight"] = measure(probe, options.trials, model=True)
     except RuntimeError as error:
-        print("\n".join(lines[-20:]), file=sys.stderr)
         print(f"bench_halt: {error}", file=sys.stderr)
         return 1
-    finally:
-        rclpy.try_shutdown()
     _report(times, options.burners, options.json)
     return 0
 
@@ -252,12 +184,10 @@ def _report(times: dict[str, dict[str, list[float]]], burners: int, as_json: boo
     names = {"halt": "halt called to base at rest", "answer": "halt called to its answer",
              "round trip": "reference: plain service round trip"}  # fmt: skip
     results = {f"{names[kind]}, {load}": spread_of(values) for load, kinds in times.items() for kind, values in kinds.items()}
-    columns = ("what", "least", "median", "p99", "max", "trials")
-    rows = [[n, r["min_ms"], r["median_ms"], r["p99_ms"], r["max_ms"], r["trials"]] for n, r in results.items()]
     targets = [Target(f"halt to rest, {load}, p99", spread_of(kinds["halt"])["p99_ms"], BOUND_MS, "ms")
                for load, kinds in times.items()]  # fmt: skip
     title = f"halt, all nodes of {ROBOT} up and {burners} busy processes besides [ms]"
-    report("halt", {"results": results, "burners": burners}, [Table(title, columns, rows)], targets, as_json=as_json)
+    report("halt", {"results": results, "burners": burners}, [spread_table(title, results)], targets, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class _Taker:
 
 def ghostshell(mode: str) -> Feed:
     """A fresh StreamingParser whose tokens are taken as they come."""
-    parser = StreamingParser(mode, ParserLimits(total_length=2**40))  # type: ignore[arg-type]
+    parser = StreamingParser(mode, ParserLimits(total_length=2**40))
     return parser.feed
 
 

@@ -11,36 +11,20 @@ thread), move_joints_driver. The round trip is measured between two of these cal
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.common import ROOT, Table, Target, arguments, report, spread_of
+from ghostshell.msg import FunctionToken, LlmChunk, SkillEvent
 
-os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-if "--echo" not in sys.argv:
-    # Read when the first context is made and inherited by every process started here: a domain of this run's own.
-    os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
-
-import rclpy
-from action_msgs.msg import GoalStatusArray
-from builtin_interfaces.msg import Time
-from ghostshell.msg import FunctionToken, KernelState, LlmChunk, SkillEvent
-from rclpy.qos import qos_profile_action_status_default
-from rclpy.signals import SignalHandlerOptions
-
-from ghostshell_ros.launcher import LaunchRun, describe
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
+from bench import ros_probe
+from bench.common import Target, arguments, report, spread_of, spread_table
+from ghostshell_ros.nodes.node_runtime import EVENTS, STREAM, RuntimeNode
 
 ROBOT = "coco"
 WARM_UP = 6
-WAIT_S = 10.0
 NONCE = f"{os.getpid():x}{time.time_ns() & 0xFFFFFF:x}"
 CALLS = (
     '<head_pose yaw="{}" pitch="5"',
@@ -59,33 +43,20 @@ class Echo(RuntimeNode):
         self.create_subscription(LlmChunk, "bench_ping", back.publish, STREAM)
 
 
-class Probe(RuntimeNode):
+class Probe(ros_probe.Probe):
     """Writes streams and hears what becomes of them."""
 
     def __init__(self) -> None:
-        super().__init__("bench_probe", namespace=ROBOT)
-        self.changed = threading.Condition()
+        super().__init__(ROBOT)
+        self.goals = ros_probe.Goals(self)
         self.tokens: dict[str, float] = {}
-        self.goals: dict[bytes, float] = {}
         self.ended: dict[str, int] = {}
         self.pongs: dict[int, float] = {}
-        self.kernel_ready = False
-        self.faults: list[str] = []
         self.chunks = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
         self.ping = self.create_publisher(LlmChunk, "bench_ping", STREAM)
         self.create_subscription(FunctionToken, "function_tokens", self._token, STREAM)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
-        self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
         self.create_subscription(LlmChunk, "bench_pong", self._pong, STREAM)
-        self.create_subscription(
-            GoalStatusArray, "move_joints/_action/status", self._status, qos_profile_action_status_default
-        )
-
-    def wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait for something that a message brings; raises RuntimeError at the deadline."""
-        with self.changed:
-            if not self.changed.wait_for(condition, timeout_s):
-                raise RuntimeError(f"not within {timeout_s:g} s: {what}; {'; '.join(self.faults[-3:]) or 'see its log'}")
 
     def send(self, stream_id: str, seq: int, text: str, *, last: bool = False) -> float:
         """Publish a chunk; the time it was handed over."""
@@ -100,7 +71,7 @@ class Probe(RuntimeNode):
         """Seconds until a chunk has come back from the echo process."""
         began = time.perf_counter()
         self.ping.publish(LlmChunk(seq=seq, text=text))
-        self.wait(lambda: seq in self.pongs, WAIT_S, "the answer of the echo process")
+        self.wait(lambda: seq in self.pongs, "the answer of the echo process")
         return self.pongs[seq] - began
 
     def _pong(self, message: LlmChunk) -> None:
@@ -112,14 +83,8 @@ class Probe(RuntimeNode):
     def _token(self, message: FunctionToken) -> None:
         if message.kind == FunctionToken.SELF_CONTAINED:
             with self.changed:
-                self.tokens[message.stream_id] = _seconds(message.stamp)
+                self.tokens[message.stream_id] = ros_probe.seconds(message.stamp)
                 self.changed.notify_all()
-
-    def _status(self, message: GoalStatusArray) -> None:
-        with self.changed:
-            for status in message.status_list:
-                self.goals.setdefault(bytes(status.goal_info.goal_id.uuid), _seconds(status.goal_info.stamp))
-            self.changed.notify_all()
 
     def _event(self, message: SkillEvent) -> None:
         with self.changed:
@@ -127,11 +92,6 @@ class Probe(RuntimeNode):
                 self.ended[message.stream_id] = message.outcome
             if message.error_msg:
                 self.faults.append(message.error_msg)
-            self.changed.notify_all()
-
-    def _kernel(self, message: KernelState) -> None:
-        with self.changed:
-            self.kernel_ready = not message.halted
             self.changed.notify_all()
 
 
@@ -145,35 +105,27 @@ def measure(probe: Probe, trials: int, spacing_s: float) -> dict[str, list[float
         tag = CALLS[trial % len(CALLS)].format(10 + trial % 20)
         earlier = f"s{NONCE}.{trial + WARM_UP - len(CALLS)}"
         if trial >= len(CALLS) - WARM_UP:
-            probe.wait(lambda: earlier in probe.ended, WAIT_S, "the end of an earlier call")  # noqa: B023 - used at once
-        known = set(probe.goals)
+            probe.wait(lambda: earlier in probe.ended, "the end of an earlier call")  # noqa: B023 - used at once
+        known = set(probe.goals.accepted)
         due = time.monotonic() + spacing_s
         probe.send(stream_id, 0, tag + "/")
         sent = probe.send(stream_id, 1, ">", last=True)
-        probe.wait(lambda: stream_id in probe.tokens, WAIT_S, "the token")  # noqa: B023
+        probe.wait(lambda: stream_id in probe.tokens, "the token")  # noqa: B023
         probe.wait(
-            lambda: set(probe.goals) != known or stream_id in probe.ended, WAIT_S, "a goal of the driver"  # noqa: B023
+            lambda: set(probe.goals.accepted) != known or stream_id in probe.ended, "a goal of the driver"  # noqa: B023
         )
-        fresh = set(probe.goals) - known
+        fresh = set(probe.goals.accepted) - known
         lost += not fresh
         if lost > trials / 10:
             raise RuntimeError(f"{lost} calls did not reach the driver: {probe.faults[-1:]}")
         if trial >= 0 and fresh:
-            accepted = min(probe.goals[goal] for goal in fresh)
+            accepted = min(probe.goals.accepted[goal] for goal in fresh)
             times["token to goal"].append(accepted - probe.tokens[stream_id])
             times["chunk to goal"].append(accepted - sent)
             times["round trip"].append(probe.round_trip(trial, tag))
         time.sleep(max(0.0, due - time.monotonic()))
-    probe.wait(lambda: len(probe.ended) >= trials + WARM_UP, WAIT_S, "the end of the last calls")
+    probe.wait(lambda: len(probe.ended) >= trials + WARM_UP, "the end of the last calls")
     return times
-
-
-def _seconds(stamp: Time) -> float:
-    return float(stamp.sec) + stamp.nanosec * 1e-9
-
-
-def _log(event: Any, lines: list[str]) -> None:
-    lines.append(str(getattr(event, "line", event)))
 
 
 def main() -> int:
@@ -181,45 +133,27 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=200, help="calls that are timed (default 200)")
     parser.add_argument("--spacing-s", type=float, default=0.3, help="from one call to the next (default 0.3)")
-    parser.add_argument("--echo", action="store_true", help="be the other process of the round trip")
+    parser.add_argument(ros_probe.ECHO, action="store_true", help="be the other process of the round trip")
     options = parser.parse_args()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     if options.echo:
-        with NodeHost([Echo()]) as host:
-            host.start()
-            sys.stdin.read()
+        ros_probe.serve_echo(Echo)
         return 0
-    lines: list[str] = []
     began = time.monotonic()
-    specs = describe(ROOT / "launch" / "coco.launch.xml", {"robot_name": ROBOT, "default_robot": "false"})
-    echo = subprocess.Popen([sys.executable, __file__, "--echo"], stdin=subprocess.PIPE)
-    probe = Probe()
     try:
-        with LaunchRun(specs, listener=lambda event: _log(event, lines)) as launched, NodeHost([probe]) as host:
-            launched.start()
-            host.start()
-            probe.wait(lambda: probe.kernel_ready, 60.0, "the skill kernel")
-            _matched(probe)
+        with ros_probe.brought_up(ROBOT, Probe) as probe:
+            ros_probe.until(
+                lambda: probe.chunks.get_subscription_count() and probe.ping.get_subscription_count()
+                and probe.count_publishers("bench_pong") and probe.count_publishers(ros_probe.GOALS),
+                "token_parser, the echo process and the driver",
+            )  # fmt: skip
             up_s = time.monotonic() - began
             times = measure(probe, options.trials, options.spacing_s)
+            outcomes = list(probe.ended.values())
     except RuntimeError as error:
-        print("\n".join(lines[-20:]), file=sys.stderr)
         print(f"bench_ros_latency: {error}", file=sys.stderr)
         return 1
-    finally:
-        echo.communicate()
-        rclpy.try_shutdown()
-    _report(times, up_s, list(probe.ended.values()), options.json)
+    _report(times, up_s, outcomes, options.json)
     return 0
-
-
-def _matched(probe: Probe) -> None:
-    deadline = time.monotonic() + 30.0
-    while not (probe.chunks.get_subscription_count() and probe.ping.get_subscription_count()
-               and probe.count_publishers("bench_pong") and probe.count_publishers("move_joints/_action/status")):
-        if time.monotonic() > deadline:
-            raise RuntimeError("token_parser, the echo process or the driver did not appear within 30 s")
-        time.sleep(0.05)
 
 
 def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_json: bool) -> None:
@@ -235,11 +169,9 @@ def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_
         Target("`>` to goal accepted, p99", figures[0]["p99_ms"], 40.0, "ms"),
         Target("calls that did not end as DONE", float(sum(o != SkillEvent.DONE for o in outcomes)), 0.0),
     ]
-    columns = ("what", "least", "median", "p99", "max", "trials")
-    rows = [[n, r["min_ms"], r["median_ms"], r["p99_ms"], r["max_ms"], r["trials"]] for n, r in results.items()]
     title = f"over ROS, all nodes up [ms]; the way of a call takes {ratio} round trips"
     measured = {"results": results, "ratio_to_round_trip": ratio, "bring_up_s": round(up_s, 2)}
-    report("ros_latency", measured, [Table(title, columns, rows)], targets,
+    report("ros_latency", measured, [spread_table(title, results)], targets,
            as_json=as_json)  # fmt: skip
 
 

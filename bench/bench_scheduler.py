@@ -73,16 +73,16 @@ class NotingExecutor:
 
     def start(self, call: Call) -> None:
         self.started.append((time.perf_counter(), call))
-        self.scheduler.started(call.call_id)  # type: ignore[union-attr]
+        self.scheduler.started(call.call_id)
 
     def content(self, call: Call, text: str, last: bool) -> None:
         """Nothing speaks here."""
 
     def reset(self, call: Call) -> None:
-        self.scheduler.ended(call.call_id, CallResult(Outcome.DONE))  # type: ignore[union-attr]
+        self.scheduler.ended(call.call_id, CallResult(Outcome.DONE))
 
     def stop(self, call: Call, cause: str) -> None:
-        self.scheduler.ended(call.call_id, CallResult(Outcome.INTERRUPTED))  # type: ignore[union-attr]
+        self.scheduler.ended(call.call_id, CallResult(Outcome.INTERRUPTED))
 
 
 class KernelExecutor(NotingExecutor):
@@ -98,7 +98,7 @@ class KernelExecutor(NotingExecutor):
         answer = self.kernel.execute(CallSpec("p", call.call_id, call.function, call.arguments, open=call.open))
         if isinstance(answer, Refused):
             raise RuntimeError(answer.message)
-        self.loop.post(lambda: self.scheduler.started(call.call_id))  # type: ignore[union-attr]
+        self.loop.post(lambda: self.scheduler.started(call.call_id))
 
     def reset(self, call: Call) -> None:
         self.kernel.reset(call.call_id)
@@ -110,7 +110,7 @@ class KernelExecutor(NotingExecutor):
         def tell() -> None:
             self.ended += 1
             shell = CallResult(Outcome(result.outcome.value), CallCode(result.code), result.error, result.message)
-            self.scheduler.ended(call_id, shell)  # type: ignore[union-attr]
+            self.scheduler.ended(call_id, shell)
 
         self.loop.post(tell)
 
@@ -208,7 +208,7 @@ def together(registry: SkillRegistry, trials: int, make: Callable[[Loop], Noting
             loop.run_until(lambda: bool(BEGUN), 10.0)
             BEGUN.clear()
             executor.kernel.reset(first.call_id)
-            loop.run_until(lambda: executor.ended == CHANNELS + 1, 10.0)  # type: ignore[attr-defined] # noqa: B023
+            loop.run_until(lambda: executor.ended == CHANNELS + 1, 10.0) # noqa: B023
             times = list(BEGUN)
         else:
             scheduler.ended(first.call_id, CallResult(Outcome.DONE))
@@ -284,7 +284,7 @@ def main() -> None:
     options = parser.parse_args()
     coco = RobotConfig.load("coco")
     mapper = Mapper.for_robot(coco, SkillRegistry.from_modules(coco.skills, text_skill=coco.text_skill))
-    registry = SkillRegistry(f.__robot_skill__ for f in (act, hold))  # type: ignore[attr-defined]
+    registry = SkillRegistry(f.__robot_skill__ for f in (act, hold))
     few = max(20, options.trials // 25)
     latency(mapper, 200)
     gc.collect()

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,14 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
+
+
+def spread_table(title: str, results: Mapping[str, Mapping[str, float]]) -> Table:
+    """What `spread_of` gave, a row for each name."""
+    rows: list[list[object]] = [
+        [name, r["min_ms"], r["median_ms"], r["p99_ms"], r["max_ms"], r["trials"]] for name, r in results.items()
+    ]
+    return Table(title, ("what", "least", "median", "p99", "max", "trials"), rows)
 
 
 def report(

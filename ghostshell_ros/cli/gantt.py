@@ -106,12 +106,12 @@ def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: boo
     width = max(stop - start, end * 0.003)
     tall = 0.86 if element else 0.56
     colour = ELEMENT_COLOUR if element and record.outcome == "DONE" else COLOURS.get(record.outcome, "#333333")
-    axes.barh(row, width, left=start, height=tall, color=colour, edgecolor="white", linewidth=0.8)  # type: ignore[attr-defined]
+    axes.barh(row, width, left=start, height=tall, color=colour, edgecolor="white", linewidth=0.8)
     label = _label(record, max(1, int(140 * width / max(end, 1e-9))))
     if not label:
         return
     top = row - 0.41 if element else row
-    axes.text(  # type: ignore[attr-defined]
+    axes.text(
         start + end * 0.004, top, label, fontsize=7, va="top" if element else "center",
         color="#274863" if element else "white", clip_on=True, parse_math=False, family=_families("DejaVu Sans"),
     )  # fmt: skip

@@ -88,6 +88,6 @@ def _pauses(axes: object, track: ProcessTrack, subsystem: str, at: float, end: f
             for bar in (b for b in track.bars.values() if subsystem in b.subsystems):
                 low, high = max(begin, bar.start_s), min(stop, bar.end_s if bar.end_s is not None else end)
                 if high > low:
-                    axes.barh(  # type: ignore[attr-defined]
+                    axes.barh(
                         at, high - low, left=low, height=0.6, facecolor="#dcdcdc", hatch="////", edgecolor="#888888", zorder=3
                     )

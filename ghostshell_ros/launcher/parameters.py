@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from ghostshell_ros.launcher import substitution
 from ghostshell_ros.launcher.errors import LaunchError, Place, nearest
@@ -148,4 +148,4 @@ def _from_yaml(text: str, place: Place, *, may_be_text: bool) -> Value:
     if len(others) > 1 or not others <= {bool, int, float, str}:
         raise LaunchError(f"parameter value '{text}' is neither bool, int, float, string nor a list of one of them; "
                           'add type="str" if it is a text', place)
-    return value  # type: ignore[no-any-return]
+    return value

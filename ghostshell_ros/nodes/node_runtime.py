@@ -197,7 +197,7 @@ class RuntimeNode(Node):
             raise NodeStartError(
                 f"parameter {name} of {self.get_fully_qualified_name()} is '{value}'; use one of {', '.join(choices)}"
             )
-        return value  # type: ignore[no-any-return]
+        return value
 
     def close(self) -> None:
         """Release what the node holds besides ROS entities (threads, child processes). Called once, at the end."""

@@ -101,7 +101,7 @@ class TokenParser(RuntimeNode):
         while len(self._streams) >= MAX_STREAMS:
             del self._streams[next(iter(self._streams))]
         parser = StreamingParser(
-            self._mode,  # type: ignore[arg-type]
+            self._mode,
             limits=ParserLimits(total_length=self._max_chars),
             reasoning_tags=tuple(self._reasoning),
             strip_fence=self._strip_fence,

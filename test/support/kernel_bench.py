@@ -79,13 +79,13 @@ def _skill(name: str, subsystem: str) -> Any:
 @robot_skill(subsystem="legs", nominal_s=3.0)
 def stand(key: str, body: Any) -> SkillReturn:
     """Atomic: takes no stop_evt."""
-    return body[key].obey()  # type: ignore[no-any-return]
+    return body[key].obey()
 
 
 @robot_skill(subsystem="legs", nominal_s=2.0)
 def go(key: str, distance: Annotated[float, Limited("distance")], body: Any, stop_evt: threading.Event) -> SkillReturn:
     """Has a limited parameter, and cannot pause."""
-    return body[key].obey(distance=distance, stop=stop_evt)  # type: ignore[no-any-return]
+    return body[key].obey(distance=distance, stop=stop_evt)
 
 
 @robot_skill(
@@ -94,19 +94,19 @@ def go(key: str, distance: Annotated[float, Limited("distance")], body: Any, sto
 )  # fmt: skip
 def haul(key: str, body: Any, stop_evt: threading.Event, loads: int = 3) -> SkillReturn:
     """Cannot pause, but tells what remains."""
-    return body[key].obey(stop=stop_evt, loads=loads)  # type: ignore[no-any-return]
+    return body[key].obey(stop=stop_evt, loads=loads)
 
 
 @robot_skill(subsystem="legs", nominal_s=2.0, stop_s=0.2, idempotent=True)
 def seek(key: str, body: Any, stop_evt: threading.Event) -> SkillReturn:
     """Cannot pause, but may be called anew."""
-    return body[key].obey(stop=stop_evt)  # type: ignore[no-any-return]
+    return body[key].obey(stop=stop_evt)
 
 
 @robot_skill(subsystem="sound", nominal_s=lambda text: len(text) / 10)
 def say(text: Content, body: Any, stop_evt: threading.Event, key: str = "say") -> SkillReturn:
     """Takes its content whole."""
-    return body[key].obey(text=text)  # type: ignore[no-any-return]
+    return body[key].obey(text=text)
 
 
 @robot_skill(subsystem="sound")
@@ -123,7 +123,7 @@ def recite(text: ContentStream, body: Any, stop_evt: threading.Event, key: str =
 def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillReturn:
     """A composite: calls another skill with what the test says."""
     inner = body[key].obey(kernel=kernel)
-    return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
+    return kernel.call(inner[0], **inner[1])
 
 
 @robot_skill(subsystem="legs", nominal_s=5.0, stop_s=0.2)
@@ -132,7 +132,7 @@ def parade(
 ) -> SkillReturn:
     """A composite that can pause."""
     inner = body[key].obey(kernel=kernel, pause=pause_evt, stop=stop_evt)
-    return kernel.call(inner[0], **inner[1])  # type: ignore[no-any-return]
+    return kernel.call(inner[0], **inner[1])
 
 
 SKILLS = [

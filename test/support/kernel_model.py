@@ -78,7 +78,7 @@ class Watched:
             raise AssertionError("the kernel does not answer: a lock is held by who waits for another") from None
         if error is not None:
             raise error
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     def _work(self) -> None:
         while True:

@@ -46,7 +46,7 @@ class Pose:
 
 
 def skill(function: Any) -> Skill:
-    return robot_skill()(function).__robot_skill__  # type: ignore[no-any-return]
+    return robot_skill()(function).__robot_skill__
 
 
 @skill

@@ -176,7 +176,7 @@ def test_no_sequence_breaks_limits_accelerations_ranks_or_halt(steps: list[tuple
     gate.tick(now)
     for what, first, second in steps:
         if what == "command":
-            gate.command(now, first, second)  # type: ignore[arg-type]
+            gate.command(now, first, second)
         elif what == "halt":
             gate.halt("test")
             assert gate.output == STILL
@@ -188,9 +188,9 @@ def test_no_sequence_breaks_limits_accelerations_ranks_or_halt(steps: list[tuple
             gate.scan(now, np.array([[0.8, 0.0], [-0.35, 0.1]]))
         else:
             operator = gate.teleop
-            now += float(first)  # type: ignore[arg-type]
+            now += float(first)
             after = gate.tick(now)
-            elapsed = min(max(float(first), 0.0), LARGEST_STEP_S)  # type: ignore[arg-type]
+            elapsed = min(max(float(first), 0.0), LARGEST_STEP_S)
             assert -0.5 - 1e-9 <= after.forward <= 1.0 + 1e-9
             assert abs(after.lateral) <= 0.4 + 1e-9 and abs(after.turn) <= 2.0 + 1e-9
             assert after.speed <= before.speed + BASE.max_acceleration * elapsed + 1e-9

@@ -188,7 +188,7 @@ class _Scripted:
 def test_a_model_is_asked_with_the_tasks_history_and_again_after_an_observation() -> None:
     task = BY_NAME["Perform Routine B"]
     model = _Scripted('<RUN id="routine B"/><observe/>', '<spider_body_lean direction="forward"/>')
-    done = ask(task, model, ROBOT)  # type: ignore[arg-type]
+    done = ask(task, model, ROBOT)
     assert score(task, done.calls, FILE.classes, done.error).correctness == 1.0
     first, second = model.requests
     assert task.setup.turns[0].user in first.messages[0].text
@@ -199,7 +199,7 @@ def test_a_model_is_asked_with_the_tasks_history_and_again_after_an_observation(
 def test_what_a_model_gets_wrong_is_scored_as_such() -> None:
     task = BY_NAME["Greet and Smile"]
     model = _Scripted("Hello!<smile/>")
-    done = ask(task, model, ROBOT)  # type: ignore[arg-type]
+    done = ask(task, model, ROBOT)
     scored = score(task, done.calls, FILE.classes, done.error)
     assert scored.correctness < 1.0 and any("smile" in fault for fault in scored.faults)
     assert len(model.requests) == 1
@@ -207,7 +207,7 @@ def test_what_a_model_gets_wrong_is_scored_as_such() -> None:
 
 def test_a_model_whose_motion_is_refused_is_asked_again() -> None:
     task = BY_NAME["Demo 3 Actions Live"]
-    done = ask(task, _Scripted('<spider_sit style="throne"/>', task.reference), ROBOT)  # type: ignore[arg-type]
+    done = ask(task, _Scripted('<spider_sit style="throne"/>', task.reference), ROBOT)
     assert score(task, done.calls, FILE.classes, done.error).correctness == 0.5
 
 

@@ -140,21 +140,21 @@ def test_no_sequence_breaks_limits_speed_or_halt(steps: list[tuple[str, object, 
     now, before = 0.0, dict(made.tick(0.0))
     for what, first, second in steps:
         if what == "command":
-            made.command(now, [str(first)], [float(second)])  # type: ignore[arg-type]
+            made.command(now, [str(first)], [float(second)])
         elif what == "halt":
             made.halt("test")
         elif what == "clear":
             made.clear_halt()
-        elif what == "measure" and -1 <= float(second) <= 1 and first in before:  # type: ignore[arg-type]
-            made.measure(now, [str(first)], [float(second)])  # type: ignore[arg-type]
+        elif what == "measure" and -1 <= float(second) <= 1 and first in before:
+            made.measure(now, [str(first)], [float(second)])
         elif what == "tick":
-            now += float(first)  # type: ignore[arg-type]
+            now += float(first)
             after = dict(made.tick(now))
             for name, position in after.items():
                 limit = LIMITS[name]
                 assert limit.lower - 1e-9 <= position <= limit.upper + 1e-9
                 start = before.get(name, {"knee": 0.0, "hip": 0.2}[name])
-                allowed = limit.max_velocity * min(max(float(first), 0.0), LARGEST_STEP_S)  # type: ignore[arg-type]
+                allowed = limit.max_velocity * min(max(float(first), 0.0), LARGEST_STEP_S)
                 assert abs(position - start) <= allowed + 1e-9
                 assert not made.halted or position == start
             before = after

@@ -112,7 +112,7 @@ def test_the_code_of_a_blocked_way_is_that_of_the_action() -> None:
 
 def test_a_driver_that_is_not_active_is_the_reason_of_the_failure() -> None:
     kalos = Kalos()
-    kalos.drivers.drive = lambda **_: DriverResult(False, CallCode.DRIVER_INACTIVE, "not active")  # type: ignore[method-assign]
+    kalos.drivers.drive = lambda **_: DriverResult(False, CallCode.DRIVER_INACTIVE, "not active")
     assert kalos.run("move_forward").error_code == CallCode.DRIVER_INACTIVE
 
 
@@ -210,7 +210,7 @@ def test_follow_keeps_up_with_who_walks_away_for_its_time() -> None:
         kalos.world.things = [("person", 2.0 + 0.2 * kalos.world.now, 0.1 * kalos.world.now)]
         return seen()
 
-    kalos.drivers.detections = walking  # type: ignore[method-assign, assignment]
+    kalos.drivers.detections = walking
     begun = kalos.world.now
     result = kalos.run("follow", duration_s=20.0, pause=(begun + 5.0, begun + 15.0))
     _, x, y = kalos.world.things[0]

@@ -195,7 +195,7 @@ def test_closing_the_iterator_ends_the_generation(client: HttpModelClient, serve
     server.inject(Fault.silence(after_chars=4, seconds=30.0))
     events = client.stream(REQUEST, cancel=CancelToken())
     next(e for e in events if isinstance(e, TextDelta))
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert server.wait_until(lambda s: s.disconnects == 1)
 
 

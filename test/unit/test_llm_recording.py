@@ -164,7 +164,7 @@ def test_a_reader_that_leaves_closes_the_inner_stream_and_leaves_a_whole_file(tm
     script = Script(Clock(), *SPOKEN)
     events = RecordingModelClient(script, path).stream(ask(), cancel=CancelToken())
     next(events)
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert script.closed_early
     assert read_recording(path)[0].error is ModelCode.MODEL_CANCELLED
 

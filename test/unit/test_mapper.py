@@ -44,7 +44,7 @@ def later() -> SkillReturn:
     raise NotImplementedError
 
 
-ODD = Mapper(SkillRegistry([f.__robot_skill__ for f in (point, drive, tell, later)]))  # type: ignore[attr-defined]
+ODD = Mapper(SkillRegistry([f.__robot_skill__ for f in (point, drive, tell, later)]))
 
 
 def refusal(name: str, attrs: Mapping[str, str], by: Mapper | None = None) -> Refusal:
@@ -137,7 +137,7 @@ def declared(**options: object) -> None:
     def skill() -> None:
         """Nothing."""
 
-    robot_skill(**options)(skill)  # type: ignore[arg-type]
+    robot_skill(**options)(skill)
 
 
 def test_declarations_that_cannot_work_are_refused_by_name() -> None:
@@ -145,7 +145,7 @@ def test_declarations_that_cannot_work_are_refused_by_name() -> None:
         with pytest.raises(SkillDefinitionError, match=said):
             declared(**options)
     with pytest.raises(SkillDefinitionError, match=r"robot_skill\(\)"):
-        robot_skill(test_text_given_as_an_attribute_comes_before_the_content)  # type: ignore[arg-type]
+        robot_skill(test_text_given_as_an_attribute_comes_before_the_content)
     with pytest.raises(SkillDefinitionError, match="async"):
 
         @robot_skill("glide")

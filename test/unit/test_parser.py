@@ -96,7 +96,7 @@ def joined(tokens: list[FunctionToken]) -> list[Event]:
 def parse(
     pieces: list[str], mode: str = "lenient", **options: Any
 ) -> tuple[list[FunctionToken], list[Repair], ParseError | None]:
-    parser, tokens = StreamingParser(mode, **options), []  # type: ignore[arg-type]
+    parser, tokens = StreamingParser(mode, **options), []
     try:
         for piece in pieces:
             tokens += parser.feed(piece)

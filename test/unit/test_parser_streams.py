@@ -222,7 +222,7 @@ def test_a_limit_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="depth"):
         ParserLimits(depth=0)
     with pytest.raises(ValueError, match="mode"):
-        StreamingParser("tolerant")  # type: ignore[arg-type]
+        StreamingParser("tolerant")
 
 
 def test_repeated_repairs_are_summed_up_at_the_end() -> None:

@@ -309,7 +309,7 @@ def test_it_does_not_go_on_before_its_old_plan_is_void() -> None:
     desk.asked.clear()
     desk.core.paused(patrol, ["call"])
     desk.finishes(look)
-    assert desk.asked == [InterruptPlan(patrol, desk.asked[0].cause), ReleaseProcess(look)]  # type: ignore[union-attr]
+    assert desk.asked == [InterruptPlan(patrol, desk.asked[0].cause), ReleaseProcess(look)]
     desk.answer()
     assert desk.status(patrol) == [RUNS] and desk.process(patrol).plan == 1
 

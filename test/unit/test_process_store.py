@@ -15,7 +15,7 @@ from skill_kernel.process_store import ProcessStore, StoreError
 
 def process(name: str = "a", **fields: object) -> Process:
     made = Process(name, "patrol", "topic", "somebody", "stream", 12.5)
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return replace(made, **fields)
 
 
 def call(number: int) -> CallRecord:

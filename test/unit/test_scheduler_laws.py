@@ -126,7 +126,7 @@ def test_whatever_the_pace_and_the_interrupt_every_call_has_one_outcome_and_noth
             assert call.end_s <= parent.end_s + 1e-9
 
     def around(call: object) -> set[str]:
-        found, parent = set(), call.parent  # type: ignore[attr-defined]
+        found, parent = set(), call.parent
         while parent:
             found.add(parent)
             parent = by_id[parent].parent
@@ -155,7 +155,7 @@ class Rig:
         ids = itertools.count(1)
         self.scheduler = Scheduler(
             mapper(), self, self.clock, self.events.append, new_call_id=lambda: f"c{next(ids)}",
-            settings=SchedulerSettings(**settings),  # type: ignore[arg-type]
+            settings=SchedulerSettings(**settings),
         )  # fmt: skip
         self.parser = StreamingParser("lenient")
         self.scheduler.open_stream("s")

@@ -12,5 +12,5 @@ PLACES = tuple(CONFIG.waypoints)
 HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
 ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
 
-Place = Literal[PLACES]  # type: ignore[valid-type]
+Place = Literal[PLACES]
 Thing = Literal["ball", "apple", "bottle", "person", "chair"]

@@ -30,6 +30,6 @@ def turn_s(radians: float) -> float:
     return 1.0 + abs(radians) / _base().cruise_turn
 
 
-def _base():  # type: ignore[no-untyped-def]
+def _base():
     assert CONFIG.base is not None
     return CONFIG.base
