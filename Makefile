@@ -5,19 +5,19 @@ SHELL := /bin/bash
 ENV := . scripts/env.sh &&
 ROBOT ?= coco
 VIEWER ?= 0
-CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation
+CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation ghostshell_ros/perception
 
-.PHONY: help setup build test lint unit integration demo bench clean
+.PHONY: help setup build test test-extras lint unit integration demo bench clean
 
 help: ## these lines
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 
 setup: ## Debian packages, virtual environment, build; what is up to date is left alone
 	@scripts/setup.sh
 
 build: setup ## the same: the build is its last step
 
-test: lint unit integration ## everything below that tests
+test: lint unit integration ## lint, unit and integration
 
 lint: setup ## ruff, mypy (strict on the cores)
 	@$(ENV) ruff check .
@@ -31,6 +31,9 @@ integration: setup ## real nodes over real DDS, in a ROS domain of their own
 	    echo "== once more, by itself: what failed. Passing now, it is flaky and wants mending."; \
 	    pytest -q --last-failed --last-failed-no-failures none test/integration test/launch; }
 
+test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers: 6 GB into .venv-extras)
+	@scripts/extras.sh
+
 demo: setup ## a simulated robot follows a stream of function tokens (ROBOT=coco or kalos, VIEWER=1 for a window)
 	@ROBOT=$(ROBOT) VIEWER=$(VIEWER) ./ghostshell demo
 
@@ -38,4 +41,4 @@ bench: setup ## the benchmarks, each beside its reference
 	@$(ENV) python3 -m bench.run_all
 
 clean: ## removes all that the other targets made, except out/
-	rm -rf .venv .venv-apt build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-apt .venv-extras build build-apt install install-apt log .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

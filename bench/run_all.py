@@ -13,7 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import OUT, ROOT
 
-NAMES = ("parser", "scheduler", "arbitration", "table3", "coco_tasks", "ros_latency", "halt", "processes", "sim")
+NAMES = (
+    "parser", "scheduler", "arbitration", "memory", "table3", "coco_tasks", "ros_latency", "halt", "processes", "sim",
+    "detection", "observer",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ghostshell_ros.shell.builtins import BUILTINS
@@ -84,6 +85,7 @@ class StreamPlanner:
         options: GrammarOptions,
         robot_name: str,
         robot_description: str,
+        fields: Mapping[str, str] | None = None,
         settings: PlannerSettings | None = None,
         conversation: Conversation | None = None,
     ) -> None:
@@ -91,6 +93,7 @@ class StreamPlanner:
         self._routines = routines
         self._options = options
         self._robot = (robot_name, robot_description)
+        self._fields = fields
         self._settings = settings or PlannerSettings()
         self._conversation = conversation or Conversation(self._settings.history)
         self._said = self._conversation.begin()
@@ -101,13 +104,14 @@ class StreamPlanner:
         self.turn = 0
 
     def begin(self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-              images: Sequence[Image] = (), done: Sequence[CallReport] = ()) -> ModelRequest:  # fmt: skip
+              observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (),
+              done: Sequence[CallReport] = ()) -> ModelRequest:  # fmt: skip
         """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
         self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
         self._fault = ""
         self._said = self._conversation.begin()
-        prompt = build_turn_prompt(instruction, source=self._sender, state=state, results=done)
-        return self._request(prompt, images)
+        return self._request(partial(build_turn_prompt, instruction, source=self._sender, results=done),
+                             state, observation, images)  # fmt: skip
 
     def wrote(self, text: str) -> None:
         """What the model wrote in this turn, for the conversation."""
@@ -115,7 +119,12 @@ class StreamPlanner:
             self._said.append(Message("assistant", text))
 
     def follow(
-        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, images: Sequence[Image] = ()
+        self,
+        result: TurnResult,
+        *,
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
     ) -> ModelRequest | PlanEnded:
         """The next request, or the end of the plan, after a turn has ended."""
         bad = {"FAILED", "REFUSED"}
@@ -141,19 +150,27 @@ class StreamPlanner:
         if self._failures >= 2:
             return PlanEnded(int(TaskCode.CALL_FAILED), first_fault or result.error)
         self.turn += 1
-        prompt = build_turn_prompt(
-            self._instruction, turn=self.turn, source=self._sender, state=state, results=result.calls,
+        prompt = partial(
+            build_turn_prompt, self._instruction, turn=self.turn, source=self._sender, results=result.calls,
             running=result.running, repairs=result.repairs,
         )  # fmt: skip
-        return self._request(prompt, images)
+        return self._request(prompt, state, observation, images)
 
-    def _request(self, prompt: str, images: Sequence[Image]) -> ModelRequest:
+    def _request(
+        self,
+        prompt: Callable[..., str],
+        state: Mapping[str, Any] | None,
+        observation: Mapping[str, Any] | None,
+        images: Sequence[Image],
+    ) -> ModelRequest:
+        """The conversation keeps the turn without its observation: a later turn has its own, and that is what is now."""
         system = build_system_prompt(
-            self._skills(), self._options, self._routines(), robot_name=self._robot[0], robot_description=self._robot[1]
-        )
-        message = Message("user", prompt, tuple(images))
+            self._skills(), self._options, self._routines(), robot_name=self._robot[0], robot_description=self._robot[1],
+            fields=self._fields,
+        )  # fmt: skip
+        message = Message("user", prompt(state=state, observation=observation), tuple(images))
         earlier = _alternating(self._conversation.before(self._said))
-        self._said.append(Message("user", prompt))
+        self._said.append(Message("user", prompt(state=state)))
         return ModelRequest(
             system=system,
             messages=(*earlier, message),

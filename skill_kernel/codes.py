@@ -100,3 +100,25 @@ class TaskCode(IntEnum):
     CALL_FAILED = 525
     NODE_UNAVAILABLE = 526
     TOO_MANY_PROCESSES = 527
+
+
+class MemoryCode(IntEnum):
+    """Why the memory gave no full answer (constants of QueryMemory.srv)."""
+
+    NONE = 0
+    STORE_FULL = 560
+    STORE_CORRUPT = 561
+    STORE_UNAVAILABLE = 562
+    QUERY_INVALID = 563
+    QUERY_TIMEOUT = 564
+    MEMORY_UNAVAILABLE = 565
+
+
+class ReflexCode(IntEnum):
+    """Why something asked of the reflexes was not done (constants of CompileReflex.srv)."""
+
+    NONE = 0
+    NOT_COMPILED = 600
+    NO_MODEL_ANSWER = 601
+    REFLEX_REFUSED = 602
+    INVALID_COMMAND = 603

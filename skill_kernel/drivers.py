@@ -54,6 +54,19 @@ class Detection:
     distance: float
 
 
+@dataclass(frozen=True)
+class MemoryAnswer:
+    """What the memory said: `sources` are the texts of the records it stands on, `note` how its search was limited."""
+
+    ok: bool
+    text: str = ""
+    note: str = ""
+    sources: tuple[str, ...] = ()
+    error_code: int = 0
+    error_msg: str = ""
+    cancelled: bool = False
+
+
 class Drivers(Protocol):
     """The robot's action servers, seen from a skill. Every method blocks its thread until the action ended, and returns
     within 0.2 s of `stop` being set with `cancelled` true. None raises for a fault of the robot."""
@@ -122,6 +135,9 @@ class Drivers(Protocol):
 
     def image(self) -> Any:
         """The front camera's last picture, uint8 array of shape (height, width, 3), RGB, or None."""
+
+    def query_memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
+        """Ask the robots' memory a question, as this robot. It moves nothing."""
 
     def detections(self) -> Sequence[Detection] | None:
         """What is seen now, or None when nobody has looked in the last second."""

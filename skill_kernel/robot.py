@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from skill_kernel.observation.config import FieldConfig, FieldName, checked_fields, default_fields
+from skill_kernel.observation.rooms import RoomConfig
+from skill_kernel.sections import Positive, Section, nearest, one_sentence
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
@@ -27,21 +30,14 @@ class RobotConfigError(ValueError):
     """A robot's configuration is missing or wrong; the message names file, key and the nearest valid key."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-_Positive = Annotated[float, Field(gt=0)]
-
-
-class SubsystemConfig(_Section):
+class SubsystemConfig(Section):
     """A physical resource (TypeGo 5.1): may several processes use it, and several calls at a time?"""
 
     exclusive_per_process: bool
     parallel: bool
 
 
-class BaseConfig(_Section):
+class BaseConfig(Section):
     """What the gate lets a mobile base do: speeds in m/s and rad/s, accelerations in m/s² and rad/s², lengths in m.
 
     `radius` is that of the circle around the base; obstacles nearer than `stop_distance` to its edge stop motion towards
@@ -49,21 +45,21 @@ class BaseConfig(_Section):
     pose of the scan's frame in base_link: x, y [m] and yaw [rad].
     """
 
-    max_forward: _Positive
-    max_backward: _Positive
+    max_forward: Positive
+    max_backward: Positive
     max_lateral: Annotated[float, Field(ge=0)] = 0.0
-    max_turn: _Positive
-    max_acceleration: _Positive
-    max_turn_acceleration: _Positive
-    cruise_linear: _Positive
-    cruise_turn: _Positive
-    radius: _Positive
+    max_turn: Positive
+    max_acceleration: Positive
+    max_turn_acceleration: Positive
+    cruise_linear: Positive
+    cruise_turn: Positive
+    radius: Positive
     subsystems: tuple[str, ...] = ("movement",)
     """Those that skills which move the base hold; an operator who takes the base takes them."""
     scan: bool = False
     """Whether it has a lidar, without which it must not move."""
-    stop_distance: _Positive = 0.15
-    slow_distance: _Positive = 0.6
+    stop_distance: Positive = 0.15
+    slow_distance: Positive = 0.6
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @model_validator(mode="after")
@@ -73,7 +69,7 @@ class BaseConfig(_Section):
         return self
 
 
-class WaypointConfig(_Section):
+class WaypointConfig(Section):
     """A named place in the map frame: metres and radians."""
 
     x: float
@@ -82,7 +78,7 @@ class WaypointConfig(_Section):
     description: str = ""
 
 
-class JointConfig(_Section):
+class JointConfig(Section):
     """Range and rest position of a joint in rad, largest speed in rad/s."""
 
     lower: float
@@ -128,7 +124,7 @@ def _empty(value: Any) -> Any:
     return {} if value is None else value
 
 
-class RobotConfig(_Section):
+class RobotConfig(Section):
     """One robot. `limits` bounds what `Limited` parameters may become; `joints` bounds every joint set-point."""
 
     name: Annotated[str, AfterValidator(_matching(_NAME, "a name of letters, digits and underscores"))]
@@ -144,6 +140,11 @@ class RobotConfig(_Section):
     model: str = ""
     base: BaseConfig | None = None
     waypoints: Annotated[dict[str, WaypointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
+    rooms: Annotated[dict[str, RoomConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
+    """Named areas of the map; the first one that holds the robot is the room it is in."""
+    observation: Annotated[
+        dict[FieldName, FieldConfig], BeforeValidator(_empty), AfterValidator(checked_fields)
+    ] = Field(default_factory=default_fields)
     idle: str = ""
     """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
 
@@ -167,7 +168,7 @@ class RobotConfig(_Section):
         try:
             robot = cls.model_validate(data)
         except ValidationError as error:
-            raise RobotConfigError(f"robot file {path}: {_one_sentence(error)}") from error
+            raise RobotConfigError(f"robot file {path}: {one_sentence(RobotConfig, error)}") from error
         if _is_path(name_or_path) and str(path.resolve().parent) not in sys.path:
             sys.path.append(str(path.resolve().parent))
         return robot
@@ -210,7 +211,7 @@ def find_robot(name_or_path: str | Path) -> Path:
         if (folder / f"{text}.yaml").is_file():
             return folder / f"{text}.yaml"
     known = sorted({p.stem for folder in folders if folder.is_dir() for p in folder.glob("*.yaml")})
-    raise RobotConfigError(f"there is no robot '{text}'{_nearest(text, known)} (known: {', '.join(known) or 'none'})")
+    raise RobotConfigError(f"there is no robot '{text}'{nearest(text, known)} (known: {', '.join(known) or 'none'})")
 
 
 def _is_path(name_or_path: str | Path) -> bool:
@@ -222,33 +223,3 @@ def _shares() -> list[Path]:
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
     return [Path(prefix) / "share" / PACKAGE for prefix in prefixes if prefix]
 
-
-def _nearest(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _one_sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    where = [str(part) for part in first["loc"]]
-    key = ".".join(where)
-    more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
-    if first["type"] == "extra_forbidden":
-        valid = _valid_keys(where[:-1])
-        return f"key '{key}' is unknown{_nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
-    if first["type"] == "missing":
-        given = list(first["input"]) if isinstance(first["input"], Mapping) else []
-        near = difflib.get_close_matches(
-            where[-1], [str(k) for k in given if str(k) not in _valid_keys(where[:-1])], n=1
-        )
-        return f"key '{key}' is missing{f' (is {near[0]!r} meant?)' if near else ''}{more}"
-    reason = first["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
-    return f"key '{key}': {reason[0].lower() + reason[1:]}{shown}{more}"
-
-
-def _valid_keys(parents: list[str]) -> list[str]:
-    sections: dict[str, type[BaseModel]] = {
-        "subsystems": SubsystemConfig, "joints": JointConfig, "base": BaseConfig, "waypoints": WaypointConfig,
-    }  # fmt: skip
-    return list((sections[parents[0]] if parents else RobotConfig).model_fields)

@@ -8,7 +8,10 @@ import typer
 from ghostshell_ros.cli.demo import demo
 from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.launch import launch
+from ghostshell_ros.cli.memory import memory
+from ghostshell_ros.cli.observe import observe
 from ghostshell_ros.cli.processes import pause, ps, resume, stop
+from ghostshell_ros.cli.reflex import reflex
 from ghostshell_ros.cli.say import clear, halt, say
 from ghostshell_ros.cli.teleop import teleop
 from ghostshell_ros.cli.tokens import tokens
@@ -28,10 +31,13 @@ app.command("say")(say)
 app.command("halt")(halt)
 app.command("clear")(clear)
 app.command("teleop")(teleop)
+app.command("observe")(observe)
 app.command("ps")(ps)
 app.command("pause")(pause)
 app.command("resume")(resume)
 app.command("stop")(stop)
+app.add_typer(memory, name="memory")
+app.add_typer(reflex, name="reflex")
 
 
 @app.callback()

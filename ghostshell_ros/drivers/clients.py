@@ -13,11 +13,12 @@ from ghostshell.action import Drive, MoveJoints, NavigateTo, PlaySound, SetPostu
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ghostshell_ros.drivers.driver_caller import DriverCaller
+from ghostshell_ros.drivers.memory_caller import MemoryCaller
 from ghostshell_ros.drivers.senses import Proprioception, Surroundings
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from ghostshell_ros.nodes.wire_text import ros_text
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import Detection, DriverResult, Pose2D, Scan, StopEvent
+from skill_kernel.drivers import Detection, DriverResult, MemoryAnswer, Pose2D, Scan, StopEvent
 from skill_kernel.robot import RobotConfig
 
 LOOK_S = 0.2
@@ -35,7 +36,7 @@ class RosDrivers:
 
     Uses the actions `speak` and `play_sound`; `drive`, `navigate_to` and `set_posture` for a robot with a base;
     `move_joints` and `show_face` for one with joints, or without a base. What it measures: see `Proprioception` and,
-    for a base, `Surroundings`. All names are relative to the node's namespace.
+    for a base, `Surroundings`. All names are relative to the node's namespace, but for the fleet's service `/query_memory`.
     """
 
     def __init__(self, node: RuntimeNode, robot: RobotConfig | None = None) -> None:
@@ -56,6 +57,7 @@ class RosDrivers:
             self._callers += [self._drive, self._navigate, self._posture]
             self._around = Surroundings(node)
         self._own = Proprioception(node)
+        self._memory = MemoryCaller(node)
         self._look()
 
     def ready(self) -> bool:
@@ -162,6 +164,9 @@ class RosDrivers:
         goal = SetPosture.Goal(posture=ros_text(posture), duration=float(duration_s))
         goal.roll, goal.pitch, goal.yaw = float(roll), float(pitch), float(yaw)
         return self._posture.call(goal, stop)
+
+    def query_memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
+        return self._memory.ask(question, stop, timeout_s)
 
     def joint_positions(self) -> Mapping[str, float]:
         return self._own.joint_positions()

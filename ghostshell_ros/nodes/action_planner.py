@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from builtin_interfaces.msg import Time
 from ghostshell.msg import CallRecord, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
@@ -76,7 +77,7 @@ class ActionPlanner(RuntimeNode):
     """Answers each process in progress with a stream of function tokens, and again after an observation or a failure;
     one stream a process, several processes at a time. A process whose epoch has risen is planned anew from its history.
 
-    Topics: `processes`, `events`, `kernel_state`, `odom`, with `send_images` also `camera/image_raw` (in);
+    Topics: `processes`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also `camera/image_raw` (in);
     `llm_chunks`, `events` (out). Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `model`, `models_file`,
     `max_turns`, `history`, `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`.
     """
@@ -95,7 +96,10 @@ class ActionPlanner(RuntimeNode):
                 "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
             ),
         )
-        self._scene = Scene(self, send_images=self.declare("send_images", False, "show the model the camera's last image"))
+        send_images = self.declare("send_images", False, "show the model the camera's last image")
+        fields = robot.config.observation
+        self._scene = Scene(self, fields, send_images=send_images)
+        roles = {name: config.role for name, config in fields.items() if config.serialise.prompt}
         self._max_processes = self.declare(
             "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
         )
@@ -103,7 +107,7 @@ class ActionPlanner(RuntimeNode):
         self._new_planner = lambda: StreamPlanner(
             skills=lambda: robot.registry, routines=robot.routines.list,
             options=GrammarOptions(robot.config.builtin_names, robot.config.limits), robot_name=robot.config.name,
-            robot_description=robot.config.description, settings=settings, conversation=conversation,
+            robot_description=robot.config.description, fields=roles, settings=settings, conversation=conversation,
         )  # fmt: skip
         self._seen: dict[str, int] = {}
         self._turns: dict[str, _Turn] = {}
@@ -160,11 +164,17 @@ class ActionPlanner(RuntimeNode):
             why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
             self._plan_ended(turn, PlanEnded(int(TaskCode.TOO_MANY_PROCESSES), why))
             return
+        state, observation = self._known()
         request = turn.planner.begin(
-            process.instruction, sender=process.sender, state=self._scene.state(), images=self._scene.images(),
+            process.instruction, sender=process.sender, state=state, observation=observation, images=self._scene.images(),
             done=[_report(c) for c in process.history if c.outcome in TOLD],
         )  # fmt: skip
         self._ask(turn, request)
+
+    def _known(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The observation for a prompt, or without an observer the few facts that this node knows by itself."""
+        observation = self._scene.observation()
+        return (self._scene.state(), None) if observation is None else (None, observation)
 
     def _lost(self, process: ProcessState) -> None:
         """It was planned by a planner that is gone: planning it again would do again what is done already."""
@@ -292,7 +302,8 @@ class ActionPlanner(RuntimeNode):
         result = TurnResult(
             event.text, event.error_code, event.error_msg, turn.reports, list(turn.running.values()), turn.repairs
         )
-        step = turn.planner.follow(result, state=self._scene.state(), images=self._scene.images())
+        state, observation = self._known()
+        step = turn.planner.follow(result, state=state, observation=observation, images=self._scene.images())
         if isinstance(step, PlanEnded):
             self._plan_ended(turn, step)
             return

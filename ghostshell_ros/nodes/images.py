@@ -10,6 +10,10 @@ import numpy.typing as npt
 from builtin_interfaces.msg import Time
 from sensor_msgs.msg import Image
 
+CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (2, 1, 0), "mono8": (0, 0, 0)}
+"""Where red, green and blue are in a pixel, by the encodings that can be read."""
+BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
+
 
 def to_message(pixels: npt.NDArray[np.uint8], stamp: Time, frame_id: str) -> Image:
     """An rgb8 message of height x width x 3."""
@@ -23,10 +27,13 @@ def to_message(pixels: npt.NDArray[np.uint8], stamp: Time, frame_id: str) -> Ima
 
 
 def to_pixels(message: Image) -> npt.NDArray[np.uint8]:
-    """Height x width x 3 of an rgb8 message. Raises ValueError for another encoding or a size that does not fit."""
-    if message.encoding != "rgb8":
-        raise ValueError(f"encoding is '{message.encoding}': send rgb8")
-    if len(message.data) != message.height * message.step or message.step < 3 * message.width:
+    """Height x width x 3, RGB, of a message in one of `CHANNELS`. Raises ValueError for another encoding or a size that does
+    not fit."""
+    if message.encoding not in CHANNELS:
+        raise ValueError(f"encoding is '{message.encoding}': send {', '.join(CHANNELS)}")
+    deep = BYTES[message.encoding]
+    if len(message.data) != message.height * message.step or message.step < deep * message.width:
         raise ValueError(f"{len(message.data)} bytes do not make {message.height} rows of {message.step}")
     rows = np.frombuffer(message.data, dtype=np.uint8).reshape(message.height, message.step)
-    return rows[:, : 3 * message.width].reshape(message.height, message.width, 3)
+    pixels = rows[:, : deep * message.width].reshape(message.height, message.width, deep)
+    return pixels if message.encoding == "rgb8" else pixels[..., CHANNELS[message.encoding]]

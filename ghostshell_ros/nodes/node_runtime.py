@@ -60,6 +60,9 @@ SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
 SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
 """Joint states, IMU, odometry: the newest counts, and a lost one must not delay the next."""
 
+OBSERVATION = _qos(ReliabilityPolicy.RELIABLE, 10)
+"""Observations: each may be what a reflex waits for, and the newest says all that the ones before it said."""
+
 HEARTBEATS = _qos(ReliabilityPolicy.BEST_EFFORT, 50)
 """Heartbeats of several nodes on one topic: those of one must not push out another's, and a late one is worth nothing."""
 

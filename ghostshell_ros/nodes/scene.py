@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a prompt may say of the robot's present state: pose, busy subsystems, the camera's last image."""
+"""What a prompt may say of the robot's present state: its observation, else pose and busy subsystems, and the camera's
+last image."""
 
 from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ghostshell.msg import KernelState
+from ghostshell.msg import Observation as ObservationMsg
 from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import OBSERVATION, SENSORS, RuntimeNode
+from ghostshell_ros.nodes.observation_messages import from_message
 from planners.llm.base import Image
+from skill_kernel.observation.config import FieldConfig
+from skill_kernel.observation.render import facts
 
 STALE_S = 1.0
 """A pose or an image older than this is left out rather than passed off as the present one."""
@@ -21,11 +28,14 @@ STALE_S = 1.0
 class Scene:
     """Keeps the newest messages; nothing is converted before a prompt asks for it."""
 
-    def __init__(self, node: RuntimeNode, *, send_images: bool) -> None:
+    def __init__(self, node: RuntimeNode, fields: Mapping[str, FieldConfig], *, send_images: bool) -> None:
         self._node = node
+        self._fields = fields
+        self._observed: tuple[float, bytes] | None = None
         self._kernel: KernelState | None = None
         self._odom: tuple[float, Odometry] | None = None
         self._image: tuple[float, ImageMsg] | None = None
+        node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
         node.create_subscription(Odometry, "odom", self._odometry, SENSORS)
         if send_images:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
@@ -51,6 +61,14 @@ class Scene:
             facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
         return facts
 
+    def observation(self) -> dict[str, Any] | None:
+        """What the robot observes now, by field; None while no observer says anything."""
+        now = self._node.steady_now()
+        if self._observed is None or not self._fields or now - self._observed[0] > STALE_S:
+            return None
+        message = deserialize_message(self._observed[1], ObservationMsg)
+        return facts(from_message(message, self._observed[0]), self._fields, now)
+
     def images(self) -> list[Image]:
         """The camera's last image as PNG, if there is a fresh one."""
         if self._image is None or self._node.steady_now() - self._image[0] > STALE_S:
@@ -65,6 +83,9 @@ class Scene:
         buffer = io.BytesIO()
         picture.save(buffer, format="PNG")
         return [Image(buffer.getvalue())]
+
+    def _observation(self, raw: bytes) -> None:
+        self._observed = (self._node.steady_now(), raw)
 
     def _odometry(self, message: Odometry) -> None:
         self._odom = (self._node.steady_now(), message)

@@ -50,15 +50,17 @@ class Sim(RuntimeNode):
     target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
     0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie) and `attitude` (geometry_msgs/Vector3: roll,
     pitch, yaw in rad), and publishes `scan` at `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"),
-    `/tf` and `/tf_static`. Either subscribes `face/image_raw` and `face` (the robot's display) and publishes
-    `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
-    `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
-    `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
-    `ground_truth_rate_hz`, and in the building the services `world/person` and `world/block_door` (std_srvs/SetBool).
+    `battery_state` (sensor_msgs/BatteryState, every second), `/tf` and `/tf_static`. Either subscribes `face/image_raw` and
+    `face` (the robot's display) and publishes `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with
+    `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images
+    only while somebody subscribes to them. `/clock` when `publish_clock` is set. For tests and films:
+    `ground_truth/<object>` (geometry_msgs/PoseStamped) at `ground_truth_rate_hz`, and in the building the services
+    `world/person` and `world/block_door` (std_srvs/SetBool).
 
-    Parameters: `robot` (coco), `world` (desk), `start` (""), `scan_rate_hz` (10), `ground_truth_rate_hz` (10), `rtf` (1.0),
-    `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film`
-    (film), `film_rate_hz` (8), `film_width` (480), `film_height` (360), `publish_clock` (false), `viewer` (false).
+    Parameters: `robot` (coco), `world` (desk), `start` (""), `scan_rate_hz` (10), `battery_percent` (100),
+    `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3), `camera_width`
+    (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width` (480), `film_height` (360),
+    `publish_clock` (false), `viewer` (false).
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,7 @@ class Sim(RuntimeNode):
         self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
         rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
         scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", minimum=1.0, maximum=40.0)
+        self._charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", minimum=0.0, maximum=100.0)
         truth_rate = self.declare(
             "ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", minimum=0.1, maximum=100.0
         )
@@ -119,7 +122,7 @@ class Sim(RuntimeNode):
         from ghostshell_ros.nodes.sim_base import SimBase  # needs tf2_msgs, which a robot without a base does not
 
         camera = str(self.get_parameter("camera").value)
-        return SimBase(self, self._world, self._lock, camera, scan_rate, self._stamp)
+        return SimBase(self, self._world, self._lock, camera, scan_rate, self._charge, self._stamp)
 
     def _camera_shot(self) -> Shot:
         camera = self._declare_camera("camera", "head_camera")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side of the simulation node that a mobile base has: velocity, posture and attitude in; scan, odometry's noise and
-transforms out."""
+"""The side of the simulation node that a mobile base has: velocity, posture and attitude in; scan, odometry's noise,
+transforms, posture and battery out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Quaternion, TransformStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import BatteryState, LaserScan
 from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.sim.battery import Battery
 from ghostshell_ros.sim.legged import Legged
 from ghostshell_ros.sim.lidar import Lidar
 from ghostshell_ros.sim.world import SimWorld
 
 POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002
+BATTERY_S = 1.0
 OPTICAL = Quaternion(w=0.5, x=-0.5, y=0.5, z=-0.5)
 """From a camera's frame (x forwards) to its optical frame (z forwards, x to the right), REP 103."""
 
@@ -32,7 +34,14 @@ class SimBase:
     """Works for the node `sim`, on its executor's thread; `lock` is that of the world."""
 
     def __init__(
-        self, node: RuntimeNode, world: SimWorld, lock: threading.Lock, camera: str, scan_rate: float, stamp: Callable[[], Time]
+        self,
+        node: RuntimeNode,
+        world: SimWorld,
+        lock: threading.Lock,
+        camera: str,
+        scan_rate: float,
+        charge: float,
+        stamp: Callable[[], Time],
     ) -> None:
         """Raises SimWorldError when the model is no robot that the gait controller walks, or has no lidar."""
         self._node, self._world, self._lock, self._stamp = node, world, lock, stamp
@@ -41,16 +50,19 @@ class SimBase:
         self._scan_period_s = 1.0 / scan_rate
         self._random = np.random.default_rng(2)
         self._posture = ""
+        self._battery = Battery(charge)
         self._scan = node.create_publisher(LaserScan, "scan", SENSORS)
         self._tf = node.create_publisher(TFMessage, "/tf", QoSProfile(depth=100))
         self._tf_static = node.create_publisher(
             TFMessage, "/tf_static", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         )
         self._posture_state = node.create_publisher(String, "posture_state", LATCHED)
+        self._battery_state = node.create_publisher(BatteryState, "battery_state", SENSORS)
         node.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
         node.create_subscription(String, "posture", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude", self._on_attitude, SET_POINTS)
         node.steady_timer(self._scan_period_s, self._publish_scan)
+        node.steady_timer(BATTERY_S, self._publish_battery)
         self._tf_static.publish(TFMessage(transforms=self._fixed_frames(camera)))
 
     def disturb(self, odom: Odometry) -> None:
@@ -117,6 +129,19 @@ class SimBase:
         scan.header.stamp, scan.header.frame_id = stamp, "laser"
         scan.ranges = ranges.tolist()
         self._scan.publish(scan)
+
+    def _publish_battery(self) -> None:
+        with self._lock:
+            speed, stamp = math.hypot(*self._gait.velocity[:2]), self._stamp()
+        self._battery.drain(BATTERY_S, speed)
+        state = BatteryState(
+            voltage=self._battery.voltage, percentage=self._battery.charge, present=True,
+            power_supply_status=BatteryState.POWER_SUPPLY_STATUS_DISCHARGING,
+            power_supply_technology=BatteryState.POWER_SUPPLY_TECHNOLOGY_LION,
+        )  # fmt: skip
+        state.header.stamp, state.header.frame_id = stamp, "base_link"
+        state.temperature = state.current = state.charge = state.capacity = state.design_capacity = math.nan
+        self._battery_state.publish(state)
 
     def _on_velocity(self, message: Twist) -> None:
         with self._lock:

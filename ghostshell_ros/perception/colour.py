@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds things by their colour: thresholds in hue, saturation and value, then connected blobs."""
+"""Finds things by their colour: thresholds in hue, saturation and value, then connected blobs. It needs no model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Pixels = npt.NDArray[np.uint8]
+from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
+
 Mask = npt.NDArray[np.bool_]
 
 MIN_PX = 25
@@ -31,39 +32,33 @@ class ColourRange:
 
 @dataclass(frozen=True)
 class Look:
-    """How one kind of thing looks: its colours, and its width in m where all of them are equally wide, else 0."""
+    """How one kind of thing looks: its colours."""
 
     label: str
     ranges: tuple[ColourRange, ...]
-    width_m: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Look:
-        """Read `label hue from to, saturation from to, value from to`, the six numbers once for each colour, and at the
-        end `width metres`. Raises ValueError for anything else."""
+        """Read `label hue from to, saturation from to, value from to`, the six numbers once for each colour. Raises ValueError
+        for anything else."""
         label, *words = text.replace(",", " ").split() or [""]
-        width_m = 0.0
         try:
-            if "width" in words:
-                at = words.index("width")
-                (width_m,) = map(float, words[at + 1 :])
-                words = words[:at]
             numbers = [float(word) for word in words]
         except ValueError as error:
-            raise ValueError(f"'{text}' is not '<label> <numbers> width <metres>'") from error
-        if not numbers or len(numbers) % 6 or width_m < 0:
+            raise ValueError(f"'{text}' is not '<label> <numbers>'") from error
+        if not numbers or len(numbers) % 6:
             raise ValueError(f"'{text}': write hue from, to [deg], saturation from, to, value from, to (0 to 1)")
         ranges = []
         for h0, h1, s0, s1, v0, v1 in (numbers[i : i + 6] for i in range(0, len(numbers), 6)):
             if not (0 <= h0 <= 360 and 0 <= h1 <= 360) or not all(0 <= n <= 1 for n in (s0, s1, v0, v1)):
                 raise ValueError(f"'{text}': hue is 0 to 360 degrees, saturation and value are 0 to 1")
             ranges.append(ColourRange((h0, h1), (s0, s1), (v0, v1)))
-        return cls(label, tuple(ranges), width_m)
+        return cls(label, tuple(ranges))
 
 
 @dataclass(frozen=True)
 class Blob:
-    """Connected pixels of one label. Edges in px; `right` and `bottom` are the last pixels that belong to it."""
+    """Connected pixels of one label. `right` and `bottom` are the last pixels that belong to it."""
 
     label: str
     pixels: int
@@ -75,6 +70,26 @@ class Blob:
     @property
     def confidence(self) -> float:
         return min(1.0, self.pixels / FULL_CONFIDENCE_PX)
+
+
+class ColourDetector:
+    """Sees what has the colours of a look, whatever its shape."""
+
+    def __init__(self, looks: Iterable[str]) -> None:
+        """`looks` are lines as `Look.parse` reads them. Raises DetectorError for another, or for none."""
+        try:
+            self._looks = [Look.parse(line) for line in looks if line]
+        except ValueError as error:
+            raise DetectorError(f"parameter looks: {error}") from error
+        if not self._looks:
+            raise DetectorError("detector colour needs the parameter looks: a line for each thing")
+        self.labels: Sequence[str] = tuple(look.label for look in self._looks)
+
+    def detect(self, pixels: Pixels) -> list[Box]:
+        """See `Detector`."""
+        if not pixels.shape[0] or not pixels.shape[1]:
+            return []
+        return [Box(b.label, b.confidence, b.left, b.top, b.right + 1, b.bottom + 1) for b in find(pixels, self._looks)]
 
 
 def find(pixels: Pixels, looks: Iterable[Look], most: int = 3) -> list[Blob]:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ghostshell_ros.perception.colour import Blob
+from ghostshell_ros.perception.detector import Box
 from skill_kernel.drivers import Scan
 
+EDGE_PX = 1.5
+"""A thing this near to the image's edge goes on beyond it."""
 GROUND_REACH_M = 6.0
 """Farther away a pixel of the lower edge is worth too many metres."""
 
@@ -33,21 +35,21 @@ class Laser:
     yaw: float
 
 
-def place(blob: Blob, camera: Camera, laser: Laser, scan: Scan | None, width_m: float = 0.0) -> tuple[float, float]:
+def place(box: Box, camera: Camera, laser: Laser, scan: Scan | None, width_m: float = 0.0) -> tuple[float, float]:
     """Bearing in rad and distance in m to the surface, both in the base frame; distance nan when nothing tells.
 
     A thing whose width is known (`width_m` > 0) is as far as it is small. Any other stands on the ground: it is where
     the lidar meets something in its direction, else where its lower edge meets the ground.
     """
-    direction = math.atan2(camera.width / 2 - (blob.left + blob.right + 1) / 2, camera.focal)
+    direction = math.atan2(camera.width / 2 - (box.left + box.right) / 2, camera.focal)
     ahead = math.nan
     if width_m > 0:
-        if blob.left > 0 and blob.right < camera.width - 1:
-            ahead = camera.focal * width_m / (blob.right - blob.left + 1)
+        if box.left > EDGE_PX and box.right < camera.width - EDGE_PX:
+            ahead = camera.focal * width_m / (box.right - box.left)
     else:
         half = camera.focal / math.cos(direction)
-        ranged = _range(scan, laser, camera, direction, (blob.right - blob.left) / 4 / half) if scan is not None else math.inf
-        ahead = ranged if math.isfinite(ranged) else _on_ground(blob, camera)
+        ranged = _range(scan, laser, camera, direction, (box.right - box.left) / 4 / half) if scan is not None else math.inf
+        ahead = ranged if math.isfinite(ranged) else _on_ground(box, camera)
     if math.isnan(ahead):
         # The camera sits so near the middle that over a room the two directions are much the same.
         return direction, math.nan
@@ -55,10 +57,10 @@ def place(blob: Blob, camera: Camera, laser: Laser, scan: Scan | None, width_m: 
     return math.atan2(y, x), math.hypot(x, y)
 
 
-def _on_ground(blob: Blob, camera: Camera) -> float:
-    """Way along the camera's axis to where the blob's lower edge meets the ground; nan when that is not to be seen."""
-    below = blob.bottom + 1 - camera.height / 2
-    if below <= 0 or blob.bottom >= camera.height - 1:
+def _on_ground(box: Box, camera: Camera) -> float:
+    """Way along the camera's axis to where the box's lower edge meets the ground; nan when that is not to be seen."""
+    below = box.bottom - camera.height / 2
+    if below <= 0 or box.bottom >= camera.height - EDGE_PX:
         return math.nan
     ahead = camera.focal * camera.above_ground / below
     return ahead if ahead <= GROUND_REACH_M else math.nan

@@ -12,7 +12,8 @@ from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.speech import SpeechTiming
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.sim.world import SimWorld
-from skill_kernel.drivers import DriverResult, Pose2D, StopEvent
+from skill_kernel.codes import MemoryCode
+from skill_kernel.drivers import DriverResult, MemoryAnswer, Pose2D, StopEvent
 from skill_kernel.robot import JointConfig
 
 PERIOD_S = 0.02
@@ -124,6 +125,11 @@ class SimDrivers:
     def joint_positions(self) -> Mapping[str, float]:
         """Measured positions."""
         return self.world.joint_positions()
+
+    def query_memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
+        """There is no memory here."""
+        why = "there is no memory in the simulation in lock step; ask one by the node memory"
+        return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
 
     def odometry(self) -> Pose2D | None:
         """The base's pose, or None if the robot is to have none."""

@@ -168,11 +168,11 @@ def test_why_a_driver_refuses_reaches_the_skill(drivers: RosDrivers, base: Base,
     assert (result.ok, result.cancelled, result.error_code) == (False, False, code) and "latched" in result.error_msg
 
 
-def test_senses_give_what_arrived_last_and_the_detector_what_is_in_the_picture(
+def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     drivers: RosDrivers, base: Base, processes: Processes
 ) -> None:
-    parameters = ROOT / "config" / "colour_detector.yaml"
-    processes.start("ghostshell_ros.nodes.colour_detector", "robot:=kalos", params_file=parameters)
+    parameters = ROOT / "config" / "object_detector.yaml"
+    processes.start("ghostshell_ros.nodes.object_detector", "robot:=kalos", "detector:=colour", params_file=parameters)
     assert drivers.pose() is None
     base.call_soon(base.publish_map)
     wait_until(lambda: drivers.pose() is not None, 3.0, "the pose in the map")

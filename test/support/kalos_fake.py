@@ -13,7 +13,7 @@ import numpy as np
 from ghostshell_ros.robots.kalos.body import KalosBody
 from skill_kernel import SkillReturn
 from skill_kernel.arguments import bind_typed
-from skill_kernel.drivers import Detection, DriverResult, Pose2D
+from skill_kernel.drivers import Detection, DriverResult, MemoryAnswer, Pose2D
 from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
 
@@ -83,6 +83,9 @@ class FakeDrivers:
         self.calls: list[tuple[Any, ...]] = []
         self.looking = True
         self.answers_cancel = True
+        self.remembered: str | None = "I remember nothing of that."
+        self.refusals = 0
+        """So often a text is refused, because another one is being said."""
         self.picture: Any = np.zeros((24, 32, 3), np.uint8)
 
     def drive(self, *, stop: Any, distance: float = 0.0, lateral: float = 0.0, turn: float = 0.0, **_: Any) -> DriverResult:
@@ -134,6 +137,9 @@ class FakeDrivers:
 
     def speak(self, text: str, *, stop: Any, **_: Any) -> DriverResult:
         self.calls.append(("speak", text))
+        if self.refusals:
+            self.refusals -= 1
+            return DriverResult(False, 421, "another text is being said")
         begun = self.world.now
         result = self._last(len(text) / 10.0, stop)
         return DriverResult(result.ok, cancelled=result.cancelled, values={"spoken_chars": (self.world.now - begun) * 10})
@@ -149,6 +155,14 @@ class FakeDrivers:
                 return DriverResult(False, cancelled=True)
             self.world.now += TICK_S
         return DriverResult(True)
+
+    def query_memory(self, question: str, *, stop: Any, **_: Any) -> MemoryAnswer:
+        self.calls.append(("memory", question))
+        if self._last(0.1, stop).cancelled:
+            return MemoryAnswer(False, cancelled=True)
+        if self.remembered is None:
+            return MemoryAnswer(False, error_code=565, error_msg="the memory is not there; is it running?")
+        return MemoryAnswer(True, self.remembered)
 
     def odometry(self) -> Pose2D:
         return Pose2D(self.world.x, self.world.y, math.remainder(self.world.yaw, math.tau))

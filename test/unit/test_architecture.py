@@ -23,6 +23,7 @@ CODE_OWNERS = {
     "ParseCode": "msg/FunctionToken.msg",
     "ModelCode": "msg/LlmChunk.msg",
     "LeaseCode": "srv/ProcessLease.srv",
+    "ReflexCode": "srv/CompileReflex.srv",
 }
 """Where the numbers of each enumeration of error codes are defined."""
 

@@ -20,7 +20,7 @@ ATOMIC = {"take_pic"}
 PAUSABLE = {
     "move_forward", "move_back", "strafe", "rotate", "nav", "goto_waypoint", "patrol", "search", "approach", "follow", "speak",
 }
-OTHERS = {"stand", "sit", "nod", "bark"}
+OTHERS = {"stand", "sit", "nod", "bark", "query_memory"}
 WALKS = [
     ("move_forward", {"distance_m": 2.0}),
     ("move_back", {"distance_m": 2.0}),
@@ -34,6 +34,7 @@ WALKS = [
     ("sit", {}),
     ("nod", {"times": 5}),
     ("bark", {"times": 8}),
+    ("query_memory", {"question": "How many places have you explored?"}),
     ("speak", {"text": "A long sentence that is worth saying at length."}),
 ]
 
@@ -57,6 +58,29 @@ def test_a_stopped_skill_ends_as_interrupted_within_its_stop_time(name: str, arg
     skill = registry().get(name)
     assert result.interrupted and not result.ok
     assert kalos.world.now <= 0.7 + skill.stop_s
+
+
+def test_the_answer_of_the_memory_is_the_result_and_is_said_while_nothing_moves() -> None:
+    kalos = Kalos()
+    kalos.drivers.remembered = "I explored 3 places: hallway, kitchen and office."
+    result = kalos.run("query_memory", question="How many places have you explored?")
+    assert result.ok and result.message == kalos.drivers.remembered
+    asked, *said = kalos.drivers.calls
+    assert asked == ("memory", "How many places have you explored?")
+    assert {c[0] for c in said} == {"speak"} and " ".join(c[1] for c in said) == kalos.drivers.remembered
+    quiet = Kalos()
+    assert quiet.run("query_memory", question="Who did you see?", aloud=False).ok
+    assert [c[0] for c in quiet.drivers.calls] == ["memory"]
+
+
+def test_an_answer_that_cannot_be_said_at_once_is_said_when_the_other_text_is_over_and_a_missing_memory_is_a_failure() -> None:
+    kalos = Kalos()
+    kalos.drivers.refusals = 3
+    assert kalos.run("query_memory", question="Who did you see?").ok
+    assert [c[0] for c in kalos.drivers.calls][:5] == ["memory", "speak", "speak", "speak", "speak"]
+    kalos.drivers.remembered = None
+    result = kalos.run("query_memory", question="Who did you see?")
+    assert not result.ok and result.error_code == 565 and "running" in result.message
 
 
 def test_a_walk_paused_at_a_metre_and_a_half_goes_on_with_the_half_that_remains() -> None:

@@ -16,8 +16,8 @@ from ghostshell_ros.launcher.expression import evaluate
 from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind", "process_scheduler",
-               "action_planner", "token_parser", "channel_scheduler")
+EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "process_scheduler",
+               "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector", "base_drivers")
 
 
 @pytest.fixture
@@ -358,9 +358,10 @@ MIND = ["process_scheduler", "action_planner", "token_parser", "channel_schedule
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
-        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
-        ({"composed": "false"}, ["sim", "safety_gate", "skill_kernel", "drivers", "lifecycle_manager", *MIND]),
+        ({}, ["sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({"composed": "false"},
+         ["sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_coco_is_brought_up_whole(
@@ -368,7 +369,7 @@ def test_coco_is_brought_up_whole(
 ) -> None:
     specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
     assert executables(specs) == expected
-    assert all("__ns:=/kit" in words(spec) for spec in specs)
+    assert [name for name, spec in zip(expected, specs, strict=True) if "__ns:=/kit" not in words(spec)] == ["memory"]
     for_good = {"sim", "safety_gate", "skill_kernel"}
     assert [spec.respawn for spec in specs] == [name not in for_good for name in expected]
     for spec, name in zip(specs, expected, strict=True):
@@ -390,9 +391,9 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", "mind"]),
-        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "mind"]),
-        ({"composed": "false"}, ["safety_gate", "skill_kernel", "drivers", "lifecycle_manager", *MIND]),
+        ({}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "observer", "mind", "memory"]),
+        ({"composed": "false"}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
@@ -401,17 +402,22 @@ def test_any_robot_is_brought_up_from_its_file(
     specs = describe("robot", {"robot": "my robots/kit.yaml", "robot_name": "kit", "model": "007",
                                "default_robot": "false", "use_sim_time": "true", **arguments}, environment)
     assert executables(specs) == expected
-    needs_robot = set(expected) - {"token_parser", "lifecycle_manager"}
+    needs_robot = set(expected) - {"token_parser", "lifecycle_manager", "memory"}
     hears_instructions = {"mind", "process_scheduler"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
-        assert "__ns:=/kit" in words(spec)
+        assert ("__ns:=/kit" in words(spec)) is (name != "memory"), "one memory serves all robots"
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
         assert given.get("model") == ("007" if name in ("mind", "action_planner") else None)
         assert given.get("global_instruction") is (False if name in hears_instructions else None)
         assert given["use_sim_time"] is True
         assert spec.shutdown_on_exit is (name in ("safety_gate", "skill_kernel"))
+
+
+def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str]) -> None:
+    assert executables(describe("two_robots", {}, environment)).count("memory") == 1
+    assert "memory" not in executables(describe("two_robots", {"memory": "false"}, environment))
 
 
 def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:

@@ -103,3 +103,14 @@ def test_a_plan_made_anew_is_told_what_was_done_and_what_not_to_repeat() -> None
     prompt = request.messages[-1].text
     assert [(r.function, r.outcome) for r in results_of(prompt)] == [("walk", "DONE"), ("nod", "INTERRUPTED")]
     assert "Repeat nothing that is DONE" in prompt and prompt.startswith("TURN 0")
+
+
+def test_each_turn_shows_what_is_observed_now_and_none_of_what_was_observed_before() -> None:
+    made = planner()
+    first = made.begin("nod", observation={"room": "kitchen"})
+    assert '"room": "kitchen"' in first.messages[-1].text
+    made.wrote("<nod/><observe/>")
+    second = made.follow(TurnResult("observe", calls=[report("DONE")]), observation={"room": "office"})
+    assert isinstance(second, ModelRequest)
+    assert '"room": "office"' in second.messages[-1].text
+    assert not any("kitchen" in message.text for message in second.messages)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from ghostshell_ros.shell.routines import Routine, RoutineError, check_name
 from planners.llm.offline.clauses import ClauseReader, Unclear
-from planners.llm.offline.compose import Item, element, in_sequence
+from planners.llm.offline.compose import Item, element, in_sequence, tag
 from planners.llm.offline.fill import MAX_REPEATS
 from planners.llm.offline.lexicon import FILLERS, word_set
 from planners.llm.offline.match import Matcher
 from planners.llm.offline.sentences import SentenceReader, sentences_of
 from planners.llm.offline.words import clean, words_of
+from planners.memory.questions import is_question
 from planners.prompt import GrammarOptions
 from skill_kernel.skill import MAIN, Skill
 
@@ -29,6 +30,8 @@ _SAVE_CN = re.compile(
     r"(?:[::,,]\s*(?P<body>.+?))?\s*[。.!]?\s*$",
     re.DOTALL,
 )
+MEMORY_SKILL = "query_memory"
+"""What answers questions, where a robot has a skill of this name."""
 _REFERS_BACK = re.compile(
     r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$",
     re.IGNORECASE,
@@ -68,7 +71,7 @@ class CommandParser:
         …"."""
         text = clean(instruction).strip()
         try:
-            special = self._saving(text, last) or self._again(text, last)
+            special = self._saving(text, last) or self._again(text, last) or self._asking(text)
         except Unclear as trouble:
             return Reading("", str(trouble), trouble.understood)
         if special is not None:
@@ -83,6 +86,14 @@ class CommandParser:
             done = in_sequence(steps, self._options.tag("wait"))
             return Reading(done.source, str(trouble), trouble.understood)
         return Reading(in_sequence(steps, self._options.tag("wait")).source)
+
+    def _asking(self, text: str) -> str | None:
+        """A question alone is put to the memory, where the robot has one."""
+        names = "|".join(map(re.escape, self._names)) or "(?!)"
+        asked = re.sub(rf"^(?:(?:{names}|please|hey)[\s,:]+)+", "", text, flags=re.IGNORECASE)
+        alone = not re.search(r"[.!?;]\s+\S", asked)
+        known = any(e.skill.name == MEMORY_SKILL for e in self._matcher.entries)
+        return tag(MEMORY_SKILL, {"question": asked}) if known and alone and is_question(asked) else None
 
     def abilities(self, count: int = 12) -> str:
         """A short list of what can be said, made of the robot's own skills and routines."""

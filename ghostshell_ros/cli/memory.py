@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell memory query|export|import|forget|stats`: the file of the robots' memory, whether or not a node keeps it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from planners.memory import Memory, Query, Record
+
+memory = typer.Typer(name="memory", help="Ask, copy and forget what the robots remember.", no_args_is_help=True)
+
+DataDir = Annotated[str, typer.Option(help="folder of the memory; nothing: $GHOSTSHELL_DATA or the user's data folder")]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="only this kind: sighting, visit, heard, call …; repeatable")]
+Since = Annotated[str, typer.Option(help="not before: 2026-05-04, 2026-05-04T12:30, or an age: 90s, 10m, 2h, 3d")]
+Until = Annotated[str, typer.Option(help="not after, likewise")]
+RobotName = Annotated[str, typer.Option("--robot", help="only of this robot; in a question, who is meant by “you”")]
+Sender = Annotated[str, typer.Option(help="only what this person said")]
+Room = Annotated[str, typer.Option(help="only of this room")]
+Words = Annotated[str, typer.Option("--text", help="only with these words")]
+MOST = 10_000
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+@memory.command("query")
+def query(
+    question: Annotated[str, typer.Argument(help="a question in words; nothing: list what fits the options")] = "",
+    robot: RobotName = "", kind: Kinds = None, since: Since = "", until: Until = "", room: Room = "", text: Words = "",
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="records at most")] = 20,
+    model: Annotated[str, typer.Option(help="sentence-transformers model, by name or folder; loading takes seconds")] = "",
+    data_dir: DataDir = "",
+) -> None:  # fmt: skip
+    """Ask the memory, or list records, newest first."""
+    from planners.memory.sentences import clock
+
+    with _memory(data_dir, model) as opened:
+        if question:
+            opened.know_robots(_robots(opened))
+            answer = opened.ask(question, robot=robot, limit=limit)
+            print(answer.text)
+            if answer.note:
+                print(f"({answer.note})", file=sys.stderr)
+            for record in answer.sources:
+                print(f"  [{record.id}] {clock(record.time_s)} {record.kind}: {record.text}")
+            return
+        asked = _query(robot, kind, since, until, room, text, "", limit)
+        for passage in opened.recall(asked).passages:
+            _print(passage.record)
+
+
+@memory.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="JSON Lines file to write; -: standard output")],
+    kind: Kinds = None, data_dir: DataDir = "",
+) -> None:  # fmt: skip
+    """Write all records, one a line; forgotten ones as such, so that an import forgets them elsewhere too."""
+    from planners.memory.exchange import export_lines
+
+    with _memory(data_dir) as opened:
+        lines = export_lines(opened.store, lambda r: not kind or r.kind in kind)
+        if str(file) == "-":
+            for line in lines:
+                print(line)
+            return
+        count = -1
+        partial = file.with_name(file.name + ".part")
+        with partial.open("w", encoding="utf-8") as out:
+            for line in lines:
+                out.write(line + "\n")
+                count += 1
+        partial.replace(file)
+        print(f"{count} records written to {file}")
+
+
+@memory.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="JSON Lines file of an export; -: standard input", allow_dash=True)],
+    data_dir: DataDir = "",
+) -> None:  # fmt: skip
+    """Take over an export. Doing it twice changes nothing more."""
+    from planners.memory.exchange import import_lines
+
+    with _memory(data_dir, make=True) as opened:
+        if str(file) == "-":
+            done = import_lines(opened.store, sys.stdin)
+        else:
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                done = import_lines(opened.store, lines)
+    print(f"{done.new} records are new, {done.known} were there already")
+
+
+@memory.command("forget")
+def forget(
+    ids: Annotated[list[int] | None, typer.Argument(help="ids of records, as `query` shows them")] = None,
+    robot: RobotName = "", kind: Kinds = None, since: Since = "", until: Until = "", room: Room = "", text: Words = "",
+    sender: Sender = "",
+    why: Annotated[str, typer.Option(help="kept with the empty record")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    data_dir: DataDir = "",
+) -> None:  # fmt: skip
+    """Erase records and all that was made of them: those named, or all that fit the options."""
+    if not ids and not any((robot, kind, since, until, room, text, sender)):
+        _fail("name records by their ids, or say which by the options")
+    with _memory(data_dir) as opened:
+        if ids:
+            doomed = [r for r in opened.store.get(ids) if not r.revoked_s]
+        else:
+            doomed = opened.store.find(_query(robot, kind, since, until, room, text, sender, MOST), deadline_s=30.0)
+        if not doomed:
+            _fail("there is no such record")
+        for record in doomed[:20]:
+            _print(record)
+        if len(doomed) > 20:
+            print(f"… and {len(doomed) - 20} more")
+        if not yes and not typer.confirm(f"forget {len(doomed)} records and what was made of them?"):
+            raise typer.Exit(1)
+        gone = opened.forget([r.id for r in doomed], who="command line", why=why).result(60.0)
+        opened.store.scrub()
+        print(f"{len(gone)} records are forgotten")
+
+
+@memory.command("stats")
+def stats(data_dir: DataDir = "") -> None:
+    """Show how much there is."""
+    with _memory(data_dir) as opened:
+        found = opened.stats()
+        for name, counts in (("tier", found.tiers), ("kind", found.kinds)):
+            for key, count in sorted(counts.items()):
+                print(f"{name} {key}: {count}")
+        print(f"with embeddings: {found.vectors}\nsize: {found.bytes / 1e6:.1f} MB in {opened.store.path}")
+
+
+@contextmanager
+def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[Memory]:
+    """The memory's file; what is wrong with it ends the command with status 2."""
+    from ghostshell_ros.data import data_folder
+    from planners.memory import Memory, Store, StoreError
+    from planners.memory.embedding import SentenceTransformerEmbedder, State
+    from planners.memory.exchange import ExchangeError
+
+    path = data_folder(data_dir) / "memory" / "memory.sqlite3"
+    if not path.exists() and not make:
+        _fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir")
+    try:
+        embedder = SentenceTransformerEmbedder(model) if model else None
+        opened = Memory(Store(path), wall=time.time, embedder=embedder, background=False)
+        try:
+            while opened.embeddings.state is State.LOADING:
+                opened.embeddings.step()
+            yield opened
+        finally:
+            opened.close()
+    except (StoreError, ExchangeError, OSError, ValueError) as error:
+        _fail(str(error))
+
+
+def _query(
+    robot: str, kind: list[str] | None, since: str, until: str, room: str, text: str, sender: str, limit: int
+) -> Query:
+    from planners.memory import Query
+
+    return Query(
+        text=text, kinds=tuple(kind or ()), since_s=_time(since), until_s=_time(until), robot=robot, room=room, sender=sender,
+        limit=limit,
+    )  # fmt: skip
+
+
+def _time(said: str) -> float | None:
+    if not said:
+        return None
+    if age := _AGE.fullmatch(said):
+        return time.time() - float(age[1]) * _UNITS[age[2]]
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(said).timestamp()
+    except ValueError as error:
+        raise ValueError(f"'{said}' is no time; say 2026-05-04, 2026-05-04T12:30, or an age such as 10m or 2h") from error
+
+
+def _robots(opened: Memory) -> list[str]:
+    return [str(d["name"]) for _, d in opened.graph().nodes(data=True) if d.get("type") == "robot"]
+
+
+def _print(record: Record) -> None:
+    from planners.memory.sentences import clock
+
+    print(f"[{record.id}] {clock(record.time_s)} M{int(record.tier)} {record.kind}: {record.text or dict(record.data)}")
+
+
+def _fail(message: str) -> None:
+    print(f"ghostshell memory: {message}", file=sys.stderr)
+    raise typer.Exit(2)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from pathlib import Path
+
+from ghostshell.msg import KernelState, Observation, ReflexState, ReflexStateArray, SkillEvent
+from std_msgs.msg import Bool
+
+from ghostshell_ros.data import data_folder
+from ghostshell_ros.nodes.diagnostics import Health, Level
+from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.model_setup import declare_model, shipped_config
+from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
+from ghostshell_ros.nodes.observation_messages import from_message
+from ghostshell_ros.nodes.reflex_messages import reflex_message, refused_message
+from ghostshell_ros.nodes.reflex_performer import ReflexPerformer
+from ghostshell_ros.nodes.reflex_service import Recorder, ReflexService
+from ghostshell_ros.nodes.robot_setup import declare_robot
+from planners.llm.offline.client import OfflineClient
+from reflexes.book import RuleBook
+from reflexes.compiler import Compiler
+from reflexes.guard import Vocabulary
+from reflexes.loop import ReflexLoop
+from reflexes.rule import LoadedRule, ReflexError
+from reflexes.store import RuleStore
+from skill_kernel.observation.accessors import accessors_of
+
+TELL_S = 1.0
+
+
+class ReflexesNode(RuntimeNode):
+    """Evaluates all approved reflexes at `rate_hz` and at once on each `observation` (ghostshell/Observation). One that fires
+    stops the base, pauses whoever holds what it needs, calls its skills, and lets them go on.
+
+    Subscribes `observation`, `kernel_state`, `halted`; publishes `reflex_states` (ghostshell/ReflexStateArray, latched),
+    `cmd_vel_reflex` (geometry_msgs/Twist), `process_heartbeat`, `call_content`, `call_control`, `events`. Service
+    `compile_reflex` (ghostshell/CompileReflex). Calls `skill_kernel/process_lease`, `skill_kernel/interrupt`,
+    `execute_skill`.
+
+    Parameters: `robot` (coco), `data_dir` (""), `rate_hz` (100), `shipped` (""), `model` (offline), `models_file` ("").
+    """
+
+    def __init__(self) -> None:
+        super().__init__("reflexes")
+        self._setup = declare_robot(self)
+        rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", minimum=10.0, maximum=500.0)
+        shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
+        client = declare_model(self, self._setup)
+        self._client = client
+        config = self._setup.config
+        folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"
+        file = Path(shipped) if shipped else shipped_config() / "reflexes" / f"{config.name}.yaml"
+        if shipped and not file.is_file():
+            raise NodeStartError(f"parameter shipped: there is no file {file}")
+        self._words = self._vocabulary()
+        try:
+            self._book = RuleBook(RuleStore(folder, file if file.is_file() else None), self._words, wall=time.time)
+        except ReflexError as error:
+            raise NodeStartError(str(error)) from error
+        self._events = EventWriter(self)
+        self._performer = ReflexPerformer(self, self._setup, self._events)
+        self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
+        self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
+        self._recorder = Recorder()
+        compiler = Compiler(self._words, config, None if isinstance(client, OfflineClient) else client)
+        self._service = ReflexService(
+            self, self._book, compiler, lambda: self._words, self._recorder, changed=self._on_rules, show=self._shown
+        )
+        self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
+        self.create_subscription(Observation, "observation", self._on_observation, OBSERVATION)
+        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
+        self._period_s = 1.0 / rate
+        self._due_s = self.steady_now() + self._period_s
+        self._late: list[float] = []
+        self._rounds = 0
+        self._timing = (0.0, 0.0, 0.0)
+        self._telling = False
+        self._timer = self.steady_timer(self._period_s, self._tick)
+        self.steady_timer(TELL_S, self._tell)
+        for unreadable in self._book.unreadable:
+            self.get_logger().error(f"reflex '{unreadable.name}' is refused: {unreadable.why}")
+        for name, why in self._book.unfit.items():
+            self.get_logger().error(f"reflex '{name}' is not run: {why}")
+        self._on_rules()
+
+    def _vocabulary(self) -> Vocabulary:
+        config = self._setup.config
+        base = config.base.subsystems if config.base is not None else ()
+        return Vocabulary(accessors_of(config), self._setup.registry, config.limits, base)
+
+    def _on_observation(self, message: Observation) -> None:
+        now = self.steady_now()
+        observation = from_message(message, now, self.get_clock().now().nanoseconds * 1e-9)
+        self._rounds += 1
+        self._loop.observe(observation, now)
+        self._recorder.keep(observation)
+
+    def _tick(self) -> None:
+        now = self.steady_now()
+        self._late.append(now - self._due_s)
+        self._due_s = max(self._due_s + self._period_s, now)
+        self._rounds += 1
+        self._loop.tick(now)
+
+    def _on_kernel(self, message: KernelState) -> None:
+        before = self._setup.registry.version
+        if problem := self._setup.follow(message.skills_version):
+            self.get_logger().error(problem)
+        if self._setup.registry.version != before:
+            self._words = self._vocabulary()
+            self._book.reload(self._words)
+            self._on_rules()
+        self._performer.kernel_changed()
+
+    def _on_halted(self, message: Bool) -> None:
+        self._loop.suspended = "the robot is halted" if message.data else ""
+
+    def _on_disabled(self, loaded: LoadedRule, why: str) -> None:
+        name = loaded.rule.name
+        self.get_logger().error(f"reflex '{name}' is disabled: {why}")
+        text = f"reflex '{name}' is disabled: {why}; mend it, or enable it with: ghostshell reflex enable {name}"
+        self._events.write(SkillEvent.NOTICE, text=text)
+        self.call_soon(self._keep_disabled, name, why)
+
+    def _keep_disabled(self, name: str, why: str) -> None:
+        try:
+            self._book.disable(name, why)
+        except ReflexError as error:
+            self.get_logger().error(str(error))
+        self._on_rules()
+
+    def _on_rules(self) -> None:
+        runnable = self._book.runnable()
+        self._loop.set_rules(runnable)
+        if not runnable:
+            self._timer.cancel()
+        elif self._timer.is_canceled():
+            self._due_s = self.steady_now() + self._period_s
+            self._timer.reset()
+        self._tell_soon()
+
+    def _shown(self, name: str) -> list[ReflexState]:
+        watches = {w.loaded.rule.name: w for w in self._loop.watches}
+        offset = self.get_clock().now().nanoseconds * 1e-9 - self.steady_now()
+        rules = [r for r in self._book.rules if name in ("", r.name)]
+        shown = [
+            reflex_message(r, watches.get(r.name), unfit=self._book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
+            for r in sorted(rules, key=lambda r: (-r.priority, r.name))
+        ]
+        return shown + [refused_message(u) for u in self._book.unreadable if name in ("", u.name)]
+
+    def _tell_soon(self) -> None:
+        """After what happens now, once for all of it: the message of fifty reflexes is long, and their stopping comes first."""
+        if not self._telling:
+            self._telling = True
+            self.call_later(0.02, self._publish)
+
+    def _tell(self) -> None:
+        late = sorted(max(0.0, one) for one in self._late) or [0.0]
+        self._timing = (self._rounds / TELL_S, late[len(late) // 2], late[-1])
+        self._rounds, self._late = 0, []
+        self._performer.ready()
+        if self._book.rules:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._telling = False
+        rate, late, latest = self._timing
+        self._states.publish(
+            ReflexStateArray(
+                stamp=self.get_clock().now().to_msg(), rate_hz=rate, late_ms=late * 1e3, latest_ms=latest * 1e3,
+                reflexes=self._shown(""),
+            )
+        )  # fmt: skip
+
+    def health(self) -> Health:
+        """What is run, and how punctually."""
+        rate, late, latest = self._timing
+        values: dict[str, object] = {
+            "reflexes": len(self._loop.watches), "rounds_hz": round(rate, 1), "late_ms": round(late * 1e3, 2),
+            "latest_ms": round(latest * 1e3, 2),
+        }  # fmt: skip
+        if unknown := sorted({w.stale_field for w in self._loop.watches if w.stale_field}):
+            return Health(f"cannot tell for stale fields: {', '.join(unknown)}", Level.WARN, values)
+        return Health("watching", Level.OK, values)
+
+    def close(self) -> None:
+        self._service.close()
+        self._client.close()
+
+
+def _node() -> ReflexesNode:
+    """The node, with what it made at its start out of the garbage collector's way: a full collection takes as long as many
+    rounds."""
+    node = ReflexesNode()
+    gc.collect()
+    gc.freeze()
+    return node
+
+
+def main() -> int:
+    """Entry point of the executable `reflexes`."""
+    return run(_node)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

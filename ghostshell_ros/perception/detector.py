@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every detector of objects is to the robot: pixels in, labelled boxes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class DetectorError(RuntimeError):
+    """A detector cannot be made or cannot look; the message names the fault and what to do."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """One thing in an image. Edges in px from the image's left and top; `right` and `bottom` are the first that do not belong
+    to it. Confidence from 0 to 1."""
+
+    label: str
+    confidence: float
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Detector(Protocol):
+    """Looks at one image at a time, on one thread."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label it can give."""
+        ...
+
+    def detect(self, pixels: Pixels) -> list[Box]:
+        """What is in an image of shape (height, width, 3), RGB; nothing in one without pixels. Raises DetectorError."""
+        ...

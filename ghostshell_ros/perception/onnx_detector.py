@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds things with a network in an ONNX file, run by onnxruntime on the CPU."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnxruntime
+
+from ghostshell_ros.perception.boxes import letterbox, to_boxes
+from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
+
+OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
+"""The detector of the simulated worlds' things; models/README.md tells its data and its figures."""
+
+
+class OnnxDetector:
+    """A network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `boxes.decode` knows, as that of
+    `things.onnx` and of what ultralytics exports. The file's metadata entry `names` tells its classes."""
+
+    def __init__(self, model: str | Path = "", *, confidence: float = 0.4, overlap: float = 0.5, threads: int = 1) -> None:
+        """`model` is a file, empty for our own. Raises DetectorError when it is missing or no such network."""
+        path = Path(model) if model else OWN_MODEL
+        if not path.is_file():
+            raise DetectorError(f"there is no model '{path}'; name an .onnx file, or none for our own")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise DetectorError(f"'{path}' is no model that onnxruntime can run: {str(error)[:200]}") from error
+        meta: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
+        self.labels: Sequence[str] = _names(path, meta)
+        self._input, self._size = self._shape(path, meta)
+        self._confidence, self._overlap = confidence, overlap
+        self._path = path
+
+    def detect(self, pixels: Pixels) -> list[Box]:
+        """See `Detector`."""
+        height, width = pixels.shape[:2]
+        if not height or not width:
+            return []
+        data, *placed = letterbox(pixels, *self._size)
+        try:
+            output = self._session.run(None, {self._input: data})[0]
+            return to_boxes(
+                output, self.labels, (placed[0], placed[1], placed[2]), (width, height), self._confidence, self._overlap
+            )
+        except ValueError as error:
+            raise DetectorError(f"'{self._path}': {error}") from error
+        except Exception as error:
+            raise DetectorError(f"'{self._path}' failed on an image of {width} x {height}: {str(error)[:200]}") from error
+
+    def _shape(self, path: Path, meta: Mapping[str, str]) -> tuple[str, tuple[int, int]]:
+        """The input's name, width and height; where the file leaves them open, `imgsz` of its metadata tells them."""
+        inputs = self._session.get_inputs()
+        shape = list(inputs[0].shape)
+        if len(inputs) != 1 or len(shape) != 4 or shape[1] != 3 or inputs[0].type != "tensor(float)":
+            told = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
+            raise DetectorError(f"'{path}' takes {told}; a detector here takes one tensor(float) of [1, 3, height, width]")
+        if not all(isinstance(side, int) and side > 0 for side in shape[2:]):
+            try:
+                height, width = ast.literal_eval(meta["imgsz"])
+            except (KeyError, ValueError, TypeError, SyntaxError) as error:
+                raise DetectorError(
+                    f"'{path}' leaves the size of its input open ({shape}); export it with a fixed size, or with imgsz in its "
+                    "metadata"
+                ) from error
+            shape[2:] = int(height), int(width)
+        return str(inputs[0].name), (int(shape[3]), int(shape[2]))
+
+
+def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
+    """Labels in the order of the classes, from `names`: a dict by number or a list, as Python writes them."""
+    try:
+        names = ast.literal_eval(meta["names"])
+        ordered = [names[i] for i in range(len(names))]
+    except (KeyError, ValueError, TypeError, SyntaxError, IndexError) as error:
+        raise DetectorError(f"'{path}' does not tell its classes; add names to its metadata: {{0: 'person'}}") from error
+    if not ordered or not all(isinstance(name, str) and name for name in ordered):
+        raise DetectorError(f"'{path}' has the classes {ordered!r:.80}; each needs a name")
+    return tuple(ordered)

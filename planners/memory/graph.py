@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of people, places, objects, facilities and robots with their relations (InteractGen III.B), kept as records of
+the store and given as a networkx graph."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+import networkx as nx
+
+from planners.memory.query import MAX_LIMIT, Query
+from planners.memory.records import NOBODY, NOWHERE, Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
+from planners.memory.rows import insert
+from planners.memory.schema import COLUMNS, record_of
+from planners.memory.sentences import readable
+from planners.memory.store import Store
+
+Graph: TypeAlias = "nx.MultiDiGraph[str]"
+
+
+class EntityType(str, Enum):
+    """What a node of the graph is."""
+
+    PERSON = "person"
+    PLACE = "place"
+    OBJECT = "object"
+    FACILITY = "facility"
+    ROBOT = "robot"
+
+
+def node_name(entity: EntityType, name: str) -> str:
+    """The name of a node: `object:ball`."""
+    return f"{entity.value}:{name}"
+
+
+def entity(
+    type_: EntityType,
+    name: str,
+    time_s: float,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    provenance: Provenance = NOBODY,
+    spot: Spot = NOWHERE,
+    visibility: Visibility = Visibility.SHARED,
+    parents: tuple[int, ...] = (),
+) -> Record:
+    """The record of a node. Attributes are, for a person, such as `availability`; what is left out stays as it is."""
+    if not name.strip():
+        raise ValueError("a node of the graph needs a name")
+    return Record(
+        Tier.M3, Kind.ENTITY, time_s, f"{type_.value} {readable(name)}",
+        {"type": type_.value, "name": name, "attributes": dict(attributes or {})}, provenance, spot, visibility,
+        key=f"entity:{node_name(type_, name)}", parents=parents,
+    )  # fmt: skip
+
+
+def relation(
+    subject: str,
+    name: str,
+    target: str,
+    time_s: float,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    provenance: Provenance = NOBODY,
+    spot: Spot = NOWHERE,
+    visibility: Visibility = Visibility.SHARED,
+    parents: tuple[int, ...] = (),
+) -> Record:
+    """The record of an edge between two nodes, such as `person:alice owns object:laptop`. Noted again, its count rises."""
+    said = " ".join(readable(part.partition(":")[2] or part) for part in (subject, name, target))
+    return Record(
+        Tier.M3, Kind.RELATION, time_s, said,
+        {"subject": subject, "relation": name, "object": target, "count": 1, "since_s": time_s,
+         "attributes": dict(attributes or {})},
+        provenance, spot, visibility, key=f"relation:{subject}|{name}|{target}", parents=parents,
+    )  # fmt: skip
+
+
+def note(file: sqlite3.Connection, records: Iterable[Record]) -> None:
+    """Merge nodes and edges into those there are: attributes are added, counts rise, the newest place stands."""
+    for record in records:
+        row = file.execute(f"SELECT {COLUMNS} FROM record WHERE key = ?", (f"{record.scope}\x1f{record.key}",)).fetchone()
+        if row is not None:
+            record = _merged(record_of(row), record)
+        insert(file, [record])
+
+
+def _merged(old: Record, new: Record) -> Record:
+    newer, older = (new, old) if new.time_s >= old.time_s else (old, new)
+    data = {**older.data, **newer.data}
+    data["attributes"] = {**older.data.get("attributes", {}), **newer.data.get("attributes", {})}
+    if new.kind == Kind.RELATION.value:
+        data["count"] = int(old.data.get("count", 0)) + int(new.data.get("count", 1))
+        data["since_s"] = min(float(old.data.get("since_s", old.time_s)), float(new.data.get("since_s", new.time_s)))
+    spot = newer.spot if newer.spot != NOWHERE else older.spot
+    return replace(newer, data=data, spot=spot, key=new.key, id=0)
+
+
+def load(store: Store, viewer: Viewer | None = None) -> Graph:
+    """The graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from."""
+    graph: Graph = nx.MultiDiGraph()
+    for record in store.find(Query(kinds=(Kind.ENTITY.value,), viewer=viewer, limit=MAX_LIMIT)):
+        told = record.data
+        graph.add_node(
+            f"{told['type']}:{told['name']}", **told.get("attributes", {}), type=told["type"], name=told["name"],
+            time_s=record.time_s, spot=record.spot, record=record.id,
+        )  # fmt: skip
+    for record in store.find(Query(kinds=(Kind.RELATION.value,), viewer=viewer, limit=MAX_LIMIT)):
+        told = record.data
+        for end in (told["subject"], told["object"]):
+            if end not in graph:
+                graph.add_node(end, type=end.partition(":")[0], name=end.partition(":")[2])
+        graph.add_edge(
+            told["subject"], told["object"], key=told["relation"], **told.get("attributes", {}), relation=told["relation"],
+            count=told.get("count", 1), time_s=record.time_s, spot=record.spot, record=record.id,
+        )  # fmt: skip
+    return graph
+
+
+def describe(graph: Graph, around: Iterable[str] = (), steps: int = 1) -> list[str]:
+    """The edges in words, the newest first: all, or those within some steps of these nodes. For a prompt they are data:
+    see `planners.quoting`."""
+    chosen = set(graph)
+    if near := [n for n in around if n in graph]:
+        both_ways = graph.to_undirected(as_view=True)
+        chosen = set().union(*(nx.single_source_shortest_path_length(both_ways, n, cutoff=steps) for n in near))
+    edges = [(d["time_s"], a, b, d) for a, b, d in graph.edges(data=True) if a in chosen and b in chosen]
+    return [
+        f"{readable(a.replace(':', ' '))} {readable(d['relation'])} {readable(b.replace(':', ' '))} ({d['count']})"
+        for _, a, b, d in sorted(edges, key=lambda e: (-e[0], e[1], e[2]))
+    ]
+
+
+def from_sentence(
+    record: Record, people: frozenset[str], facilities: frozenset[str], *, fresh: bool = True
+) -> list[Record]:
+    """What a sentence (M1) says about the graph: who or what was where, and who spoke with whom. Not `fresh`: it was told
+    before and has only grown, so counts stay."""
+    found = _from_sentence(record, people, facilities)
+    return found if fresh else [replace(r, data={**r.data, "count": 0}) if "count" in r.data else r for r in found]
+
+
+def _from_sentence(record: Record, people: frozenset[str], facilities: frozenset[str]) -> list[Record]:
+    robot = record.provenance.robot
+    shared: dict[str, Any] = {
+        "provenance": record.provenance, "visibility": record.visibility, "parents": (record.id,) if record.id else ()
+    }  # fmt: skip
+    me = node_name(EntityType.ROBOT, robot)
+    found = [entity(EntityType.ROBOT, robot, record.time_s, **shared)] if robot else []
+    if record.kind == Kind.VISIT.value and robot:
+        place = str(record.data.get("place") or record.spot.room).strip()
+        if not place:
+            return found
+        found.append(entity(EntityType.PLACE, place, record.time_s, spot=record.spot, **shared))
+        found.append(relation(me, "explored", node_name(EntityType.PLACE, place), record.time_s, spot=record.spot, **shared))
+        if record.spot.room and record.spot.room != place:
+            found.append(entity(EntityType.PLACE, record.spot.room, record.time_s, **shared))
+            inside = node_name(EntityType.PLACE, place), "in", node_name(EntityType.PLACE, record.spot.room)
+            found.append(relation(*inside, record.time_s, **shared))
+    elif record.kind == Kind.SIGHTING.value and robot:
+        label = str(record.data.get("label", "")).strip()
+        if not label:
+            return found
+        type_ = (
+            EntityType.PERSON if label in people else EntityType.FACILITY if label in facilities else EntityType.OBJECT
+        )
+        seen = node_name(type_, label)
+        found.append(entity(type_, label, record.time_s, spot=record.spot, **shared))
+        found.append(relation(me, "saw", seen, record.time_s, spot=record.spot, **shared))
+        if record.spot.room:
+            found.append(entity(EntityType.PLACE, record.spot.room, record.time_s, **shared))
+            place = node_name(EntityType.PLACE, record.spot.room)
+            found.append(relation(seen, "seen_in", place, record.time_s, spot=record.spot, **shared))
+    elif record.kind == Kind.HEARD.value and robot and record.provenance.sender:
+        found.append(entity(EntityType.PERSON, record.provenance.sender, record.time_s, **shared))
+        found.append(relation(node_name(EntityType.PERSON, record.provenance.sender), "talked_to", me, record.time_s, **shared))
+    return found

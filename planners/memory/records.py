@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory holds: typed records of four tiers (TypeGo 9), each with its provenance, time, place and visibility."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import Any
+
+MAX_TEXT = 20_000
+"""Longest text of a record, in characters."""
+MAX_DATA = 262_144
+"""Longest data of a record, in characters of its JSON."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+class Tier(IntEnum):
+    """How far a record is from the sensors; higher tiers are made of lower ones by consolidation."""
+
+    M0 = 0
+    """Raw structured observations."""
+    M1 = 1
+    """Sentences: what was seen, heard, done."""
+    M2 = 2
+    """Summaries of episodes: of a task, of an hour."""
+    M3 = 3
+    """Lasting knowledge: habits, usual places, entities and their relations, routines, examples."""
+
+
+class Kind(str, Enum):
+    """The kinds this project writes. A record may have any other name of small letters, digits and underscores."""
+
+    OBSERVATION = "observation"
+    HEARD = "heard"
+    CALL = "call"
+    OUTCOME = "outcome"
+    EVENT = "event"
+    SIGHTING = "sighting"
+    VISIT = "visit"
+    EPISODE = "episode"
+    DIGEST = "digest"
+    HABIT = "habit"
+    ENTITY = "entity"
+    RELATION = "relation"
+    EXAMPLE = "example"
+    ROUTINE = "routine"
+    NOTE = "note"
+
+
+class Visibility(IntEnum):
+    """Who may read a record."""
+
+    PROCESS = 0
+    """Only the process that it comes from."""
+    ROBOT = 1
+    """Every process of its robot."""
+    SHARED = 2
+    """Every robot of the fleet."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record comes from: `source` is the topic, node or program; `sender` and `door` tell who said it and how."""
+
+    robot: str = ""
+    source: str = ""
+    process: str = ""
+    sender: str = ""
+    door: str = ""
+
+
+NOBODY = Provenance()
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place in the map frame [m], the name of its room, or both."""
+
+    x: float | None = None
+    y: float | None = None
+    room: str = ""
+
+
+NOWHERE = Spot()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing remembered.
+
+    `time_s` is when it was last so, `begun_s` since when (seconds of the robot's clock since 1970); `text` is what full
+    text and embeddings search, `data` what programs read (JSON). A record with a `key` replaces the one with the same key
+    and owner, unless it is older. `keep_until_s` overrules the retention of its tier (inf: for ever). `parents` are the
+    ids of the records it was made of. `id` is 0 until it is stored, `revoked_s` 0 unless it was forgotten.
+
+    Raises ValueError for what cannot be stored.
+    """
+
+    tier: Tier
+    kind: str
+    time_s: float
+    text: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = NOBODY
+    spot: Spot = NOWHERE
+    visibility: Visibility = Visibility.SHARED
+    begun_s: float | None = None
+    keep_until_s: float | None = None
+    key: str = ""
+    parents: tuple[int, ...] = ()
+    id: int = 0
+    revoked_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        kind = self.kind.value if isinstance(self.kind, Kind) else self.kind
+        object.__setattr__(self, "kind", kind)
+        if not _NAME.fullmatch(kind):
+            raise ValueError(f"kind {kind[:60]!r} must be small letters, digits and underscores, at most 40")
+        if len(self.text) > MAX_TEXT:
+            raise ValueError(f"the text of a record has {len(self.text)} characters, more than {MAX_TEXT}; shorten it")
+        numbers = (self.time_s, self.time_s if self.begun_s is None else self.begun_s, self.spot.x or 0.0, self.spot.y or 0.0)
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"time and place of a record must be finite numbers, not {numbers}")
+        if (self.spot.x is None) != (self.spot.y is None):
+            raise ValueError("a place needs both x and y, or neither")
+        if self.begun_s is not None and self.begun_s > self.time_s:
+            raise ValueError(f"begun_s {self.begun_s} lies behind time_s {self.time_s}; swap them")
+
+    @property
+    def start_s(self) -> float:
+        """Since when it was so."""
+        return self.time_s if self.begun_s is None else self.begun_s
+
+    @property
+    def scope(self) -> str:
+        """Whose key it is: two robots may each have a private record of one key."""
+        owner = self.provenance
+        if self.visibility is Visibility.SHARED:
+            return ""
+        return owner.robot if self.visibility is Visibility.ROBOT else f"{owner.robot}/{owner.process}"
+
+    def with_id(self, record_id: int) -> Record:
+        """The same record as it was stored."""
+        return replace(self, id=record_id)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who asks. A record that is private to another robot or process is not shown to it."""
+
+    robot: str = ""
+    process: str = ""
+
+    def may_read(self, record: Record) -> bool:
+        """Whether the record is shared, or this viewer's own."""
+        if record.visibility is Visibility.SHARED:
+            return True
+        same = bool(self.robot) and self.robot == record.provenance.robot
+        if record.visibility is Visibility.ROBOT:
+            return same
+        return same and bool(self.process) and self.process == record.provenance.process
+
+
+def clean(text: str) -> str:
+    """Text that SQLite and ROS can hold: no NUL and no lone surrogate."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def encoded(data: Mapping[str, Any]) -> str:
+    """Data as it is stored. Raises ValueError for what JSON cannot hold."""
+    try:
+        text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) if data else "{}"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the data of a record must be JSON: {error}") from error
+    if len(text) > MAX_DATA:
+        raise ValueError(f"the data of a record has {len(text)} characters of JSON, more than {MAX_DATA}; shorten it")
+    return text

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tries a reflex on recorded observations: when it would have fired, on what, and what it would have done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflexes.guard import SkillRequest, Vocabulary
+from reflexes.guard.vocabulary import WAIT
+from reflexes.loop import Ended, Firing, ReflexLoop
+from reflexes.rule import LoadedRule
+from skill_kernel.observation.errors import ObservationError
+from skill_kernel.observation.model import Observation
+from skill_kernel.observation.view import View
+from skill_kernel.skill import SkillDefinitionError
+
+TICK_S = 0.1
+"""Between two observations it is evaluated so often: what is recorded may have gaps in which fields grow stale."""
+LONGEST_GAP_S = 5.0
+MOST_TOLD = 20
+
+
+@dataclass(frozen=True)
+class WouldFire:
+    """One firing: when (seconds after the first observation, and in ROS time), what the accessors without arguments said, and
+    the calls of its action if each succeeds."""
+
+    at_s: float
+    time_s: float
+    seen: Mapping[str, Any]
+    calls: tuple[str, ...]
+    took_s: float
+
+
+@dataclass
+class DryRunReport:
+    """What came of a dry run. `held_s` is how long the condition was true, `unknown_s` how long a field it needs was stale."""
+
+    observations: int = 0
+    span_s: float = 0.0
+    held_s: float = 0.0
+    unknown_s: float = 0.0
+    fired: list[WouldFire] = field(default_factory=list)
+    disabled: str = ""
+    mean_us: float = 0.0
+    longest_us: float = 0.0
+
+    def text(self) -> str:
+        """The report in sentences, for the person who approves."""
+        if not self.observations:
+            return "There are no recorded observations to try it on; let the observer run for a while."
+        times = "once" if len(self.fired) == 1 else f"{len(self.fired)} times"
+        times = times if self.fired else "never"
+        unknown = f" and could not be told for {self.unknown_s:.1f} s (stale fields)" if self.unknown_s else ""
+        lines = [
+            f"In {self.observations} observations of {self.span_s:.0f} s it would have fired {times}. Its condition held for "
+            f"{self.held_s:.1f} s{unknown}. An evaluation took {self.mean_us:.0f} µs, {self.longest_us:.0f} µs at most."
+        ]
+        for firing in self.fired[:MOST_TOLD]:
+            seen = ", ".join(f"{name} {_shown(value)}" for name, value in firing.seen.items())
+            lines.append(f"  at {firing.at_s:.1f} s{f' ({seen})' if seen else ''}: {'; '.join(firing.calls) or 'nothing'}")
+        if len(self.fired) > MOST_TOLD:
+            lines.append(f"  … and {len(self.fired) - MOST_TOLD} more")
+        if self.disabled:
+            lines.append(f"It would have been disabled: {self.disabled}.")
+        return "\n".join(lines)
+
+
+def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary: Vocabulary) -> DryRunReport:
+    """Evaluate a rule on observations, in the order of their stamps; its actions are taken to succeed and to last as long as
+    their skills say."""
+    report = DryRunReport()
+    rehearsal = _Rehearsal(vocabulary, report)
+    loop = ReflexLoop(vocabulary.accessors, rehearsal, lambda _, why: setattr(report, "disabled", why))
+    rehearsal.loop = loop
+    loop.set_rules([loaded])
+    before: Observation | None = None
+    for observation in observations:
+        if before is not None:
+            if observation.stamp <= before.stamp:
+                continue
+            _between(loop, rehearsal, before.stamp, observation.stamp)
+        rehearsal.see(observation)
+        loop.observe(observation, observation.stamp)
+        report.observations += 1
+        report.span_s = observation.stamp - rehearsal.begin_s
+        before = observation
+    watch = loop.watches[0]
+    if watch.evaluations:
+        report.mean_us, report.longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
+    return report
+
+
+def _between(loop: ReflexLoop, rehearsal: _Rehearsal, begin_s: float, end_s: float) -> None:
+    """Tick until the next observation; of a long gap only its beginning, in which everything grows stale."""
+    now = begin_s
+    while now < end_s:
+        step = min(TICK_S, end_s - now) if now - begin_s < LONGEST_GAP_S else end_s - now
+        rehearsal.count(loop.watches[0].holds, step, bool(loop.watches[0].disabled))
+        now += step
+        if now < end_s:
+            rehearsal.end_due(now)
+            loop.tick(now)
+    rehearsal.end_due(end_s)
+
+
+class _Rehearsal:
+    """Performs actions by noting what they ask for; each ends when its skills would have."""
+
+    def __init__(self, vocabulary: Vocabulary, report: DryRunReport) -> None:
+        self._vocabulary, self._report = vocabulary, report
+        self.loop: ReflexLoop | None = None
+        self.begin_s = 0.0
+        self._seen: Observation | None = None
+        self._due: list[tuple[float, Firing]] = []
+
+    def see(self, observation: Observation) -> None:
+        if self._seen is None:
+            self.begin_s = observation.stamp
+        self._seen = observation
+
+    def count(self, holds: bool | None, seconds: float, disabled: bool) -> None:
+        self._report.held_s += seconds if holds else 0.0
+        self._report.unknown_s += seconds if holds is None and not disabled else 0.0
+
+    def end_due(self, now: float) -> None:
+        for due in [entry for entry in self._due if entry[0] <= now]:
+            self._due.remove(due)
+            if self.loop is not None:
+                self.loop.ended(due[1], Ended.DONE, due[0])
+
+    def start(self, firing: Firing) -> None:
+        assert self.loop is not None and self._seen is not None
+        now, took_s, calls = firing.since_s, 0.0, []
+        request = self.loop.advance(firing, True, now)
+        while request is not None:
+            calls.append(call_text(request))
+            took_s += self._lasts(request)
+            request = self.loop.advance(firing, True, now)
+        view = View(self._seen, self._vocabulary.accessors, now)
+        seen = {name: _asked(view, name) for name in firing.loaded.guarded.accessors if self._asks_nothing(name)}
+        at_s, time_s = now - self.begin_s, self._seen.time_s + now - self._seen.stamp
+        self._report.fired.append(WouldFire(at_s, time_s, seen, tuple(calls), took_s))
+        self._due.append((now + took_s, firing))
+
+    def cancel(self, firing: Firing, cause: str) -> None:
+        """What is cancelled is over at once."""
+        self._due = [entry for entry in self._due if entry[1] is not firing]
+        if self.loop is not None:
+            self.loop.ended(firing, Ended.NOT_NOW, self._seen.stamp if self._seen is not None else 0.0, cause)
+
+    def _asks_nothing(self, name: str) -> bool:
+        return not self._vocabulary.accessors[name].parameters
+
+    def _lasts(self, request: SkillRequest) -> float:
+        skill = self._vocabulary.skills.get(request.name)
+        if skill is None:
+            return float(request.arguments["seconds"]) if request.name == WAIT else 0.0
+        try:
+            return skill.nominal_for(request.arguments)
+        except SkillDefinitionError:
+            return 1.0
+
+
+def call_text(request: SkillRequest) -> str:
+    """A call as it could stand in an action."""
+    return f"{request.name}({', '.join(f'{name}={value!r}' for name, value in request.arguments.items())})"
+
+
+def _asked(view: View, name: str) -> Any:
+    try:
+        return view.call(name)
+    except ObservationError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}" if math.isfinite(value) else str(value)
+    return "unknown" if value is None else str(value)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guard says of code it refuses, with the place, and what running code may raise."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from enum import Enum
+
+SHOWN = 60
+"""Longest piece of refused code that a message repeats, in characters."""
+
+
+class GuardCode(str, Enum):
+    """Why code is refused."""
+
+    TOO_LONG = "TOO_LONG"
+    TOO_DEEP = "TOO_DEEP"
+    TOO_MANY_STEPS = "TOO_MANY_STEPS"
+    CHARACTER = "CHARACTER"
+    SYNTAX = "SYNTAX"
+    FORM = "FORM"
+    CONSTRUCT = "CONSTRUCT"
+    NAME = "NAME"
+    CALL = "CALL"
+    TYPE = "TYPE"
+    ARITY = "ARITY"
+    ARGUMENT = "ARGUMENT"
+    NUMBER = "NUMBER"
+
+
+class GuardError(ValueError):
+    """Code is refused; nothing of it was run. `line` and `column` count from 1, 0 when it is about the whole."""
+
+    def __init__(self, code: GuardCode, message: str, *, line: int = 0, column: int = 0) -> None:
+        where = f"line {line}, column {column}: " if line else ""
+        super().__init__(f"{where}{message}")
+        self.code = code
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+class RuleFault(ArithmeticError):
+    """Accepted code met numbers it cannot go on with."""
+
+
+def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:
+    """The error for a node, with its place."""
+    line = int(getattr(node, "lineno", 0))
+    return GuardError(code, message, line=line, column=int(getattr(node, "col_offset", -1)) + 1 if line else 0)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the end of a message: the name that may be meant, or those there are."""
+    names = sorted(known)
+    folded = {n.casefold(): n for n in names}
+    near = difflib.get_close_matches(name[:SHOWN].casefold(), folded, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean '{folded[near[0]]}'?"
+    return f"; known: {', '.join(names[:40])}" if names else ""
+
+
+def shown(text: str) -> str:
+    """A piece of code for a message: one line, cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests what only the heavy extras have (ultralytics, sentence-transformers, PyTorch), in an environment of its own: .venv-extras.
+set -euo pipefail
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+cd "$GHOSTSHELL_ROOT"
+
+venv=$GHOSTSHELL_ROOT/.venv-extras
+log=$GHOSTSHELL_ROOT/log/extras.log
+files=(requirements/{run,perception,memory,training,extras}.txt)
+stamp=$({ echo "$GHOSTSHELL_ROOT"; cat requirements/constraints.txt "${files[@]}"; } | sha256sum)
+
+if [ "$stamp" != "$(cat "$venv/.made_from" 2>/dev/null)" ]; then
+    python=$(readlink -f "$GHOSTSHELL_VENV/bin/python3")
+    echo "ghostshell: installing the extras into .venv-extras (6 GB, two to four minutes, once)"
+    mkdir -p "$(dirname "$log")"
+    rm -rf "$venv"
+    { "$python" -m venv "$venv" &&
+        "$venv/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --retries 2 \
+            -c requirements/constraints.txt "${files[@]/#/-r}"; } >"$log" 2>&1 || {
+        echo "ghostshell: the extras could not be installed ($(grep '^ERROR' "$log" | tail -n 1 || true)). All of it: $log" >&2
+        exit 1
+    }
+    echo "$stamp" >"$venv/.made_from"
+fi
+
+if [ -z "${MUJOCO_GL:-}" ]; then
+    gl=$(_ghostshell_gl)
+    [ -z "$gl" ] || export MUJOCO_GL=$gl
+fi
+# Nothing is fetched while the tests run.
+export YOLO_CONFIG_DIR="$venv/ultralytics" YOLO_AUTOINSTALL=false YOLO_OFFLINE=true HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 PYTHONPATH=$GHOSTSHELL_ROOT
+exec "$venv/bin/python3" -m pytest -q test/extras "$@"

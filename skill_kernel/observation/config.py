@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The section `observation` of a robot's YAML: its fields, where each comes from and what is made of it (TypeGo 4)."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from skill_kernel.observation.model import Kind
+from skill_kernel.sections import Positive, Section
+
+STANDARD: dict[str, Kind] = {
+    "pose": Kind.POSE, "speed": Kind.NUMBER, "moving": Kind.BOOLEAN, "battery": Kind.NUMBER, "charging": Kind.BOOLEAN,
+    "posture": Kind.TEXT, "subsystems": Kind.TABLE, "obstacles": Kind.SECTORS, "room": Kind.TEXT,
+    "object_detections": Kind.OBJECTS, "visible_people": Kind.NUMBER, "last_heard": Kind.TEXT,
+}  # fmt: skip
+"""Fields that accessors are made of, with the kind each must have. Any other name is a field of the robot's own."""
+
+RESERVED = frozenset({
+    "visible", "count", "distance_to", "bearing_to", "people_visible", "front_distance_m", "left_distance_m",
+    "right_distance_m", "back_distance_m", "nearest_distance_m", "x_m", "y_m", "heading_deg", "speed_mps",
+    "battery_percent", "subsystem_busy", "heard", "heard_age_s", "age_s", "stale", "value",
+    "abs", "min", "max", "round", "len", "range", "any", "all", "sum", "lower", "wait", "inf",
+    "condition", "action", "say", "stop",
+})  # fmt: skip
+"""Names that mean something else wherever a field's name is written as a function."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*")
+_TYPE = re.compile(r"[a-z]\w*/(msg|srv)/[A-Z]\w*")
+_PATH = re.compile(r"[A-Za-z]\w*(\.([A-Za-z]\w*|\d+))*")
+
+
+def _shaped(pattern: re.Pattern[str], what: str) -> Any:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"'{value}' is not {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _field_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise ValueError(f"'{name}' is no field name: use small letters, digits and underscores")
+    if name in RESERVED:
+        raise ValueError(f"'{name}' is the name of an accessor; choose another for the field")
+    return name
+
+
+FieldName = Annotated[str, AfterValidator(_field_name)]
+
+
+class SourceConfig(Section):
+    """Where a field comes from: a topic, a service that is asked `rate_hz` times a second, or another field.
+
+    `type` is the interface's name where the post-processing does not fix it. `qos`: how the topic is published; "event" is
+    something that happens now and then, "state" a latched message that holds until the next one.
+    """
+
+    topic: Annotated[str, _shaped(_TOPIC, "a topic's name")] = ""
+    service: Annotated[str, _shaped(_TOPIC, "a service's name")] = ""
+    field: str = ""
+    type: Annotated[str, _shaped(_TYPE, "an interface, such as sensor_msgs/msg/BatteryState")] = ""
+    qos: Literal["sensor", "state", "event"] = "sensor"
+
+    @model_validator(mode="after")
+    def _one(self) -> SourceConfig:
+        if sum(map(bool, (self.topic, self.service, self.field))) != 1:
+            raise ValueError("give one of topic, service and field")
+        return self
+
+
+class Take(Section):
+    """A number, text or truth value out of any message: `path` with dots, times `scale` plus `offset`; with `equals`
+    whether it is one of these. `entry`: the path leads to a list beside a list `name`, and this entry of it is meant (a joint
+    of sensor_msgs/msg/JointState)."""
+
+    function: Literal["take"]
+    path: Annotated[str, _shaped(_PATH, "a path such as twist.linear.x")]
+    entry: str = ""
+    scale: float = 1.0
+    offset: float = 0.0
+    equals: tuple[int | str, ...] = ()
+
+
+class MapPose(Section):
+    """The pose in the map frame, from odometry and the transform of odom in the map; `frame: odom` does without the
+    transform."""
+
+    function: Literal["pose"]
+    frame: Literal["map", "odom"] = "map"
+
+
+class Speed(Section):
+    """Speed over ground in m/s, from odometry."""
+
+    function: Literal["speed"]
+
+
+class Moving(Section):
+    """Whether the base moves, from odometry: faster than `speed_mps` or `turn_dps` (degrees a second)."""
+
+    function: Literal["moving"]
+    speed_mps: Positive = 0.06
+    turn_dps: Positive = 6.0
+
+
+_Degrees = tuple[Annotated[float, Field(ge=-360, le=360)], Annotated[float, Field(ge=-360, le=360)]]
+
+
+class NearestBySector(Section):
+    """The nearest obstacle of a lidar by direction. A sector reaches counter-clockwise from one bearing to the other, in
+    degrees, left positive."""
+
+    function: Literal["nearest_by_sector"]
+    sectors: Annotated[dict[str, _Degrees], Field(min_length=1)] = Field(
+        default_factory=lambda: {
+            "front": (-30.0, 30.0),
+            "left": (30.0, 150.0),
+            "back": (150.0, 210.0),
+            "right": (-150.0, -30.0),
+        }
+    )
+
+    @model_validator(mode="after")
+    def _some_width(self) -> NearestBySector:
+        for name, (start, end) in self.sectors.items():
+            if not 0.0 < end - start <= 360.0:
+                raise ValueError(
+                    f"sector '{name}' must reach from a smaller to a larger bearing, not from {start:g} to {end:g}"
+                )
+        return self
+
+
+class Track(Section):
+    """Detections that keep their identity. `labels`: the only ones that count, and all that may be asked for; empty for
+    any. A thing unseen for `hold_s` is out of sight, and after `forget_s` it comes back as another. Two sightings are the
+    same thing within `same_m` in the map, or within `same_deg` of bearing where the distance is unknown."""
+
+    function: Literal["track"]
+    labels: tuple[str, ...] = ()
+    min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
+    hold_s: Annotated[float, Field(ge=0, le=10)] = 0.5
+    forget_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
+    same_m: Positive = 1.0
+    same_deg: Positive = 12.0
+
+
+class Heard(Section):
+    """The newest instruction of a person, whatever door it came through, from the process scheduler's state."""
+
+    function: Literal["heard"]
+
+
+class CountLabel(Section):
+    """How many things of one label are in sight, from a field of tracked objects."""
+
+    function: Literal["count"]
+    label: str
+
+
+class Room(Section):
+    """The named area of `rooms` that the robot stands in, from a field that is a pose; "" in none."""
+
+    function: Literal["room"]
+
+
+class Subsystems(Section):
+    """Which subsystems are free, busy or held between two calls, from the skill kernel's state."""
+
+    function: Literal["subsystems"]
+
+
+Process = Annotated[
+    Take | MapPose | Speed | Moving | NearestBySector | Track | CountLabel | Room | Subsystems | Heard,
+    Field(discriminator="function"),
+]
+
+MADE: dict[type[Section], tuple[Kind, str]] = {
+    MapPose: (Kind.POSE, "nav_msgs/msg/Odometry"),
+    Speed: (Kind.NUMBER, "nav_msgs/msg/Odometry"),
+    Moving: (Kind.BOOLEAN, "nav_msgs/msg/Odometry"),
+    NearestBySector: (Kind.SECTORS, "sensor_msgs/msg/LaserScan"),
+    Track: (Kind.OBJECTS, "ghostshell/msg/DetectionArray"),
+    CountLabel: (Kind.NUMBER, ""),
+    Room: (Kind.TEXT, ""),
+    Subsystems: (Kind.TABLE, "ghostshell/msg/KernelState"),
+    Heard: (Kind.TEXT, "ghostshell/msg/ProcessArray"),
+}
+"""The kind that each post-processing makes and the message it reads, "" for another field. `take` reads any and makes a
+boolean, number or text."""
+
+_INPUT = {CountLabel: Kind.OBJECTS, Room: Kind.POSE}
+
+
+class Serialise(Section):
+    """How a prompt shows the field: decimals, how many entries at most, or not at all."""
+
+    digits: Annotated[int, Field(ge=0, le=6)] = 2
+    at_most: Annotated[int, Field(ge=1, le=100)] = 12
+    prompt: bool = True
+
+
+class FieldConfig(Section):
+    """One field. `role` is a sentence that says what it means; it stands in prompts.
+
+    `rate_hz` bounds how often it is made anew (0 = as often as it comes), `max_age_s` after which time it is stale (absent =
+    it holds until it changes, as long as somebody publishes it); `at_once` sends an observation as soon as it is measured.
+    """
+
+    role: Annotated[str, Field(min_length=1, max_length=300)]
+    kind: Kind
+    source: SourceConfig
+    process: Process
+    serialise: Serialise = Field(default_factory=Serialise)
+    rate_hz: Annotated[float, Field(ge=0, le=100)] = 0.0
+    max_age_s: Annotated[float, Field(gt=0, le=3600)] | None = None
+    at_once: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> FieldConfig:
+        made = MADE.get(type(self.process))
+        name = self.process.function
+        if made is None:
+            if self.kind not in (Kind.BOOLEAN, Kind.NUMBER, Kind.TEXT):
+                raise ValueError(f"'{name}' makes a boolean, number or text, no {self.kind.value}")
+            if not self.source.type:
+                raise ValueError(
+                    f"'{name}' needs source.type, the interface of the {'service' if self.source.service else 'topic'}"
+                )
+        elif made[0] is not self.kind:
+            raise ValueError(f"'{name}' makes a field of kind '{made[0].value}', not '{self.kind.value}'")
+        elif made[1] and not self.source.topic:
+            raise ValueError(f"'{name}' reads {made[1]} from a topic; give source.topic")
+        elif not made[1] and not self.source.field:
+            raise ValueError(f"'{name}' reads another field; give source.field")
+        if self.source.field and made is None:
+            raise ValueError(f"'{name}' reads a topic or a service, no field")
+        if self.source.service and not self.rate_hz:
+            raise ValueError("a service is asked rate_hz times a second; give rate_hz")
+        if self.source.topic and self.source.qos == "sensor" and self.max_age_s is None:
+            raise ValueError("a sensor may fall silent; give max_age_s, or source.qos state or event")
+        if (self.source.service or self.source.field) and self.source.type.find("/srv/") < 0 and self.source.service:
+            raise ValueError(f"'{self.source.type}' is no service; write it as std_srvs/srv/Trigger")
+        return self
+
+
+def checked_fields(fields: dict[str, FieldConfig]) -> dict[str, FieldConfig]:
+    """The fields, if each fits its standard name and those it is made of come before it. Raises ValueError."""
+    for name, config in fields.items():
+        if name in STANDARD and config.kind is not STANDARD[name]:
+            raise ValueError(f"field '{name}' must be of kind '{STANDARD[name].value}'")
+        if source := config.source.field:
+            if source not in list(fields)[: list(fields).index(name)]:
+                raise ValueError(f"field '{name}' is made of '{source}', which must be written above it")
+            needed = _INPUT[type(config.process)]
+            if fields[source].kind is not needed:
+                raise ValueError(f"field '{name}' needs a source of kind '{needed.value}', and '{source}' is none")
+    return fields
+
+
+def default_fields() -> dict[str, FieldConfig]:
+    """What every robot has: its subsystems, and what was said to it."""
+    return {
+        "subsystems": FieldConfig(
+            role="Which parts of the robot are in use.", kind=Kind.TABLE, process=Subsystems(function="subsystems"),
+            source=SourceConfig(topic="kernel_state", qos="state"),
+        ),
+        "last_heard": FieldConfig(
+            role="The last thing that somebody said or wrote to the robot.", kind=Kind.TEXT,
+            process=Heard(function="heard"), source=SourceConfig(topic="processes", qos="state"),
+        ),
+    }  # fmt: skip

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An observation: what the robot knows of itself and its surroundings at one moment, field by field (TypeGo 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+OBSERVATION_MAX_AGE_S = 1.0
+"""An observation older than this says nothing any more: its observer is gone or hangs."""
+
+
+class Kind(str, Enum):
+    """What a field's value is."""
+
+    BOOLEAN = "boolean"
+    NUMBER = "number"
+    TEXT = "text"
+    POSE = "pose"
+    SECTORS = "sectors"
+    OBJECTS = "objects"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Planar pose in `frame`: x, y in m, yaw in rad, counter-clockwise from x."""
+
+    x: float
+    y: float
+    yaw: float
+    frame: str = "map"
+
+
+@dataclass(frozen=True)
+class Sector:
+    """The nearest obstacle in one direction: m from the robot's edge, inf where all is free, nan where nobody measures."""
+
+    name: str
+    distance: float
+
+
+@dataclass(frozen=True)
+class SeenObject:
+    """A thing in sight that keeps its `track_id` while it is in sight and some time beyond.
+
+    `bearing` in rad, left positive, and `distance` in m, nan when unknown, from the robot's middle; `x` and `y` in m in the
+    map frame, nan when unknown; `seen_s` is how long before the observation it was last seen.
+    """
+
+    track_id: int
+    label: str
+    confidence: float
+    bearing: float
+    distance: float
+    x: float = math.nan
+    y: float = math.nan
+    seen_s: float = 0.0
+
+
+Value = bool | float | str | Pose | tuple[Sector, ...] | tuple[SeenObject, ...] | Mapping[str, str]
+"""A field's value, by its kind: bool, float, str, Pose, Sectors, SeenObjects, or for a table text by name."""
+
+
+@dataclass(frozen=True)
+class FieldValue:
+    """One field. Times are seconds of the steady clock of the process that holds it.
+
+    `value` is None when there is none, and `missing` then says why; `max_age_s` is None for what holds until it changes.
+    """
+
+    name: str
+    kind: Kind
+    value: Value | None
+    measured_at: float = -math.inf
+    max_age_s: float | None = None
+    missing: str = ""
+
+    def age(self, now: float) -> float:
+        """Seconds since it was measured; inf when it never was."""
+        return max(0.0, now - self.measured_at)
+
+    def stale(self, now: float) -> bool:
+        """Whether it must not be taken for what is now."""
+        return self.value is None or (self.max_age_s is not None and now - self.measured_at > self.max_age_s)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All fields at one moment: `stamp` in seconds of the holder's steady clock, `time_s` in ROS time."""
+
+    stamp: float
+    seq: int = 0
+    time_s: float = 0.0
+    fields: Mapping[str, FieldValue] = field(default_factory=dict)
+
+    def stale(self, now: float) -> bool:
+        """Whether it is too old as a whole, also for fields that do not age."""
+        return now - self.stamp > OBSERVATION_MAX_AGE_S

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things keep their identity from one detection to the next: nearest neighbour in the map, for things that stay or walk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skill_kernel.observation.config import Track as TrackConfig
+from skill_kernel.observation.model import Pose, SeenObject
+
+MOST = 100
+"""More than these at a time, surest first, are no things but a fault."""
+GROWTH_MOST = 2.0
+"""What is unseen may have moved: the gates grow with the seconds up to so many times their size."""
+LABEL_CHARS = 64
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """One thing of one image: `bearing` in rad, left positive, `distance` in m, nan when unknown, from the robot's middle."""
+
+    label: str
+    confidence: float
+    bearing: float
+    distance: float
+
+
+@dataclass
+class _Track:
+    track_id: int
+    sighting: Sighting
+    seen_at: float
+    pose: Pose | None
+    """Where the robot was then."""
+    x: float = math.nan
+    y: float = math.nan
+
+    @property
+    def placed(self) -> bool:
+        return not math.isnan(self.x)
+
+    def direction(self) -> float:
+        """In the map, or from the robot where it does not know how it stands."""
+        return self.sighting.bearing + (self.pose.yaw if self.pose is not None else 0.0)
+
+
+class Tracker:
+    """Tracks of one camera. Times are seconds of one clock; they only grow, an older image is left out."""
+
+    def __init__(self, config: TrackConfig) -> None:
+        self._config = config
+        self._labels = frozenset(config.labels)
+        self._tracks: list[_Track] = []
+        self._newest = -math.inf
+        self._last_id = 0
+
+    def update(self, sightings: Iterable[Sighting], at: float, pose: Pose | None) -> bool:
+        """Take in all that one image shows, seen from `pose` (None = unknown). Whether it was newer than the last one."""
+        if at <= self._newest:
+            return False
+        self._newest = at
+        self._tracks = [t for t in self._tracks if at - t.seen_at <= self._config.forget_s]
+        new = [_located(sighting, at, pose) for sighting in self._counted(sightings)]
+        pairs = sorted(
+            (cost, i, j)
+            for i, old in enumerate(self._tracks)
+            for j, seen in enumerate(new)
+            if old.sighting.label == seen.sighting.label and (cost := self._cost(old, seen)) <= 1.0
+        )
+        matched: set[int] = set()
+        for _, i, j in pairs:
+            if i not in matched and not new[j].track_id:
+                matched.add(i)
+                new[j].track_id = self._tracks[i].track_id
+        for seen in new:
+            if not seen.track_id:
+                self._last_id += 1
+                seen.track_id = self._last_id
+        unseen = [t for i, t in enumerate(self._tracks) if i not in matched]
+        self._tracks = (new + unseen)[:MOST]
+        return True
+
+    def in_sight(self, now: float, pose: Pose | None) -> tuple[SeenObject, ...]:
+        """What the last image showed, and what was seen at most `hold_s` before it, as it lies from `pose` now; nearest
+        first."""
+        seen = [_seen(t, now, pose) for t in self._tracks if self._newest - t.seen_at <= self._config.hold_s]
+        return tuple(sorted(seen, key=lambda o: (math.isnan(o.distance), o.distance, o.track_id)))
+
+    def _counted(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+        usable = [
+            s
+            for s in sightings
+            if math.isfinite(s.bearing)
+            and s.confidence >= self._config.min_confidence
+            and (s.label in self._labels if self._labels else 0 < len(s.label) <= LABEL_CHARS)
+        ]
+        return sorted(usable, key=lambda s: -s.confidence)[:MOST]
+
+    def _cost(self, old: _Track, new: _Track) -> float:
+        """How far apart they are, 1 at the gate."""
+        growth = min(1.0 + new.seen_at - old.seen_at, GROWTH_MOST)
+        if old.placed and new.placed:
+            return math.hypot(new.x - old.x, new.y - old.y) / (self._config.same_m * growth)
+        if (old.pose is None) is not (new.pose is None):
+            apart = new.sighting.bearing - old.sighting.bearing
+        elif old.placed and new.pose is not None:
+            apart = new.direction() - math.atan2(old.y - new.pose.y, old.x - new.pose.x)
+        else:
+            apart = new.direction() - old.direction()
+        return abs(math.remainder(apart, math.tau)) / (math.radians(self._config.same_deg) * growth)
+
+
+def _located(sighting: Sighting, at: float, pose: Pose | None) -> _Track:
+    """A sighting with its place in the map, as a track without a number."""
+    if not (math.isfinite(sighting.distance) and sighting.distance >= 0.0):
+        return _Track(0, Sighting(sighting.label, sighting.confidence, sighting.bearing, math.nan), at, pose)
+    if pose is None:
+        return _Track(0, sighting, at, pose)
+    angle = pose.yaw + sighting.bearing
+    x, y = pose.x + sighting.distance * math.cos(angle), pose.y + sighting.distance * math.sin(angle)
+    return _Track(0, sighting, at, pose, x, y)
+
+
+def _seen(track: _Track, now: float, pose: Pose | None) -> SeenObject:
+    """The track as it lies from where the robot is now."""
+    sighting = track.sighting
+    bearing, distance = sighting.bearing, sighting.distance
+    if pose is not None and track.placed:
+        distance = math.hypot(track.x - pose.x, track.y - pose.y)
+        if distance > 0.0:
+            bearing = math.atan2(track.y - pose.y, track.x - pose.x) - pose.yaw
+    elif pose is not None and track.pose is not None:
+        bearing += track.pose.yaw - pose.yaw
+    return SeenObject(
+        track.track_id, sighting.label, sighting.confidence, math.remainder(bearing, math.tau), distance, track.x, track.y,
+        max(0.0, now - track.seen_at),
+    )  # fmt: skip

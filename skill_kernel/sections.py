@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sections of a robot's YAML file share: unknown keys are refused, with the nearest one that is known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A part of a robot's file. Frozen; infinities and NaN are no numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A hint for the end of a sentence: the known word most like this one, or nothing."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
+    """The first fault as a sentence that names the key and, for an unknown one, what is valid in its place."""
+    first = error.errors(include_url=False)[0]
+    where = [str(part) for part in first["loc"]]
+    key = ".".join(where)
+    more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        valid = _keys(model, where[:-1])
+        return f"key '{key}' is unknown{nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
+    if first["type"] == "missing":
+        given = list(first["input"]) if isinstance(first["input"], Mapping) else []
+        valid = _keys(model, where[:-1])
+        near = difflib.get_close_matches(where[-1], [str(k) for k in given if str(k) not in valid], n=1)
+        return f"key '{key}' is missing{f' (is {near[0]!r} meant?)' if near else ''}{more}"
+    if first["type"] == "union_tag_invalid":
+        known = [tag.strip(" '") for tag in str(first["ctx"]["expected_tags"]).split(",")]
+        given_tag = str(first["ctx"]["tag"])
+        what = str(first["ctx"]["discriminator"]).strip("'")
+        return f"key '{key}.{what}': there is no '{given_tag}'{nearest(given_tag, known)} (known: {', '.join(known)}){more}"
+    reason = first["msg"].removeprefix("Value error, ")
+    shown = "" if isinstance(first["input"], Mapping) else f", not {first['input']!r}"
+    return f"key '{key}': {reason[0].lower() + reason[1:]}{shown}{more}"
+
+
+def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The keys that are valid where the path of an error leads: through fields, entries of tables and tags of unions."""
+    models = [model]
+    for part in path:
+        tagged = [m for m in models if part in _tags(m)]
+        models = (
+            tagged or [n for m in models if part in m.model_fields for n in _models(m.model_fields[part].annotation)] or models
+        )
+    return list(dict.fromkeys(key for m in models for key in m.model_fields))
+
+
+def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    """What a member of a tagged union is told by."""
+    return tuple(tag for field in model.model_fields.values() if field.is_required() for tag in get_args(field.annotation))
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and get_origin(annotation) is None:
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

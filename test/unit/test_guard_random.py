@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random expressions of the guard's grammar are worth what Python says, and mutated rules never get out or crash."""
+
+from __future__ import annotations
+
+import math
+import random
+import string
+
+from guard_corpus import HONEST, SEEN, hostile, rule
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reflex_kit import Answers, perform, same, vocabulary
+
+from reflexes.guard import GuardError, compile_expression, compile_guarded
+from reflexes.guard.types import BOOL, FLOAT, Type
+
+LABELS = ("person", "chair", "ball")
+TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")
+NUMBERS = (
+    "front_distance_m()", "back_distance_m()", "x_m()", "y_m()", "battery_percent()", "people_visible()",
+    "0", "1", "2.5", "-3", "7",
+)  # fmt: skip
+SIGNS = ("+", "-", "*", "/", "//", "%")
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+class Writer:
+    """Writes an expression of a wanted type, at most `depth` deep."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
+        self._names = 0
+
+    def number(self, depth: int, names: tuple[str, ...] = ()) -> str:
+        draw = self._draw
+        if depth <= 0:
+            return draw.choice((*NUMBERS, f"distance_to('{draw.choice(LABELS)}')", *names))
+        return draw.choice((
+            lambda: f"({self.number(depth - 1, names)} {draw.choice(SIGNS)} {self.number(depth - 1, names)})",
+            lambda: f"(-{self.number(depth - 1, names)})",
+            lambda: f"abs({self.number(depth - 1, names)})",
+            lambda: f"min({self.number(depth - 1, names)}, {self.number(depth - 1, names)})",
+            lambda: f"max([{self.number(depth - 1, names)}, {self.number(0, names)}])",
+            lambda: f"({self.number(0, names)} if {self.truth(depth - 1, names)} else {self.number(depth - 1, names)})",
+            lambda: f"len({draw.choice(TEXTS)})",
+            lambda: f"count('{draw.choice(LABELS)}')",
+            lambda: self._over("sum", depth, names),
+        ))()
+
+    def truth(self, depth: int, names: tuple[str, ...] = ()) -> str:
+        draw = self._draw
+        if depth <= 0:
+            return draw.choice(("moving()", "charging()", "True", "False", f"visible('{draw.choice(LABELS)}')"))
+        return draw.choice((
+            lambda: f"({self.number(depth - 1, names)} {draw.choice(COMPARISONS)} {self.number(0, names)})",
+            lambda: f"({self.number(0, names)} <= {self.number(depth - 1, names)} < {self.number(0, names)})",
+            lambda: f"({self.truth(depth - 1, names)} {draw.choice(('and', 'or'))} {self.truth(depth - 1, names)})",
+            lambda: f"({' or '.join(self.truth(depth - 1, names) for _ in range(3))})",
+            lambda: f"(not {self.truth(depth - 1, names)})",
+            lambda: f"({draw.choice(TEXTS)} {draw.choice(('in', 'not in', '==', '!='))} {draw.choice(TEXTS)})",
+            lambda: f"({draw.choice(TEXTS)} in [{draw.choice(TEXTS)}, {draw.choice(TEXTS)}])",
+            lambda: f"({self.number(0, names)} in ({self.number(0, names)}, {self.number(0, names)}))",
+            lambda: self._over(draw.choice(("any", "all")), depth, names),
+            lambda: f"any(visible(v) for v in ['person', 'ball'] if {self.truth(0)})",
+        ))()
+
+    def _over(self, function: str, depth: int, names: tuple[str, ...]) -> str:
+        self._names += 1
+        name = f"v{self._names}"
+        source = self._draw.choice((f"range({self._draw.randint(0, 5)})", f"[{self.number(0)}, {self.number(0)}]"))
+        inside = (*names, name)
+        item = self.number(depth - 2, inside) if function == "sum" else self.truth(depth - 2, inside)
+        test = f" if {self.truth(0)}" if self._draw.random() < 0.3 else ""
+        each = f"{item} for {name} in {source}{test}"
+        return f"{function}([{each}])" if self._draw.random() < 0.5 else f"{function}({each})"
+
+
+def python_says(source: str, answers: Answers) -> object:
+    """Python's own value: the oracle. The text comes from the Writer above."""
+    names = {name: (lambda *a, n=name: answers(n, *a)) for name in SEEN}
+    return eval(source, {
+        "__builtins__": {}, **names, "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all, "sum": sum, "range": range,
+        "lower": str.lower,
+    })  # fmt: skip
+
+
+def both(source: str, wanted: Type) -> None:
+    answers = Answers(SEEN)
+    try:
+        expected: object = python_says(source, answers)
+    except ArithmeticError as error:
+        expected = type(error)
+    try:
+        compiled = compile_expression(source, vocabulary().accessors, wanted=wanted)
+    except GuardError as error:
+        assert error.code.value in ("TOO_MANY_STEPS", "TOO_DEEP", "TOO_LONG", "NUMBER"), (source, error)
+        return
+    try:
+        value: object = compiled.evaluate(Answers(SEEN))
+    except ArithmeticError as error:
+        value = type(error)
+    assert same(value, expected), source
+    assert not isinstance(expected, bool) or type(value) is bool, source
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_a_random_condition_is_worth_what_python_says(seed: int, depth: int) -> None:
+    both(Writer(random.Random(seed)).truth(depth), BOOL)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_a_random_number_is_worth_what_python_says(seed: int, depth: int) -> None:
+    both(Writer(random.Random(seed)).number(depth), FLOAT)
+
+
+SOURCES = [rule(case.condition, case.action) for case in HONEST.values()] + [s for s in hostile().values() if len(s) < 1000]
+PIECES = [
+    "__class__", ".", "(", ")", "[", "]", "lambda: ", " for x in ", "import os", "**", "f'", "'", '"', "\\", "\n", "    ",
+    "while True:", "eval", "not ", "-", ":=", "*", "ｅ", "\u200b", "\x00", "return ", "def ", "yield ", "1e999", "9" * 30,
+    "getattr", ",", ":", "=", "@",
+]  # fmt: skip
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_mutated_rule_is_refused_or_does_nothing_but_call_skills(seed: int) -> None:
+    draw = random.Random(seed)
+    source = draw.choice(SOURCES)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(source) + 1)
+        cut = draw.randint(0, 6) if draw.random() < 0.5 else 0
+        other = draw.choice(SOURCES)
+        begin = draw.randrange(len(other) + 1)
+        new = draw.choice((draw.choice(PIECES), draw.choice(string.printable), other[begin : begin + 12], ""))
+        source = source[:at] + new + source[at + cut :]
+    behaves(source)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_at_all_is_refused_or_harmless(text: str) -> None:
+    behaves(text)
+    behaves(rule(text.replace("\n", " ")))
+    behaves(rule(action=text))
+
+
+def behaves(source: str) -> None:
+    """It is refused by a GuardError; or its condition is a truth value and its action calls known skills only."""
+    try:
+        guarded = compile_guarded(source, vocabulary())
+    except GuardError:
+        return
+    known = {*vocabulary().skills.names, "stop", "wait"}
+    try:
+        assert type(guarded.condition(Answers(SEEN))) is bool
+        for call in perform(guarded.action(Answers(SEEN))):
+            assert call.split("(")[0] in known
+    except (ArithmeticError, ValueError, KeyError, RuntimeError):
+        return  # numbers that do not work, labels that SEEN or the robot does not know: the rule would be disabled
+    assert not math.isnan(guarded.condition_steps)
