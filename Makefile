@@ -5,7 +5,7 @@ SHELL := /bin/bash
 ENV := . scripts/env.sh &&
 ROBOT ?= coco
 VIEWER ?= 0
-CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation
+CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation ghostshell_ros/perception
 
 .PHONY: help setup build test lint unit integration demo bench clean
 
