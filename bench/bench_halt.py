@@ -2,21 +2,24 @@
 """From the call of `halt` to the last velocity above zero that the base gets, all of Kalos's nodes up and every core
 burdened besides, without and with an answer of the model in flight; beside a plain service round trip at the same time.
 
-Measured in this process, which runs at a higher priority where that is allowed, so that its own delay is no part:
-from handing over the request to the arrival of the first `cmd_vel` of zero after which no other comes. Before each
+Measured in this process, which runs at a real-time priority where that is allowed, as the gate does, so that its own delay
+is no part: from handing over the request to the arrival of the first `cmd_vel` of zero after which no other comes. Before each
 halt the base turns on the spot under commands at 50 Hz. The round trip is that of an empty service (std_srvs/Trigger)
 of a process of its own, at ordinary priority, asked just before each halt.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -28,6 +31,7 @@ from std_msgs.msg import Bool, String
 from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
 from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM
+from ghostshell_ros.nodes.priority import take_priority
 
 ROBOT = "kalos"
 WAIT_S = 20.0
@@ -112,12 +116,6 @@ def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]
     return times
 
 
-def _take_priority() -> None:
-    with suppress(OSError):
-        for thread in os.listdir("/proc/self/task"):
-            os.setpriority(os.PRIO_PROCESS, int(thread), -15)
-
-
 def _ask(probe: Probe) -> None:
     """Give an instruction until the model's answer comes in: the first ones may still be refused as halted."""
     for _ in range(10):
@@ -143,6 +141,18 @@ def _model(stack: ExitStack) -> str:
     return str(json.loads(server.stdout.readline())["openai"])
 
 
+def _config(stack: ExitStack, *, ordinary: bool) -> Path:
+    """The folder of the nodes' parameters; with `ordinary` a copy in which the gate leaves its priority as it is."""
+    if not ordinary:
+        return ROOT / "config"
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "config"
+    shutil.copytree(ROOT / "config", folder)
+    gate = folder / "safety_gate.yaml"
+    text = gate.read_text(encoding="utf-8")
+    gate.write_text(re.sub(r"(realtime_priority|nice): -?\d+", r"\1: 0", text), encoding="utf-8")
+    return folder
+
+
 def _burn(stack: ExitStack, burners: int) -> None:
     for _ in range(burners):
         burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -155,6 +165,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--trials", type=int, default=100, help="halts of each kind (default 100)")
     parser.add_argument("--burners", type=int, default=os.cpu_count() or 2, help="busy processes besides (one a core)")
+    parser.add_argument("--ordinary", action="store_true", help="the gate at the priority of all, as where it may not raise it")
     parser.add_argument(ros_probe.ECHO, action="store_true", help="be the other process of the round trip")
     options = parser.parse_args()
     if options.echo:
@@ -165,29 +176,32 @@ def main() -> int:
     try:
         with ExitStack() as stack:
             model = f"openai:any@{_model(stack)}"
-            probe = stack.enter_context(ros_probe.brought_up(ROBOT, Probe, model=model))
+            config = _config(stack, ordinary=options.ordinary)
+            probe = stack.enter_context(ros_probe.brought_up(ROBOT, Probe, model=model, config_dir=str(config)))
             probe.wait(lambda: probe.halted is False, "the gate", 60.0)
             ros_probe.until(probe.instruct.get_subscription_count, "the process scheduler")
             probe.call(ros_probe.ECHO_SERVICE)
             _burn(stack, options.burners)
-            _take_priority()  # after the last child was started, for they inherit it
+            take_priority(20, -15)  # after the last child was started, for they inherit it
             times["no model call"] = measure(probe, options.trials, model=False)
             times["a model's answer in flight"] = measure(probe, options.trials, model=True)
     except RuntimeError as error:
         print(f"bench_halt: {error}", file=sys.stderr)
         return 1
-    _report(times, options.burners, options.json)
+    _report(times, options)
     return 0
 
 
-def _report(times: dict[str, dict[str, list[float]]], burners: int, as_json: bool) -> None:
+def _report(times: dict[str, dict[str, list[float]]], options: argparse.Namespace) -> None:
     names = {"halt": "halt called to base at rest", "answer": "halt called to its answer",
              "round trip": "reference: plain service round trip"}  # fmt: skip
     results = {f"{names[kind]}, {load}": spread_of(values) for load, kinds in times.items() for kind, values in kinds.items()}
     targets = [Target(f"halt to rest, {load}, p99", spread_of(kinds["halt"])["p99_ms"], BOUND_MS, "ms")
                for load, kinds in times.items()]  # fmt: skip
-    title = f"halt, all nodes of {ROBOT} up and {burners} busy processes besides [ms]"
-    report("halt", {"results": results, "burners": burners}, [spread_table(title, results)], targets, as_json=as_json)
+    gate = "the gate at ordinary priority" if options.ordinary else "the gate at its priority"
+    title = f"halt, all nodes of {ROBOT} up and {options.burners} busy processes besides, {gate} [ms]"
+    measured = {"results": results, "burners": options.burners, "ordinary": options.ordinary}
+    report("halt", measured, [spread_table(title, results)], targets, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ build_stamp() {
     { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg msg/*.msg srv/*.srv action/*.action
       find skill_kernel planners reflexes ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
 }
-tf2_msgs_stamp() { { cat "$venv/.made_from"; find compat/tf2_msgs -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
+compat_stamp() { { cat "$venv/.made_from"; find compat -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
 environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)" = "$(cat "$venv/.made_from" 2>/dev/null)" ]; }
-tf2_msgs_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(tf2_msgs_stamp)" = "$(cat "$venv/.tf2_msgs_from" 2>/dev/null)" ]; }
+compat_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(compat_stamp)" = "$(cat "$venv/.compat_from" 2>/dev/null)" ]; }
 parser_stamp() { cat "$venv/.made_from" ghostshell_ros/shell/*.py scripts/compile_parser.py | sha256sum; }
 parser_is_current() { [ "$(parser_stamp)" = "$(cat "$GHOSTSHELL_BUILD/.parser_made_from" 2>/dev/null)" ]; }
 build_is_current() { [ -e "$GHOSTSHELL_INSTALL/setup.bash" ] && [ "$(build_stamp)" = "$(cat "$GHOSTSHELL_INSTALL/.made_from" 2>/dev/null)" ]; }
@@ -95,7 +95,8 @@ make_environment() {
     if [ "$GHOSTSHELL_ROS" = apt ]; then
         # ROS's own Python code is built against the system's NumPy, so that one stays.
         options=(--system-site-packages)
-        { grep -v '^numpy==' requirements/constraints.txt; echo "numpy<2"; } >"$logs/constraints.txt"
+        # And its launch_testing brings a plugin that pytest 9 refuses.
+        { grep -vE '^(numpy|pytest)==' requirements/constraints.txt; printf '%s\n' 'numpy<2' 'pytest<9'; } >"$logs/constraints.txt"
         with+=(-c "$logs/constraints.txt" colcon-common-extensions)
     else
         with+=(-c requirements/constraints.txt -r requirements/ros-wheels.txt)
@@ -111,18 +112,21 @@ make_environment() {
 }
 
 # The interfaces that ROS has and the wheels lack, straight into the environment.
-make_tf2_msgs() {
-    local log=$logs/tf2_msgs.log build=$GHOSTSHELL_BUILD/tf2_msgs
-    say "building tf2_msgs into the environment (ten seconds, once)"
+make_compat() {
+    local package log build
     mkdir -p "$logs"
-    rm -rf "$build"
-    ( _ghostshell_use_wheels
-      export PATH="$venv/bin:$PATH"
-      cmake -S compat/tf2_msgs -B "$build" "-DPython3_EXECUTABLE=$venv/bin/python3" "-DCMAKE_INSTALL_PREFIX=$venv" \
-          -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF && cmake --build "$build" -j 2 && cmake --install "$build" ) >"$log" 2>&1 ||
-        fail "tf2_msgs could not be built ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
-    rm -rf "$build"
-    tf2_msgs_stamp >"$venv/.tf2_msgs_from"
+    for package in compat/*/; do
+        package=$(basename "$package") log=$logs/$package.log build=$GHOSTSHELL_BUILD/$package
+        say "building $package into the environment (ten seconds, once)"
+        rm -rf "$build"
+        ( _ghostshell_use_wheels
+          export PATH="$venv/bin:$PATH"
+          cmake -S "compat/$package" -B "$build" "-DPython3_EXECUTABLE=$venv/bin/python3" "-DCMAKE_INSTALL_PREFIX=$venv" \
+              -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF && cmake --build "$build" -j 2 && cmake --install "$build" ) >"$log" 2>&1 ||
+            fail "$package could not be built ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
+        rm -rf "$build"
+    done
+    compat_stamp >"$venv/.compat_from"
 }
 
 build() {
@@ -151,10 +155,10 @@ compile_parser() {
 
 exec 9<"$GHOSTSHELL_ROOT"
 flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
-environment_is_current && tf2_msgs_is_current && build_is_current && parser_is_current && exit 0
+environment_is_current && compat_is_current && build_is_current && parser_is_current && exit 0
 check_machine
 [ ${#packages[@]} -eq 0 ] || { install_packages; check_machine; }
 environment_is_current || make_environment
-tf2_msgs_is_current || make_tf2_msgs
+compat_is_current || make_compat
 build_is_current || build
 parser_is_current || compile_parser

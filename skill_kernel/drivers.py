@@ -69,7 +69,8 @@ class MemoryAnswer:
 
 class Drivers(Protocol):
     """The robot's action servers, seen from a skill. Every method blocks its thread until the action ended, and returns
-    within 0.2 s of `stop` being set with `cancelled` true. None raises for a fault of the robot."""
+    with `cancelled` true soon after `stop` was set, as the driver confirms that it stopped. Without that in 0.5 s the
+    code is STOP_UNCERTAIN, and the robot is halted. None raises for a fault of the robot."""
 
     def move_joints(
         self,

@@ -31,7 +31,8 @@ class CallEnds:
     def bound_stop(self, run: RunningCall) -> None:
         """Watch that the skill ends in time."""
         bound_s = run.stop_bound_s() + self._parts.settings.stop_margin_s
-        run.stop_timer = self._parts.clock.call_later(bound_s, partial(self._not_stopped, run, bound_s))
+        run.watch += 1
+        run.stop_timer = self._parts.clock.call_later(bound_s, partial(self._not_stopped, run, run.watch, bound_s))
 
     def body_ended(self, run: RunningCall) -> None:
         """The skill has returned: how long its stop took."""
@@ -46,6 +47,16 @@ class CallEnds:
         self._parts.result(run.spec.call_id, result)
         if run.body_ended:
             self.forget(run)
+
+    def uncertain(self, run: RunningCall, what: str) -> None:
+        """Nobody knows whether the body stopped, and `what` says why: the call ends, and the robot is halted."""
+        parts = self._parts
+        result = run.uncertain_result(what, parts.clock.now())
+        parts.report(KernelEventType.STOP_UNCERTAIN, result.error, run.spec)
+        parts.outbox.put(partial(parts.listeners.on_halt, result.error))
+        self.end(run, result)
+        self.halt(result.error)
+        parts.changed()
 
     def forget(self, run: RunningCall) -> None:
         """Nothing of the call is left."""
@@ -79,16 +90,10 @@ class CallEnds:
                 self.stop(run, Ending(Outcome.FAILED, CallCode.DEADLINE, error))
         self._parts.flush()
 
-    def _not_stopped(self, run: RunningCall, bound_s: float) -> None:
-        parts = self._parts
-        with parts.lock:
-            if not run.body_ended and not run.reported:
+    def _not_stopped(self, run: RunningCall, watch: int, bound_s: float) -> None:
+        with self._parts.lock:
+            if run.watch == watch and not run.body_ended and not run.reported:
                 if run.ending is None:
-                    run.tell(interruption("its process was paused"), parts.clock.now())
-                result = run.uncertain_result(bound_s, parts.clock.now())
-                parts.report(KernelEventType.STOP_UNCERTAIN, result.error, run.spec)
-                parts.outbox.put(partial(parts.listeners.on_halt, result.error))
-                self.end(run, result)
-                self.halt(result.error)
-                parts.changed()
-        parts.flush()
+                    run.tell(interruption("its process was paused"), self._parts.clock.now())
+                self.uncertain(run, f"{run.skill.name} did not stop within {bound_s:g} s")
+        self._parts.flush()

@@ -138,24 +138,26 @@ class Kernel:
 
     def resume_process(self, process_id: str, cause: str, subsystems: Iterable[str] = ()) -> LeaseAnswer:
         """Take a pause cause back ("" = from every process that has it). The process goes on when it was the last one
-        and what it kept (or `subsystems`) is free; NOT_RESUMED says what is not, and the last cause stays then."""
+        and what it kept (or `subsystems`) is free; NOT_RESUMED says what is not, and the last cause stays then. What a
+        pre-empter has given is taken back by its end alone."""
         with self._parts.lock:
             answer = self._preemption.resume(process_id, cause, subsystems)
         self._parts.flush()
         return answer
 
     def end_process(self, process_id: str, cause: str) -> LeaseAnswer:
-        """The process is over: its calls are interrupted, its older goals void, what it kept is free."""
+        """The process is over: its calls are interrupted, its older goals void, what it kept is free. Whom it has
+        displaced goes on in the same step, or as soon as what that one needs is free (cause `waiting` until then)."""
         with self._parts.lock:
             answer = self._preemption.end(process_id, cause)
         self._parts.flush()
         return answer
 
-    def preempt(self, rank: Rank, subsystems: Iterable[str], cause: str, process_id: str = "") -> LeaseAnswer:
-        """Take subsystems from whoever uses or keeps them: those processes are paused with the rank's cause, and
-        `process_id` keeps the subsystems from now on. Its calls start when the displaced ones are at rest.
+    def preempt(self, rank: Rank, subsystems: Iterable[str], cause: str, process_id: str) -> LeaseAnswer:
+        """Take subsystems from whoever uses or keeps them: those processes are paused with the rank's cause until
+        `process_id` ends, which keeps the subsystems from now on. Its calls start when the displaced ones are at rest.
 
-        OUTRANKED, and nothing changes, when a holder has preempted with a higher rank.
+        OUTRANKED, and nothing changes, when a holder has preempted with a higher rank; an equal one yields.
         """
         with self._parts.lock:
             answer = self._preemption.preempt(rank, subsystems, cause, process_id)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import TracebackType
 
 from skill_kernel.call_table import CallTable
 from skill_kernel.calls import CallResult, CallSpec, KernelEvent, KernelEventType
@@ -40,13 +41,31 @@ class Listeners:
     on_halt: Callable[[str], None]
 
 
+class KernelLock:
+    """The kernel's lock. `before_release` is called under it at the end of each step that did not raise."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.before_release: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.before_release()
+        finally:
+            self._lock.release()
+
+
 class KernelParts:
     """One kernel's shared state. Everything but `clock`, `settings` and `flush` needs `lock`."""
 
     def __init__(
         self, subsystems: Mapping[str, SubsystemConfig], clock: Clock, settings: KernelSettings, listeners: Listeners
     ) -> None:
-        self.lock = threading.Lock()
+        self.lock = KernelLock()
         self.clock, self.settings, self.listeners = clock, settings, listeners
         self.outbox = Outbox()
         self.leases = LeaseTable(subsystems)

@@ -75,7 +75,9 @@ class Pauses:
                 self._park(run)
             else:
                 bound_s = run.stop_bound_s() + self._parts.settings.stop_margin_s
-                run.pause_timer = self._parts.clock.call_later(bound_s, partial(self._not_at_rest, run, bound_s))
+                run.watch += 1
+                late = partial(self._not_at_rest, run, run.watch, bound_s)
+                run.pause_timer = self._parts.clock.call_later(bound_s, late)
         elif run.skill.restartable:
             if run.pausing is Pausing.STOPPING:  # paused, resumed and paused again before it has returned
                 return True
@@ -145,6 +147,7 @@ class Pauses:
             self._go_on(run)
 
     def _park(self, run: RunningCall) -> None:
+        run.watch += 1
         if run.pause_timer is not None:
             run.pause_timer.cancel()
         run.pausing = Pausing.PARKED
@@ -153,6 +156,7 @@ class Pauses:
         self._parts.changed()
 
     def _go_on(self, run: RunningCall) -> None:
+        run.watch += 1
         if run.pause_timer is not None:
             run.pause_timer.cancel()
         run.pausing, run.leased = Pausing.NONE, True
@@ -169,9 +173,9 @@ class Pauses:
         run.deadline.resume()
         run.pause_evt.clear()
 
-    def _not_at_rest(self, run: RunningCall, bound_s: float) -> None:
+    def _not_at_rest(self, run: RunningCall, watch: int, bound_s: float) -> None:
         with self._parts.lock:
-            if run.pausing is Pausing.ASKED and run.ending is None and not run.body_ended:
+            if run.watch == watch and run.pausing is Pausing.ASKED and run.ending is None and not run.body_ended:
                 why = f"{run.skill.name} did not come to rest within {bound_s:g} s of a pause (pause_evt.rest was not called)"
                 self._ends.stop(run, interruption(why, CallCode.PROCESS_PAUSED))
         self._parts.flush()

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from skill_kernel.calls import KernelEventType, LeaseAnswer, ProcessHoldState
 from skill_kernel.codes import LeaseCode
 from skill_kernel.ends import CallEnds
-from skill_kernel.holds import Rank
+from skill_kernel.holds import ASKED, WAITING, Rank
 from skill_kernel.leases import Held
 from skill_kernel.parts import KernelParts
 from skill_kernel.pauses import Pauses
@@ -16,13 +17,20 @@ from skill_kernel.running import Pausing, interruption
 
 
 class Preemption:
-    """Operations on processes, under the kernel's lock. None waits: what has to stop does so within its stop time."""
+    """Operations on processes, under the kernel's lock. None waits: what has to stop does so within its stop time.
+
+    The pause of a displaced process belongs to its pre-empter: when that one ends, it goes on in the same step, or, where
+    its subsystems are another's by then, with the cause `waiting` until they are free.
+    """
 
     def __init__(self, parts: KernelParts, ends: CallEnds, pauses: Pauses) -> None:
         self._parts, self._ends, self._pauses = parts, ends, pauses
+        parts.lock.before_release = self._serve_waiting
 
     def pause(self, process_id: str, cause: str) -> LeaseAnswer:
         """Add a pause cause; refused when the process has preempted with a higher rank than that cause has."""
+        if not process_id:
+            return _nameless("pause")
         rank = self._parts.holds.rank(process_id)
         if rank < Rank.of_cause(cause):
             why = f"process {process_id} has rank {rank.name.lower()}, above the cause '{cause}'; wait until it has ended"
@@ -37,43 +45,42 @@ class Preemption:
             holders = tuple(dict.fromkeys(h for a in failed for h in a.holders))
             code = failed[0].code if failed else LeaseCode.NONE
             return LeaseAnswer(code, "; ".join(a.message for a in failed), holders)
-        holds, causes = self._parts.holds, self._parts.holds.causes(process_id)
-        left = [c for c in causes if c != cause]
-        if left:
-            if cause in causes:
-                holds.drop(process_id, cause)
-                self._parts.changed()
-            why = f"process {process_id} stays paused by {', '.join(left)}; resume it with that cause, too"
-            return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
-        if not causes:
+        holds = self._parts.holds
+        if not holds.causes(process_id):
             return LeaseAnswer()
-        held = holds.resume(process_id, subsystems)
+        givers = holds.givers(process_id, cause)
+        if givers or holds.causes(process_id) != (cause,):
+            if holds.drop(process_id, cause):
+                self._parts.changed()
+            if holds.causes(process_id) == (WAITING,):
+                return self._resume_waiting(process_id, cause)
+            return self._still_paused(process_id, cause, givers)
+        held = self._go_on(process_id, cause, subsystems)
         if held is None:
-            held = self._pauses.resume_runs(process_id)
-            if held is not None:
-                holds.pause(process_id, cause)
-        if held is not None:
-            why = f"process {process_id} needs {held.subsystem}, which process {held.process_id} holds; {_until(held)}"
-            return LeaseAnswer(LeaseCode.NOT_RESUMED, why, (held.process_id,))
-        self._parts.report(KernelEventType.PROCESS_RESUMED, cause, process_id=process_id)
-        self._parts.changed()
-        return LeaseAnswer()
+            return LeaseAnswer()
+        why = f"process {process_id} needs {held.subsystem}, which process {held.process_id} holds; {_until(held)}"
+        return LeaseAnswer(LeaseCode.NOT_RESUMED, why, (held.process_id,))
 
     def end(self, process_id: str, cause: str) -> LeaseAnswer:
-        """The process is over: its calls end, its goals on the way are void, all it kept is free."""
+        """The process is over: its calls end, its goals on the way are void, all it kept is free, and whom it has
+        displaced goes on."""
+        if not process_id:
+            return _nameless("end")
         stopped = []
         self._parts.epochs.advance(process_id, (), self._parts.clock.now())
         for run in self._parts.calls.of(process_id):
             if not run.reported:
                 stopped.append(run.spec.call_id)
             self._ends.stop(run, interruption(cause))
-        self._parts.holds.end(process_id)
+        self._release(process_id)
         self._parts.changed()
         return LeaseAnswer(stopped=tuple(stopped))
 
     def preempt(self, rank: Rank, subsystems: Iterable[str], cause: str, process_id: str) -> LeaseAnswer:
         """Pause whoever uses or keeps one of these, and keep them for `process_id`; all or nothing."""
         parts, wanted = self._parts, tuple(dict.fromkeys(subsystems))
+        if not process_id:
+            return _nameless("preempt for")
         if own := parts.holds.causes(process_id):
             why = f"process {process_id} is itself paused by {', '.join(own)}; resume it first"
             return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
@@ -83,13 +90,11 @@ class Preemption:
             held = ", ".join(f"{p} ({parts.holds.rank(p).name.lower()})" for p in above)
             why = f"rank {rank.name.lower()} may not take {', '.join(wanted)} from {held}; ask again when it has ended"
             return LeaseAnswer(LeaseCode.OUTRANKED, why, tuple(above))
-        displaced = [p for p in users if not parts.holds.causes(p)]
-        answers = [self._pause(p, rank.cause, cause) for p in displaced]
-        if process_id:
-            parts.holds.promote(process_id, rank, wanted)
+        answers = [self._pause(p, rank.cause, cause, by=process_id) for p in users]
+        parts.holds.promote(process_id, rank, wanted)
         parts.changed()
         return LeaseAnswer(
-            holders=tuple(displaced),
+            holders=tuple(users),
             paused=tuple(c for a in answers for c in a.paused),
             stopped=tuple(c for a in answers for c in a.stopped),
         )
@@ -98,7 +103,7 @@ class Preemption:
         """Free what a process keeps though nothing of it runs and nothing pauses it; whether there was something."""
         if self._parts.calls.of(process_id) or self._parts.holds.causes(process_id):
             return False
-        freed = self._parts.holds.end(process_id)
+        freed = self._release(process_id)
         if freed:
             self._parts.changed()
         return freed
@@ -116,9 +121,53 @@ class Preemption:
             for process_id in parts.holds.processes()
         )
 
-    def _pause(self, process_id: str, cause: str, words: str = "") -> LeaseAnswer:
+    def _release(self, process_id: str) -> bool:
+        """Free what it keeps, and let those it has displaced go on."""
+        holds = self._parts.holds
+        freed = holds.end(process_id)
+        displaced = holds.take_back(process_id)
+        self._serve_waiting(displaced)
+        for other in displaced:
+            if holds.causes(other):
+                self._parts.report(KernelEventType.PROCESS_PAUSED, WAITING, process_id=other)
+        return freed
+
+    def _serve_waiting(self, causes: Mapping[str, str] = MappingProxyType({})) -> None:
+        """What is free goes to who waits for it; `causes` are those to tell of instead of `waiting`."""
+        for process_id in self._parts.holds.waiting:
+            self._go_on(process_id, causes.get(process_id, WAITING))
+
+    def _go_on(self, process_id: str, cause: str, subsystems: Iterable[str] = ()) -> Held | None:
+        """Let a process go on with all it needs, or with nothing and say who has the first that is not free."""
+        held = self._parts.holds.reserve_again(process_id, subsystems)
+        if held is None:
+            held = self._pauses.resume_runs(process_id)
+            if held is not None:
+                self._parts.leases.free(process_id, self._parts.leases.reserved_for(process_id))
+        if held is None:
+            self._parts.holds.wake(process_id)
+            self._parts.report(KernelEventType.PROCESS_RESUMED, cause, process_id=process_id)
+            self._parts.changed()
+        return held
+
+    def _resume_waiting(self, process_id: str, cause: str) -> LeaseAnswer:
+        held = self._go_on(process_id, cause)
+        if held is None:
+            return LeaseAnswer()
+        why = f"process {process_id} waits for {held.subsystem}, which process {held.process_id} holds; it goes on by itself"
+        return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
+
+    def _still_paused(self, process_id: str, cause: str, givers: tuple[str, ...]) -> LeaseAnswer:
+        if givers:
+            why = f"process {', '.join(givers)} has taken what process {process_id} needs ({cause}); it goes on when that ends"
+            return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
+        left = ", ".join(self._parts.holds.causes(process_id))
+        why = f"process {process_id} stays paused by {left}; resume it with that cause, too"
+        return LeaseAnswer(LeaseCode.NOT_RESUMED, why)
+
+    def _pause(self, process_id: str, cause: str, words: str = "", by: str = ASKED) -> LeaseAnswer:
         known = cause in self._parts.holds.causes(process_id)
-        first = self._parts.holds.pause(process_id, cause)
+        first = self._parts.holds.pause(process_id, cause, by)
         paused, stopped = [], []
         for run in self._parts.calls.of(process_id):
             if first:
@@ -133,6 +182,10 @@ class Preemption:
             self._parts.report(KernelEventType.PROCESS_PAUSED, cause, process_id=process_id)
             self._parts.changed()
         return LeaseAnswer(paused=tuple(paused), stopped=tuple(stopped))
+
+
+def _nameless(what: str) -> LeaseAnswer:
+    return LeaseAnswer(LeaseCode.INVALID_REQUEST, f"there is no process to {what}; give its process_id")
 
 
 def _until(held: Held) -> str:

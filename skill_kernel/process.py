@@ -174,10 +174,11 @@ class ProcessTable:
         return process
 
     def restore(self, processes: Iterable[Process]) -> None:
-        """Take up what an earlier run has left, oldest first."""
+        """Take up what an earlier run has left, oldest first. Of what had ended then nobody is told once more."""
         for process in processes:
             self._processes[process.process_id] = process
-            self._on_change(process)
+            if not process.status.ended:
+                self._on_change(process)
         self._forget()
 
     def change(self, process_id: str, **changes: object) -> Process | None:

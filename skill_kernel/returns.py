@@ -14,7 +14,7 @@ class SkillReturn:
 
     `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
     `stop_evt` was set; `message` then says how far it came, and `progress` in figures, for a skill that declares
-    `remaining`. `error_code` is one of `skill_kernel.codes`, or 0.
+    `remaining`. `error_code` is one of `skill_kernel.codes`, or 0; STOP_UNCERTAIN halts the robot.
     """
 
     ok: bool

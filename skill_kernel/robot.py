@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from skill_kernel.observation.config import FieldConfig, FieldName, checked_fields, default_fields
 from skill_kernel.observation.rooms import RoomConfig
@@ -147,6 +147,18 @@ class RobotConfig(Section):
     ] = Field(default_factory=default_fields)
     idle: str = ""
     """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
+
+    @field_validator("base")
+    @classmethod
+    def _base_is_held(cls, base: BaseConfig | None, others: ValidationInfo) -> BaseConfig | None:
+        known = others.data.get("subsystems", {})
+        wrong = [name for name in base.subsystems if name not in known] if base is not None and known else []
+        if wrong:
+            raise ValueError(
+                f"its subsystems name '{wrong[0]}', which is not among the robot's ({', '.join(known)}); name those that "
+                "skills which drive hold, or no operator could take the base from them"
+            )
+        return base
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> RobotConfig:

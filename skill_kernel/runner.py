@@ -98,6 +98,9 @@ class SkillRunner:
             self._parts.report(KernelEventType.STOPPED_LATE, text, run.spec)
             self._ends.forget(run)
             return
+        if not body.ok and body.error_code == CallCode.STOP_UNCERTAIN:
+            self._ends.uncertain(run, body.message or f"{run.skill.name} does not know whether it stopped")
+            return
         if run.pausing is Pausing.STOPPING and run.ending is None:
             final = self.pauses.stopped(run, body, left)
             if final is None:

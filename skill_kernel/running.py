@@ -74,6 +74,8 @@ class RunningCall:
     body_ended: bool = False
     reported: bool = False
     stop_timer: Timer | None = None
+    watch: int = 0
+    """Number of the timer that counts: an older one may be due, and wait for the lock, when it is cancelled."""
     nested: dict[str, int] = field(default_factory=dict)
 
     def holds(self, channels: frozenset[str]) -> bool:
@@ -131,13 +133,11 @@ class RunningCall:
         message = "" if outcome is Outcome.FAILED and error == body.message else body.message
         return CallResult(outcome, code, error, message, self.start_s, end_s)
 
-    def uncertain_result(self, bound_s: float, end_s: float) -> CallResult:
-        """The outcome of a call whose skill went on past its stop time."""
+    def uncertain_result(self, what: str, end_s: float) -> CallResult:
+        """The outcome of a call of which nobody knows whether its body stopped."""
         interrupted = self.ending is not None and self.ending.outcome is Outcome.INTERRUPTED
         outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED
-        error = (
-            f"{self.skill.name} did not stop within {bound_s:g} s; the robot is halted: look at it, then clear the halt"
-        )
+        error = f"{what}; the robot is halted: look at it, then clear the halt"
         return CallResult(outcome, CallCode.STOP_UNCERTAIN, error, "", self.start_s, end_s)
 
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
 from ghostshell.msg import FunctionToken, KernelState, ProcessHeartbeat, SkillEvent
 from rich.console import Console
 from rich.live import Live
 
+from ghostshell_ros.cli.start_up import StartUp
 from ghostshell_ros.cli.task_view import TaskView
+from ghostshell_ros.nodes.driver_states import TOPIC as DRIVER_STATES
+from ghostshell_ros.nodes.driver_states import DriverState
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
 from skill_kernel.codes import TaskCode
@@ -65,10 +69,18 @@ class RobotClient(RuntimeNode):
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
         self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._beat, SENSORS)
+        self._halted = False
+        self._start_up = StartUp(self._now_s())
+        self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
     def ready(self) -> bool:
-        """Whether the robot can take a task. Asking again and again proves the way there and back."""
-        return not self.silent()
+        """Whether the robot can take a task, its drivers included, unless it is halted: then none comes up. Asking again
+        and again proves the way there and back."""
+        return not self.silent() and not self.coming_up()
+
+    def coming_up(self) -> list[str]:
+        """The drivers that are being brought up."""
+        return [] if self._halted else self._start_up.coming(self._now_s())
 
     def silent(self) -> list[str]:
         """The nodes that a task needs and that have not been heard yet."""
@@ -89,8 +101,15 @@ class RobotClient(RuntimeNode):
         if self._goal is not None:
             self._goal.cancel()
 
-    def _kernel(self, _: KernelState) -> None:
-        self.kernel_seen = True
+    def _kernel(self, message: KernelState) -> None:
+        self.kernel_seen, self._halted = True, message.halted
+
+    def _on_drivers(self, message: DiagnosticArray) -> None:
+        stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
+        self._start_up.hear(self._now_s(), stamp, [DriverState.of(status) for status in message.status])
+
+    def _now_s(self) -> float:
+        return float(self.get_clock().now().nanoseconds * 1e-9)
 
     def _beat(self, _: ProcessHeartbeat) -> None:
         self.heard_s = time.monotonic()
@@ -117,6 +136,11 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
             raise NotThereError("a process of the robot ended while it was starting; its log says why")
         if time.monotonic() > deadline:
             silent = client.silent()
+            if not silent:
+                drivers = ", ".join(client.coming_up())
+                raise NotThereError(
+                    f"robot '{robot}' is there, but still brings up: {drivers}; the output of its launch says why"
+                )
             if len(silent) < 3:
                 raise NotThereError(
                     f"robot '{robot}' is there, but not its {' and '.join(silent)}; the output of its launch says why"

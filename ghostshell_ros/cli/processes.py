@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,40 +14,32 @@ from ghostshell_ros.cli.say import Robot, Wait
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
 SHOWN = 40
 """Characters of an instruction in the table."""
+WHY_SHOWN = 120
 
 
 def ps(
     robot: Robot = "coco",
-    wait: Wait = 3.0,
+    wait: Wait = 10.0,
     all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
 ) -> None:
     """Show the processes of a robot."""
-    from rich.console import Console
-    from rich.table import Table
-
     with _Client(robot, wait) as client:
-        table = Table("id", "status", "source", "instruction", "holds", "done", "failed", "for", "why")
         shown = [p for p in client.processes() if all_ or not p.ended.sec]
         now_s = client.now_s()
-        for process in shown:
-            table.add_row(*_row(process, now_s))
-        if shown:
-            Console().print(table)
-        else:
-            print(f"{robot}: nothing runs")
+        print("\n".join(_table(shown, now_s)) if shown else f"{robot}: nothing runs")
 
 
-def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Pause a process until it is resumed; what it holds is free in the meantime."""
     _control("PAUSE", process_id, robot, wait)
 
 
-def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Let a paused process go on."""
     _control("RESUME", process_id, robot, wait)
 
 
-def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """End one process for good. The robot is not halted by that: see `ghostshell halt`."""
     _control("STOP", process_id, robot, wait)
 
@@ -134,19 +127,41 @@ class _Client:
         raise typer.Exit(2)
 
 
-def _row(process: Any, now_s: float) -> list[str]:
+def _table(processes: Sequence[Any], now_s: float) -> list[str]:
+    """A heading, and for each process its line and below it why it is as it is; fits into 80 columns where it can."""
+    heading = ("id", "status", "for", "calls", "holds", "instruction")
+    rows = [_row(process, now_s) for process in processes]
+    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+    lines = []
+    for row, why in zip((heading, *rows), ("", *map(_why, processes)), strict=True):
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        if why:
+            lines.append(" " * (widths[0] + 2) + _shortened(why, WHY_SHOWN))
+    return lines
+
+
+def _row(process: Any, now_s: float) -> tuple[str, ...]:
     from skill_kernel.process import ProcessSource, ProcessStatus
 
     created_s = process.created.sec + process.created.nanosec * 1e-9
     ended_s = process.ended.sec + process.ended.nanosec * 1e-9
-    text = process.instruction
-    why = process.message
+    source = ProcessSource(process.source).name.lower()
+    failed = f", {process.calls_failed} failed" if process.calls_failed else ""
+    said = _shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
+    return (
+        process.process_id, ProcessStatus(process.status).name, f"{(ended_s or now_s) - created_s:.0f} s",
+        f"{process.calls_done}{failed}", " ".join(process.subsystems) or "-", said,
+    )  # fmt: skip
+
+
+def _why(process: Any) -> str:
     if process.displaced_by:
-        why = f"{process.displaced_by} runs in its place" + (", then it resumes" if process.resumes else "")
-    elif process.pause_causes:
-        why = f"by {', '.join(process.pause_causes)}{f': {why}' if why else ''}"
-    return [
-        process.process_id, ProcessStatus(process.status).name, ProcessSource(process.source).name.lower(),
-        text if len(text) <= SHOWN else text[: SHOWN - 1] + "\u2026", " ".join(process.subsystems), str(process.calls_done),
-        str(process.calls_failed), f"{(ended_s or now_s) - created_s:.0f} s", why,
-    ]  # fmt: skip
+        return f"{process.displaced_by} runs in its place" + (", then it resumes" if process.resumes else "")
+    if process.pause_causes:
+        return f"by {', '.join(process.pause_causes)}{f': {process.message}' if process.message else ''}"
+    return str(process.message)
+
+
+def _shortened(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1] + "\u2026"

@@ -53,12 +53,12 @@ def say(
     raise typer.Exit(0 if obeyed or end.status is ProcessStatus.SUCCESS else 1)
 
 
-def halt(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def halt(robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Halt the robot at its safety gate; it stays halted until cleared."""
     _trigger("halt", robot, wait)
 
 
-def clear(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
     """Clear a halt, so that the robot takes instructions again."""
     _trigger("clear_halt", robot, wait)
 

@@ -142,7 +142,7 @@ class TaskView:
     def _line(self, time_s: float, what: str, text: str, channels: tuple[str, ...], style: str) -> None:
         if not self.live:
             place = f" [{'+'.join(channels)}]" if channels else ""
-            line = Text(f"{time_s:7.2f} s  {what:<11} {text}{place}", style=style)
+            line = Text(f"{max(time_s, 0.0):7.2f} s  {what:<11} {text}{place}", style=style)
             self.console.print(line, soft_wrap=True)
 
 

@@ -29,8 +29,11 @@ ODOMETRY_S = 0.7
 SCAN_S = 1.0
 OTHER_S = 0.35
 """A driver that sends feedback every 0.1 s and has not for so long has no goal any more."""
+CLAIM_S = 0.1
+"""So long the driver that yields waits to hear of a goal that the other one took at the same time."""
 LIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
 HALTED = "the safety gate is halted: call clear_halt when it is safe"
+OTHER = "a goal of another driver moves the base: cancel it or wait for its end"
 TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
 
 
@@ -39,10 +42,12 @@ class BaseDriver(ManagedNode):
 
     Publishes `cmd_vel_in` (geometry_msgs/Twist) only while a goal runs, and once zero at its end. Subscribes `odom`
     (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan), `halted` and `teleop_active` (std_msgs/Bool, latched), and the
-    goals of the other driver of the same base, so that two never steer it at once, in one process or in two.
+    goals of the other driver of the same base, so that two never steer it at once, in one process or in two: who comes
+    second is refused, and of two that come at the same time the one with `YIELDS`.
     """
 
     BUSY = HALTED_CODE = ODOMETRY_LOST = 0
+    YIELDS = False
 
     def __init__(self, name: str, action_type: Any, action_name: str, *, other: tuple[Any, str]) -> None:
         super().__init__(name)
@@ -56,6 +61,9 @@ class BaseDriver(ManagedNode):
             "gate_wait_s", 5.0, "how long a goal waits for gate and odometry to appear [s]", minimum=0.0, maximum=10.0
         )
         self._odometry_limit = math.ceil(ODOMETRY_S * rate)
+        self._claim_ticks = math.ceil(CLAIM_S * rate) if self.YIELDS else 0
+        # The one that yields has ended its goal before the other gives up.
+        self._other_wait_s = OTHER_S + (0.1 if self.YIELDS else 0.25)
         self.pose: Pose2D | None = None
         self.points: Points | None = None
         self._scanned_at = -math.inf
@@ -66,6 +74,8 @@ class BaseDriver(ManagedNode):
         self._begun = False
         self._deadline = 0.0
         self._told_at = 0.0
+        self._ticks = 0
+        self._claimed_ns = 0
         self._other_at = -math.inf
 
         self._velocity = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
@@ -119,7 +129,8 @@ class BaseDriver(ManagedNode):
         now = self.steady_now()
         self._goal, self._begun, self._told_at = goal, False, now
         self._deadline = now + self._gate_wait_s
-        self._since_odometry = 0
+        self._since_odometry = self._ticks = 0
+        self._claimed_ns = self.get_clock().now().nanoseconds + int(CLAIM_S * 1e9)
         self._timer.reset()
         self._tick()
 
@@ -146,15 +157,17 @@ class BaseDriver(ManagedNode):
 
     def _may_begin(self, now: float, goal: Goal) -> bool:
         """Whether gate and odometry are there and nobody else has the base. Waits a while, then raises DriverRefusal."""
-        if self._halted:
-            raise DriverRefusal(self.HALTED_CODE, HALTED)
-        if self._operator:
-            raise DriverRefusal(self.BUSY, TELEOP)
         started = self._deadline - self._gate_wait_s
-        if now - self._other_at < OTHER_S:
-            # The other's last feedback may come after its end.
-            if now - started > OTHER_S + 0.1:
-                raise DriverRefusal(self.BUSY, "a goal of another driver moves the base: cancel it or wait for its end")
+        if self._halted or self._operator or now - self._other_at < OTHER_S:
+            # The kernel may hear sooner that a halt was cleared or the base given back, and the other's last feedback may
+            # come after its end.
+            if now - started <= self._other_wait_s:
+                return False
+            if self._halted:
+                raise DriverRefusal(self.HALTED_CODE, HALTED)
+            raise DriverRefusal(self.BUSY, TELEOP if self._operator else OTHER)
+        self._ticks += 1
+        if self._ticks <= self._claim_ticks:
             return False
         if self._halted is None or self.pose is None:
             if now < self._deadline:
@@ -179,10 +192,10 @@ class BaseDriver(ManagedNode):
         self._finish()
         goal.succeed(result)
 
-    def _finish(self) -> None:
-        """Stop the base, unless no command was sent or the gate heeds none."""
+    def _finish(self, *, still: bool = True) -> None:
+        """Stop the base, unless no command was sent, the gate heeds none, or (`still` false) the other driver has it."""
         if self._begun:
-            if not self._halted and not self._operator:
+            if still and not self._halted and not self._operator:
                 self._send(STILL)
             self.ended()
         self._goal = None
@@ -243,16 +256,19 @@ class BaseDriver(ManagedNode):
         if message.data:
             self._end_goal(DriverRefusal(self.BUSY, TELEOP))
 
-    def _end_goal(self, refusal: DriverRefusal) -> None:
+    def _end_goal(self, refusal: DriverRefusal, *, still: bool = True) -> None:
         goal = self._goal
         if goal is not None:
             result = self._refused(self.result(), refusal)
-            self._finish()
+            self._finish(still=still)
             goal.abort(result)
 
     def _on_other_feedback(self, _: Any) -> None:
         self._other_at = self.steady_now()
 
     def _on_other_status(self, message: GoalStatusArray) -> None:
-        live = any(status.status in LIVE for status in message.status_list)
+        live = [status.goal_info.stamp for status in message.status_list if status.status in LIVE]
         self._other_at = self.steady_now() if live else -math.inf
+        if self.YIELDS and self._begun and any(at.sec * 10**9 + at.nanosec < self._claimed_ns for at in live):
+            # Taken before the other could hear of this goal, and heard of too late to wait for.
+            self._end_goal(DriverRefusal(self.BUSY, OTHER), still=False)

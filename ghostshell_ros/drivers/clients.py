@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from builtin_interfaces.msg import Duration
@@ -15,6 +15,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ghostshell_ros.drivers.driver_caller import DriverCaller
 from ghostshell_ros.drivers.memory_caller import MemoryCaller
 from ghostshell_ros.drivers.senses import Proprioception, Surroundings
+from ghostshell_ros.nodes.driver_states import DriverStates
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from ghostshell_ros.nodes.wire_text import ros_text
 from skill_kernel.codes import CallCode
@@ -39,21 +40,25 @@ class RosDrivers:
     for a base, `Surroundings`. All names are relative to the node's namespace, but for the fleet's service `/query_memory`.
     """
 
-    def __init__(self, node: RuntimeNode, robot: RobotConfig | None = None) -> None:
+    def __init__(
+        self, node: RuntimeNode, robot: RobotConfig | None = None, *, on_lost: Callable[[str], None] = lambda why: None
+    ) -> None:
+        """`on_lost` as in DriverCaller, for every driver."""
         self._node = node
-        self._speak = DriverCaller(node, Speak, "speak")
-        self._play = DriverCaller(node, PlaySound, "play_sound")
+        states = DriverStates(node)
+        self._speak = DriverCaller(node, Speak, "speak", states, on_lost)
+        self._play = DriverCaller(node, PlaySound, "play_sound", states, on_lost)
         self._callers = [self._speak, self._play]
         self._move = self._face = self._drive = self._navigate = self._posture = None
         self._around: Surroundings | None = None
         if robot is None or robot.base is None or robot.joints:
-            self._move = DriverCaller(node, MoveJoints, "move_joints")
-            self._face = DriverCaller(node, ShowFace, "show_face")
+            self._move = DriverCaller(node, MoveJoints, "move_joints", states, on_lost)
+            self._face = DriverCaller(node, ShowFace, "show_face", states, on_lost)
             self._callers += [self._move, self._face]
         if robot is not None and robot.base is not None:
-            self._drive = DriverCaller(node, Drive, "drive")
-            self._navigate = DriverCaller(node, NavigateTo, "navigate_to")
-            self._posture = DriverCaller(node, SetPosture, "set_posture")
+            self._drive = DriverCaller(node, Drive, "drive", states, on_lost)
+            self._navigate = DriverCaller(node, NavigateTo, "navigate_to", states, on_lost)
+            self._posture = DriverCaller(node, SetPosture, "set_posture", states, on_lost)
             self._callers += [self._drive, self._navigate, self._posture]
             self._around = Surroundings(node)
         self._own = Proprioception(node)

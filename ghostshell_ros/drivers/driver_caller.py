@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from ghostshell_ros.nodes.driver_states import DriverStates
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from skill_kernel.codes import CallCode
@@ -22,14 +23,15 @@ SILENCE_S = 0.5
 """A driver sends feedback every 0.1 s; this long without, it is gone."""
 STALL_GRACE_S = 0.1
 """Silence may be a stall of this very process: its executor gets this long to hand over what has arrived."""
-CANCEL_S = 0.15
-"""How long a stopped call waits for the driver to confirm; it returns within 0.2 s either way."""
+CANCEL_S = 0.5
+"""How long a stopped call waits for the driver to confirm, which takes some ms; without, nobody knows whether it stopped."""
 STOP_LOOK_S = 0.02
 """How often a waiting call looks at its stop event. It sleeps in between, and the driver's answer wakes it at once."""
 
 
 class _State(Enum):
     SENDING = auto()
+    INACTIVE = auto()
     NO_SERVER = auto()
     SENT = auto()
     ACCEPTED = auto()
@@ -48,14 +50,22 @@ class _Call:
     result: Any = None
     given_up: bool = False
     sent_again: bool = False
+    why: str = ""
 
 
 class DriverCaller:
     """Calls one action. Built on the executor's thread or before spinning; `call` is for other threads."""
 
-    def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
-        self._node, self._name = node, name
+    def __init__(
+        self, node: RuntimeNode, action_type: Any, name: str, states: DriverStates,
+        on_lost: Callable[[str], None] = lambda why: None,
+    ) -> None:  # fmt: skip
+        """A driver that is not active by `states` gets no goal. `on_lost(why)` is called on the calling thread when nobody
+        knows any more what the driver does: it vanished, or did not confirm that it stopped. Whatever the caller makes of
+        the result, the robot should be halted then."""
+        self._node, self._name, self._states, self._on_lost = node, name, states, on_lost
         self._client = GoalClient(node, action_type, name)
+        self._has_answered = False
 
     def ready(self) -> bool:
         """Whether the driver is there to be used; asking is what probes it. On the executor's thread."""
@@ -78,27 +88,33 @@ class DriverCaller:
                 if state is _State.SENT and call.sent is not None:
                     call.sent.ask()
                     state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
+            if state is _State.INACTIVE:
+                return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
             if state is _State.ACCEPTED:
                 state = self._wait_for_end(call, stop)
             if state is _State.ENDED:
                 return self._ended(call, action, values)
             stopped = stop.is_set()
             call.given_up = True
-            if stopped and call.sent is not None and state is not _State.SENDING:
+            if stopped:
+                if call.sent is None:
+                    return DriverResult(False, cancelled=True)
                 call.sent.cancel()
                 if self._wait_confirmed(call):
                     return self._ended(call, action, values, stopped=True)
             if call.sent is not None:
                 call.sent.abandon()
-            if stopped:
-                return DriverResult(False, cancelled=True)
             self._client.doubt()
+            if stopped:
+                text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
+                return self._lost(CallCode.STOP_UNCERTAIN, text)
             if state is _State.ACCEPTED:
                 text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
-                return DriverResult(False, CallCode.DRIVER_LOST, text)
+                return self._lost(CallCode.DRIVER_LOST, text)
             what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
             text = f"the driver of {action} {what}: is it running in this namespace?"
-            return DriverResult(False, CallCode.DRIVER_UNAVAILABLE, text)
+            # One that answered before has died between two goals.
+            return self._lost(CallCode.DRIVER_UNAVAILABLE, text, told=self._has_answered)
 
     def _wait(self, call: _Call, stop: StopEvent, deadline: float, while_in: set[_State]) -> _State:
         while call.state in while_in and not stop.is_set():
@@ -126,13 +142,14 @@ class DriverCaller:
         self, call: _Call, action: str, values: Callable[[Any], Mapping[str, float]], *, stopped: bool = False
     ) -> DriverResult:
         if call.end is GoalEnd.REJECTED or call.end is GoalEnd.UNKNOWN or call.result is None:
-            if stopped:
+            if stopped and (call.sent is None or not call.sent.accepted):
                 return DriverResult(False, cancelled=True)
             if call.end is GoalEnd.REJECTED:
                 text = f"the driver of {action} takes no goal: it is not active; after a halt clear it, then activate it"
                 return DriverResult(False, CallCode.DRIVER_INACTIVE, text)
             text = f"the driver of {action} does not know the goal any more: it was started anew"
-            return DriverResult(False, CallCode.DRIVER_LOST, text)
+            return self._lost(CallCode.DRIVER_LOST, text)
+        self._has_answered = True
         result = call.result
         return DriverResult(
             ok=call.end is GoalEnd.SUCCEEDED,
@@ -142,13 +159,25 @@ class DriverCaller:
             values=values(result),
         )
 
+    def _lost(self, code: CallCode, text: str, *, told: bool = True) -> DriverResult:
+        self._has_answered = False
+        if told:
+            self._on_lost(text)
+        return DriverResult(False, code, text)
+
     def _send(self, goal: Any, call: _Call, deadline: float) -> None:
-        """On the executor's thread: send as soon as the driver is discovered, for which rclpy has no event."""
+        """On the executor's thread: send as soon as the driver is discovered, for which rclpy has no event, and active, if
+        it is about to be."""
         with call.changed:
             if call.given_up:
                 return
-            if not self._client.server_is_ready():
-                if self._node.steady_now() < deadline:
+            driver = self._states.inactive(self._node.resolve_topic_name(self._name))
+            if driver is not None and not (driver.coming_up and self._node.steady_now() < deadline):
+                call.why = f"{driver.name} takes no goal of {self._name}: it is {driver.state}, because {driver.why}"
+                self._tell(call, _State.INACTIVE)
+                return
+            if driver is not None or not self._client.server_is_ready():
+                if driver is not None or self._node.steady_now() < deadline:
                     self._node.call_later(STOP_LOOK_S, lambda: self._send(goal, call, deadline))
                 else:
                     self._tell(call, _State.NO_SERVER)

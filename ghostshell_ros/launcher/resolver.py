@@ -43,6 +43,9 @@ def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str,
     resolver = _Resolver(dict(arguments), dict(environment))
     resolver.include(path, tuple(arguments), None)
     for name in arguments:
+        if name in resolver.fixed and name not in resolver.declared:
+            raise LaunchError(f"'{path}' sets '{name}' itself, at {resolver.fixed[name]}, and would ignore it; launch the file "
+                              "included there, or one of your own")
         if name not in resolver.declared:
             raise LaunchError(f"'{path}' declares no argument '{name}'; {nearest(name, resolver.declared)}")
     return resolver.specs
@@ -62,6 +65,9 @@ class _Resolver:
     environment: dict[str, str]
     specs: list[ProcessSpec] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
+    """Arguments that who launches may give."""
+    fixed: dict[str, Place] = field(default_factory=dict)
+    """Arguments that an include gives to the file it includes."""
     _files: list[str] = field(default_factory=list)
     _last_included: str = ""
 
@@ -73,7 +79,11 @@ class _Resolver:
         if not path.name.endswith((".xml", ".launch")):
             raise LaunchError(f"'{path}' is no XML launch file (*.launch.xml); other kinds need ros2 launch", place)
         file = parser.parse(path)
-        self.declared.update(argument.name for argument, _ in file.arguments())
+        own = {argument.name for argument, _ in file.arguments()}
+        if place is not None:
+            self.fixed.update(dict.fromkeys(own.intersection(given), place))
+            own.difference_update(given)
+        self.declared |= own
         self._check_required(file, given, place)
         self._files.append(os.path.abspath(path))
         self._last_included = self._files[-1]
@@ -84,7 +94,7 @@ class _Resolver:
         missing = [argument for argument, conditional in file.arguments()
                    if not conditional and argument.default is None and argument.name not in given]
         if missing:
-            unknown = [name for name in given if name not in self.declared]
+            unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
             hint = "".join(f"\n  given, but not declared: {name} ({nearest(name, self.declared)})" for name in unknown)
             listed = "".join(f"\n  {argument.name}:=…  {_describe(argument)}" for argument in missing)
             raise LaunchError(f"'{file.path}' must be given these arguments:{listed}{hint}", place)

@@ -4,42 +4,28 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from ghostshell.msg import CallRecord, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import CallRecord, KernelState, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import Interrupt
 
+from ghostshell_ros.nodes.answer_streams import AnswerStreams, Turn
 from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
-from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
 from ghostshell_ros.nodes.model_setup import declare_model
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, RuntimeNode, run
+from ghostshell_ros.nodes.process_messages import OUTCOME_NAMES
 from ghostshell_ros.nodes.robot_setup import declare_robot
 from ghostshell_ros.nodes.scene import Scene
-from ghostshell_ros.nodes.wire_text import ros_text
-from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.llm.base import ModelError, ModelRequest
 from planners.prompt import CallReport, GrammarOptions
 from planners.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 STRATEGY = "stream"
-
-NUL_ON_THE_WIRE = "\x01"
-"""Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
-
-OUTCOMES = {
-    SkillEvent.DONE: "DONE",
-    SkillEvent.FAILED: "FAILED",
-    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
-    SkillEvent.REFUSED: "REFUSED",
-    SkillEvent.DROPPED: "DROPPED",
-}
 
 TAKEN_S = 6.0
 """A stream that the channel scheduler has not begun so long after its first chunk is lost. Longer than chunks are held
@@ -50,27 +36,6 @@ TELL_LOST_S = 1.0
 
 TOLD = ("DONE", "FAILED", "INTERRUPTED")
 """Outcomes in a process's history that a plan made anew is told of."""
-
-
-@dataclass
-class _Turn:
-    """One answer being written and what came of it."""
-
-    process_id: str
-    epoch: int
-    turn: int
-    planner: StreamPlanner
-    stream_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    cancel: CancelToken = field(default_factory=CancelToken)
-    next_seq: int = 0
-    written: list[str] = field(default_factory=list)
-    usage: Usage | None = None
-    ended: bool = False
-    taken: bool = False
-    began_s: float = 0.0
-    reports: list[CallReport] = field(default_factory=list)
-    running: dict[str, CallReport] = field(default_factory=dict)
-    repairs: list[str] = field(default_factory=list)
 
 
 class ActionPlanner(RuntimeNode):
@@ -110,13 +75,14 @@ class ActionPlanner(RuntimeNode):
             robot_description=robot.config.description, fields=roles, settings=settings, conversation=conversation,
         )  # fmt: skip
         self._seen: dict[str, int] = {}
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, Turn] = {}
         self._heard = False
         self._began_s = self._scene.now_s()
         self._events = EventWriter(self)
-        self._chunks = MatchedPublisher(
-            self, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=self._unmatched
-        )
+        self._answers = AnswerStreams(
+            self, self._client, self._events, on_first=lambda turn: self.call_later(TAKEN_S, lambda: self._not_taken(turn)),
+            on_unmatched=self._unmatched,
+        )  # fmt: skip
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
@@ -159,7 +125,7 @@ class ActionPlanner(RuntimeNode):
 
     def _begin(self, process: ProcessState) -> None:
         self._cancel(process.process_id, "it is planned anew")
-        turn = _Turn(process.process_id, process.epoch, 0, self._new_planner())
+        turn = Turn(process.process_id, process.epoch, 0, self._new_planner())
         if len(self._turns) >= self._max_processes:
             why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
             self._plan_ended(turn, PlanEnded(int(TaskCode.TOO_MANY_PROCESSES), why))
@@ -178,83 +144,26 @@ class ActionPlanner(RuntimeNode):
 
     def _lost(self, process: ProcessState) -> None:
         """It was planned by a planner that is gone: planning it again would do again what is done already."""
-        turn = _Turn(process.process_id, process.epoch, 0, self._new_planner())
+        turn = Turn(process.process_id, process.epoch, 0, self._new_planner())
         if process.process_id not in self._turns:
             why = "the action planner was started anew while the process lived; repeat the instruction"
             self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
-    def _cancel(self, process_id: str, why: str) -> _Turn | None:
-        """Stop writing. The stream gets no regular end, which would reset as DONE what an interrupt is about to stop."""
+    def _cancel(self, process_id: str, why: str) -> Turn | None:
         turn = self._turns.pop(process_id, None)
         if turn is not None:
             self.get_logger().debug(f"stream {turn.stream_id}: {why}")
-            turn.cancel.cancel()
-            if not turn.ended:
-                turn.ended = True
-                turn.planner.wrote("".join(turn.written))
+            self._answers.cancel(turn)
         return turn
 
     # -- one answer ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, turn: _Turn, request: ModelRequest) -> None:
+    def _ask(self, turn: Turn, request: ModelRequest) -> None:
         self._turns[turn.process_id] = turn
         turn.began_s = self._scene.now_s()
-        events = self._client.stream(request, cancel=turn.cancel)
-        threading.Thread(target=self._read, args=(turn, events), name=f"stream-{turn.turn}", daemon=True).start()
+        self._answers.begin(turn, request)
 
-    def _read(self, turn: _Turn, events: Iterator[ModelEvent]) -> None:
-        """On a thread of its own: the model's iterator blocks."""
-        try:
-            for event in events:
-                self.call_soon(self._model_event, turn, event)
-        except ModelError as error:
-            self.call_soon(self._end_stream, turn, int(error.code), f"model {self._client.name}: {error.message}")
-        except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the stream, not the node
-            why = f"model {self._client.name}: {type(error).__name__} in its client"
-            self.call_soon(self._end_stream, turn, int(ModelCode.MODEL_CONNECTION), why)
-        else:
-            self.call_soon(self._end_stream, turn, 0, "")
-
-    def _model_event(self, turn: _Turn, event: ModelEvent) -> None:
-        if isinstance(event, TextDelta):
-            if not turn.ended and not turn.cancel.cancelled:
-                turn.written.append(event.text)
-                self._publish(turn, event.text)
-        elif isinstance(event, Usage):
-            turn.usage = event
-        elif isinstance(event, Retrying):
-            why = f"model {self._client.name} failed, next try in {event.wait_s:.1f} s: {event.error.message}"
-            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
-        elif isinstance(event, Finished) and event.reason not in ("stop", "end_turn"):
-            why = f"the model ended its answer for the reason '{event.reason}'"
-            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
-
-    def _end_stream(self, turn: _Turn, code: int, why: str) -> None:
-        if turn.ended:
-            return
-        turn.ended = True
-        usage = turn.usage or Usage(0, 0)
-        self._publish(turn, "", last=True, code=code, why=why)
-        turn.planner.wrote("".join(turn.written))
-        self._events.write(
-            SkillEvent.STREAM_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=code, error_msg=why,
-            prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
-            cost_usd=usage.cost_usd if usage.cost_usd is not None else -1.0,
-        )  # fmt: skip
-
-    def _publish(self, turn: _Turn, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
-        self._chunks.publish(
-            LlmChunk(
-                stamp=self.get_clock().now().to_msg(), process_id=turn.process_id, stream_id=turn.stream_id,
-                epoch=turn.epoch, turn=turn.turn, seq=turn.next_seq, text=ros_text(text, NUL_ON_THE_WIRE), last=last,
-                error_code=code, error_msg=ros_text(why),
-            )
-        )  # fmt: skip
-        if not turn.next_seq:
-            self.call_later(TAKEN_S, lambda: self._not_taken(turn))
-        turn.next_seq += 1
-
-    def _not_taken(self, turn: _Turn) -> None:
+    def _not_taken(self, turn: Turn) -> None:
         """A parser that was killed is still found in the graph for many seconds, and what it was sent is lost."""
         if not turn.taken and self._turns.get(turn.process_id) is turn:
             self._cancel(turn.process_id, "nobody took the stream")
@@ -278,7 +187,7 @@ class ActionPlanner(RuntimeNode):
             turn.running.pop(event.call_id, None)
             turn.reports.append(
                 CallReport(
-                    event.function, _arguments(event), OUTCOMES.get(event.outcome, "?"), event.error_msg or event.text,
+                    event.function, _arguments(event), OUTCOME_NAMES.get(event.outcome, "?"), event.error_msg or event.text,
                     self._since(turn, event.start_s), self._since(turn, event.end_s),
                 )
             )  # fmt: skip
@@ -293,12 +202,12 @@ class ActionPlanner(RuntimeNode):
         elif event.type == SkillEvent.TURN_ENDED:
             self._follow(turn, event)
 
-    def _since(self, turn: _Turn, time_s: float) -> float | None:
+    def _since(self, turn: Turn, time_s: float) -> float | None:
         return None if time_s < 0 else time_s - turn.began_s
 
-    def _follow(self, turn: _Turn, event: SkillEvent) -> None:
+    def _follow(self, turn: Turn, event: SkillEvent) -> None:
         turn.cancel.cancel()
-        self._end_stream(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
+        self._answers.end(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
         result = TurnResult(
             event.text, event.error_code, event.error_msg, turn.reports, list(turn.running.values()), turn.repairs
         )
@@ -307,11 +216,11 @@ class ActionPlanner(RuntimeNode):
         if isinstance(step, PlanEnded):
             self._plan_ended(turn, step)
             return
-        following = _Turn(turn.process_id, turn.epoch, turn.turn + 1, turn.planner)
+        following = Turn(turn.process_id, turn.epoch, turn.turn + 1, turn.planner)
         following.running = turn.running
         self._ask(following, step)
 
-    def _plan_ended(self, turn: _Turn, step: PlanEnded) -> None:
+    def _plan_ended(self, turn: Turn, step: PlanEnded) -> None:
         if self._turns.get(turn.process_id) is turn:
             del self._turns[turn.process_id]
         self._events.write(
@@ -334,7 +243,7 @@ class ActionPlanner(RuntimeNode):
     def close(self) -> None:
         """End the running streams and the model's connections."""
         for turn in list(self._turns.values()):
-            self._end_stream(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
+            self._answers.end(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
             self._cancel(turn.process_id, "the node ends")
         self._client.close()
 

@@ -23,8 +23,10 @@ from skill_kernel.robot import BaseConfig
 POSTURES = ("stand", "sit", "lie")
 ATTITUDE = ("roll", "pitch", "yaw")
 ATTITUDE_HEARD_S = 2.0
-OPERATOR = "an operator has the base; try again when it is given back"
 """An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
+HOLD = "hold"
+"""Instead of a posture: stay as you are, also half way to one."""
+OPERATOR = "an operator has the base; try again when it is given back"
 
 
 class BasePorts:
@@ -54,6 +56,8 @@ class BasePorts:
         self.attitude.measure(node.steady_now(), ATTITUDE, (0.0, 0.0, 0.0))
         self.ready = False
         """Whether the base was heard: before its first odometry nobody is told that it may move."""
+        self.relaying = False
+        """Before, commands are dropped and nothing is sent but a halt."""
         self._events = events
         self._told = told
         self._refused = refused
@@ -73,6 +77,18 @@ class BasePorts:
         node.create_service(Trigger, "release_teleop", self._on_release)
         node.steady_timer(1.0 / rate_hz, self._tick)
 
+    def halt(self, cause: str) -> None:
+        """Rest: the velocity first and at once, then a change of posture or attitude stays where it is."""
+        self.gate.halt(cause)
+        self.publish()
+        self.attitude.halt(cause)
+        self._posture.publish(String(data=HOLD))
+
+    def clear_halt(self) -> None:
+        """Let commands count again; nothing moves before a new one."""
+        self.gate.clear_halt()
+        self.attitude.clear_halt()
+
     def publish(self) -> None:
         """Send what the gate has now; on a halt at once, not at the next tick."""
         out = self.gate.output
@@ -83,15 +99,18 @@ class BasePorts:
     def _tick(self) -> None:
         now = self._node.steady_now()
         self.gate.tick(now)
-        self.publish()
         attitude = self.attitude.tick(now)
+        if self.relaying:
+            self.publish()
+            self._tell_teleop()
         if self.attitude.moving(now):
             self._attitude.publish(Vector3(**{axis: attitude[name] for axis, name in zip("xyz", ATTITUDE, strict=True)}))
-        self._tell_teleop()
         self._told()
 
     def _listener(self, source: Source) -> Callable[[Twist], None]:
         def heard(message: Twist) -> None:
+            if not self.relaying:
+                return
             wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
             refusal = self.gate.command(self._node.steady_now(), source, wish)
             if refusal is not None:
@@ -123,8 +142,12 @@ class BasePorts:
         self.gate.scan(self._node.steady_now(), points)
 
     def _on_posture(self, message: String) -> None:
-        if message.data not in POSTURES:
-            text = f"posture '{message.data[:40]}' is unknown; send one of {', '.join(POSTURES)}"
+        if not self.relaying:
+            return
+        if message.data == HOLD:
+            self._posture.publish(message)
+        elif message.data not in POSTURES:
+            text = f"posture '{message.data[:40]}' is unknown; send one of {', '.join((*POSTURES, HOLD))}"
             self._refused(Refusal(RefusalKind.UNKNOWN_JOINT, "posture", text))
         elif refusal := self.gate.refusal("posture"):
             self._refused(refusal)
@@ -134,6 +157,8 @@ class BasePorts:
             self._posture.publish(message)
 
     def _on_attitude(self, message: Vector3) -> None:
+        if not self.relaying:
+            return
         refusal = self.gate.refusal("attitude")
         if refusal is None and self.gate.teleop:
             refusal = Refusal(RefusalKind.HALTED, "attitude", OPERATOR)
@@ -152,6 +177,8 @@ class BasePorts:
         active = self.gate.teleop
         if active == self._teleop_told:
             return
+        if active:
+            self._posture.publish(String(data=HOLD))
         if active or self._teleop_told:
             text = "an operator has taken the base (teleop); release_teleop gives it back" if active else "teleop has ended"
             self._events.write(SkillEvent.NOTICE, text=text)

@@ -87,7 +87,7 @@ class ChannelScheduler(RuntimeNode):
             self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
     def _process(self, process_id: str) -> _Process:
-        process = self._processes.get(process_id)
+        process = self._processes.pop(process_id, None)
         if process is None:
             while len(self._processes) >= MAX_PROCESSES:
                 idle = next((i for i, p in self._processes.items() if not p.scheduler.live_calls), None)
@@ -99,7 +99,8 @@ class ChannelScheduler(RuntimeNode):
                 lambda event: self.call_soon(self._events.write_shell, process_id, event),
                 new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
             )  # fmt: skip
-            process = self._processes[process_id] = _Process(executor.scheduler, self._oldest_epoch)
+            process = _Process(executor.scheduler, self._oldest_epoch)
+        self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
         return process
 
     def _token(self, message: TokenMsg) -> None:
@@ -133,14 +134,14 @@ class ChannelScheduler(RuntimeNode):
             process.scheduler.freed()
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        if not request.process_id:
+        if request.process_id:
+            self._process(request.process_id)
+        else:
             self._oldest_epoch = max(self._oldest_epoch, request.epoch)
         for process_id, process in self._processes.items():
             if request.process_id in ("", process_id):
                 process.oldest_epoch = max(process.oldest_epoch, request.epoch)
                 response.stopped += process.scheduler.interrupt(request.cause or "interrupted", request.channels)
-        if request.process_id and request.process_id not in self._processes:
-            self._process(request.process_id).oldest_epoch = request.epoch
         response.epoch = request.epoch
         return response
 

@@ -87,6 +87,7 @@ class GoalServer:
         self._on_cancel = on_cancel
         self._accept = accept
         self._goals: dict[bytes, Goal] = {}
+        self.action = node.resolve_topic_name(name)
         node.goal_servers.append(self)
         self._server = ActionServer(
             node,

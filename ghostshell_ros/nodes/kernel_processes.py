@@ -46,7 +46,6 @@ class KernelProcesses:
             self._kernel.preempt(Rank.TELEOP, self._base_subsystems, "an operator has the base", OPERATOR)
         else:
             self._kernel.end_process(OPERATOR, "the operator gave the base back")
-            self._kernel.resume_process("", Rank.TELEOP.cause)
 
     def _hear(self, source: Source, message: ProcessHeartbeat) -> None:
         self._beats.hear(source, message.process_ids)
@@ -71,7 +70,7 @@ class KernelProcesses:
             return self._kernel.preempt(Rank(request.rank), request.subsystems, cause or "preempted", process_id)
         why = (
             f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {list(request.subsystems)} "
-            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems"
+            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all but RESUME a process"
         )
         return LeaseAnswer(LeaseCode.INVALID_REQUEST, why)
 

@@ -16,6 +16,7 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
+from ghostshell_ros.nodes.driver_states import LOST, TOPIC, DriverState, actions_of
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.lifecycle_node import HEARTBEAT_TOPIC
 from ghostshell_ros.nodes.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
@@ -31,7 +32,6 @@ HALT_RETRY_S = 0.2
 """How often the safety gate is asked to halt until it says that it has."""
 TOGETHER_S = 0.1
 
-LOST = "lost"
 _NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition.TRANSITION_ACTIVATE}
 
 
@@ -43,6 +43,7 @@ class _Driver:
     unheard: int = 0
     wanted: bool = True
     """False once a person deactivated it; until they activate it, or a halt is cleared."""
+    actions: tuple[str, ...] = ()
     asked: int = -1
     ask_at: float = 0.0
 
@@ -59,7 +60,8 @@ class LifecycleManager(RuntimeNode):
 
     Subscribes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus) and `halted` (std_msgs/Bool, latched); publishes
     `driver_states` (diagnostic_msgs/DiagnosticArray, latched, on every change: name, message = unconfigured, inactive,
-    active, … or lost) and `events`. Client of `<driver>/change_state` and of `halt` (std_srvs/Trigger).
+    active, … or lost, values = its actions and why it is not active; see `DriverState`) and `events`. Client of
+    `<driver>/change_state` and of `halt` (std_srvs/Trigger).
 
     Parameters: `drivers` (all that are heard), `heartbeat_timeout_s` (1.0).
     """
@@ -79,7 +81,7 @@ class LifecycleManager(RuntimeNode):
         self._halt_asked = False
         self._gone: dict[str, list[str]] = {}
         self._events = EventWriter(self)
-        self._states = self.create_publisher(DiagnosticArray, "driver_states", LATCHED)
+        self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
         self._halt_client = self.create_client(Trigger, "halt")
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(DiagnosticStatus, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEATS)
@@ -97,6 +99,7 @@ class LifecycleManager(RuntimeNode):
                 return
             driver = self._add(message.name)
         driver.unheard = 0
+        driver.actions = actions_of(message)
         before, driver.state = driver.state, message.message
         if before != driver.state:
             if before == "active" and driver.state in ("unconfigured", "configuring"):
@@ -152,6 +155,7 @@ class LifecycleManager(RuntimeNode):
             for driver in self._drivers.values():
                 driver.wanted = True
         self._halted = message.data
+        self._publish()
         for driver in self._drivers.values():
             self._advance(driver)
 
@@ -175,9 +179,25 @@ class LifecycleManager(RuntimeNode):
             self.get_logger().error(f"{driver.name} refused to {what}: see its log; asked again in {REFUSED_S:g} s")
 
     def _publish(self) -> None:
-        message = DiagnosticArray(status=[_status(driver) for driver in self._drivers.values()])
+        message = DiagnosticArray(status=[self._state(driver).status() for driver in self._drivers.values()])
         message.header.stamp = self.get_clock().now().to_msg()
         self._states.publish(message)
+
+    def _state(self, driver: _Driver) -> DriverState:
+        if driver.state in ("", "active"):
+            return DriverState(driver.name, driver.state, driver.actions)
+        coming = False
+        if driver.state == LOST:
+            why = "it died or hangs; see its log, start it again, then clear the halt"
+        elif not driver.wanted:
+            why = "a person deactivated it; activate it by hand (ros2 lifecycle set)"
+        elif self._halted is None:
+            why = "no safety gate was heard; see whether it runs"
+        elif self._halted or self._halt_asked:
+            why = f"the robot is halted; {CLEAR_HINT}"
+        else:
+            why, coming = "it is being activated; ask again", True
+        return DriverState(driver.name, driver.state, driver.actions, why, coming)
 
     def health(self) -> Health:
         states = {driver.name: driver.state or "not heard yet" for driver in self._drivers.values()}
@@ -187,12 +207,6 @@ class LifecycleManager(RuntimeNode):
             why = "; the robot is halted" if self._halted else "; no safety gate was heard" if self._halted is None else ""
             return Health(f"not active: {', '.join(off)}{why}", Level.WARN, states)
         return Health(f"{len(states)} drivers active" if states else "no driver was heard", values=states)
-
-
-def _status(driver: _Driver) -> DiagnosticStatus:
-    bad = DiagnosticStatus.ERROR if driver.state == LOST else DiagnosticStatus.WARN
-    level = DiagnosticStatus.OK if driver.state == "active" else bad
-    return DiagnosticStatus(level=level, name=driver.name, message=driver.state)
 
 
 def main() -> int:

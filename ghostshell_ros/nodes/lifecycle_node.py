@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
+from ghostshell_ros.nodes.driver_states import ACTION
 from ghostshell_ros.nodes.node_runtime import HEARTBEATS, RuntimeNode
 from skill_kernel.codes import CallCode
 
@@ -27,8 +28,8 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     A driver that has more to do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
 
     Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s and at each transition:
-    name = the node's, message = its state). Services `~/change_state`, `~/get_state` and the other three of lifecycle
-    nodes.
+    name = the node's, message = its state, values = its actions). Services `~/change_state`, `~/get_state` and the other
+    three of lifecycle nodes.
 
     Parameters: `autostart` (true): activates itself; false where a lifecycle_manager does it.
     """
@@ -111,4 +112,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
 
     def _send_heartbeat(self) -> None:
         level = DiagnosticStatus.OK if self.is_active else DiagnosticStatus.WARN
-        self._heartbeats.publish(DiagnosticStatus(level=level, name=self.get_name(), message=self.lifecycle_state))
+        actions = [KeyValue(key=ACTION, value=server.action) for server in self.goal_servers]
+        self._heartbeats.publish(
+            DiagnosticStatus(level=level, name=self.get_name(), message=self.lifecycle_state, values=actions)
+        )

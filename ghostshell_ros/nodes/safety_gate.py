@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import rclpy
@@ -16,6 +15,7 @@ from ghostshell_ros.nodes.base_ports import BasePorts
 from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.nodes.priority import take_priority
 from skill_kernel.base_gate import BaseGate
 from skill_kernel.codes import CallCode
 from skill_kernel.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
@@ -23,6 +23,14 @@ from skill_kernel.robot import RobotConfig
 
 ALONE_S = 8.0
 """A gate that hears another one this soon after its start is the second and ends; later it is the first and stays."""
+
+
+LISTEN_S = 0.5
+"""So long a new gate that hears its robot listens for another one, before it relays anything or says that it is not
+halted …"""
+LISTEN_LONGER_S = 2.0
+"""… and so long while another publisher of `halted` is seen: its state is on its way, or it has died."""
+LISTEN_EVERY_S = 0.05
 
 
 class SafetyGate(RuntimeNode):
@@ -39,10 +47,10 @@ class SafetyGate(RuntimeNode):
 
     Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
     halted. Services `halt` and `clear_halt` (std_srvs/Trigger).
-    Two gates of one robot would fight over its body: the one started later ends.
+    Two gates of one robot would fight over its body: the one started later ends, and has relayed nothing by then.
 
     Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0), `deadman_s` (0.5),
-    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5), `nice` (-10).
+    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5), `realtime_priority` (10), `nice` (-10).
     """
 
     def __init__(self) -> None:
@@ -59,9 +67,10 @@ class SafetyGate(RuntimeNode):
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
         max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
         attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
-        nice = self.declare(
-            "nice", -10, "scheduling priority where the user may set it (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0
+        realtime = self.declare(
+            "realtime_priority", 10, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
         )
+        nice = self.declare("nice", -10, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
@@ -69,6 +78,7 @@ class SafetyGate(RuntimeNode):
         self._halted_told: bool | None = None
         self._halted_echoes = 0
         self._since = self.steady_now()
+        self._alone, self._listened = False, 0
         self._measured = not robot.joints
         self._events = EventWriter(self)
         self._base: BasePorts | None = None
@@ -98,24 +108,28 @@ class SafetyGate(RuntimeNode):
         self.create_service(Trigger, "clear_halt", self._on_clear)
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
-        self._take_priority(nice)
+        # A halt must not wait for what plans and draws.
+        self.get_logger().info(take_priority(realtime, nice))
+        self._listening = self.steady_timer(LISTEN_EVERY_S, self._listen)
         # The sensor is watched while the robot stands still, too, when no set-points are due.
         self._watch = self.steady_timer(0.1, self._watch_idle)
-
-    def _take_priority(self, nice: int) -> None:
-        """Run before what plans and draws, for a halt must not wait for them; the middleware's threads, too."""
-        if nice == 0:
-            return
-        try:
-            for thread in os.listdir("/proc/self/task"):
-                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
-        except OSError as error:
-            self.get_logger().info(f"runs at ordinary priority, nice {nice} is not allowed ({error}); see RLIMIT_NICE")
 
     def _on_joint_states(self, message: JointState) -> None:
         self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
 
+    def _listen(self) -> None:
+        """From when the robot is heard, for discovery takes its time; in turns, for a stalled process hears nobody."""
+        self._listened += self._known()
+        for_s = LISTEN_LONGER_S if self.count_publishers("halted") > 1 else LISTEN_S
+        if self._listened * LISTEN_EVERY_S >= for_s:
+            self._alone = True
+            self._listening.cancel()
+            if self._base is not None:
+                self._base.relaying = True
+
     def _on_command(self, message: JointState) -> None:
+        if not self._alone:
+            return
         now = self.steady_now()
         idle = self._timer.is_canceled()
         if idle:
@@ -156,8 +170,7 @@ class SafetyGate(RuntimeNode):
         cause = self._halt_cause()
         self._gate.clear_halt()
         if self._base is not None:
-            self._base.gate.clear_halt()
-            self._base.attitude.clear_halt()
+            self._base.clear_halt()
         self._logged.clear()
         self._tell_halted()
         response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
@@ -183,19 +196,17 @@ class SafetyGate(RuntimeNode):
     def _halt(self, cause: str) -> None:
         """Halt joints and base; the base is told first and at once."""
         if self._base is not None:
-            self._base.gate.halt(cause)
-            self._base.publish()
-            self._base.attitude.halt(cause)
+            self._base.halt(cause)
         self._gate.halt(cause)
 
     def _halt_cause(self) -> str:
         return self._gate.halt_cause or (self._base.gate.halt_cause if self._base is not None else "")
 
     def _tell_halted(self) -> None:
-        """Tell a change; that it is not halted the gate says only when it knows where joints and base are."""
+        """Tell a change; that it is not halted the gate says only when it hears joints and base and knows that it is alone."""
         cause = self._halt_cause()
         halted = bool(cause)
-        if halted == self._halted_told or not (halted or self._known()):
+        if halted == self._halted_told or not (halted or (self._alone and self._known())):
             return
         if halted:
             self._halt(cause)
@@ -214,6 +225,8 @@ class SafetyGate(RuntimeNode):
             values |= {"commander": self._base.gate.commander, "refused": sum(self._base.gate.refused.values())}
         if not self._known():
             return Health("waiting to hear joints or base", Level.WARN, values)
+        if not self._alone:
+            return Health("listening for another gate", Level.WARN, values)
         return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
 
     def _known(self) -> bool:

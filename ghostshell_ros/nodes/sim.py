@@ -8,13 +8,14 @@ import os
 import sys
 import threading
 import time
+from array import array
 from typing import Any
 
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
-from std_msgs.msg import String
+from std_msgs.msg import Header, String
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.images import to_message, to_pixels
@@ -29,15 +30,16 @@ from ghostshell_ros.nodes.node_runtime import (
 )
 from ghostshell_ros.nodes.sim_objects import SimObjects
 from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
-from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
 """Physics advances in slices this long, each of several steps of the model."""
 LATEST_S = 0.5
 """A simulator further behind than this gives the lost time up instead of racing after it."""
-WARM_UP_S = 20.0
+BREATH_S = 0.0005
+"""While it races it leaves the world so long to who waits for it: sensors that are silent halt the robot."""
 PACE_S = 5.0
 """How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
 SLOW = 0.95
@@ -48,14 +50,14 @@ class Sim(RuntimeNode):
 
     A robot without `base` in its file subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last
     target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
-    0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie) and `attitude` (geometry_msgs/Vector3: roll,
-    pitch, yaw in rad), and publishes `scan` at `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"),
-    `battery_state` (sensor_msgs/BatteryState, every second), `/tf` and `/tf_static`. Either subscribes `face/image_raw` and
-    `face` (the robot's display) and publishes `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with
-    `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images
-    only while somebody subscribes to them. `/clock` when `publish_clock` is set. For tests and films:
-    `ground_truth/<object>` (geometry_msgs/PoseStamped) at `ground_truth_rate_hz`, and in the building the services
-    `world/person` and `world/block_door` (std_srvs/SetBool).
+    0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
+    freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
+    `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
+    every second), `/tf` and `/tf_static`. Either subscribes `face/image_raw` and `face` (the robot's display) and publishes
+    `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
+    `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
+    `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
+    `ground_truth_rate_hz`, and in the building the services `world/person` and `world/block_door` (std_srvs/SetBool).
 
     Parameters: `robot` (coco), `world` (desk), `start` (""), `scan_rate_hz` (10), `battery_percent` (100),
     `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3), `camera_width`
@@ -88,6 +90,10 @@ class Sim(RuntimeNode):
         self._joint_states = self.create_publisher(JointState, "joint_states", SENSORS)
         self._imu = self.create_publisher(Imu, "imu", SENSORS)
         self._odom = self.create_publisher(Odometry, "odom", SENSORS)
+        # Made once: making messages, with covariances that nothing sets, took longer than filling and sending them.
+        self._joints_message = JointState(name=list(self._world.joint_positions()))
+        self._odom_message = Odometry(header=Header(frame_id="odom"), child_frame_id="base_link")
+        self._imu_message = Imu(header=Header(frame_id="imu_link"))
         self._clock_publisher = self.create_publisher(Clock, "/clock", SENSORS) if clock else None
         shots = [self._camera_shot(), self._film_shot()]
         try:
@@ -99,7 +105,7 @@ class Sim(RuntimeNode):
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self._pictures = PictureThread(
             robot.model_path(),
-            self._copy_state,
+            self._snapshot,
             shots,
             self._no_pictures,
             lambda: not self.context.ok(),
@@ -113,8 +119,7 @@ class Sim(RuntimeNode):
         self._viewer = self._open_viewer() if viewer else None
         self._ending = threading.Event()
         self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
-        # A robot that is not heard of for a second is halted by the gate.
-        self._pictures.start(warm_up_s=WARM_UP_S)
+        self._pictures.start()
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
 
@@ -124,7 +129,7 @@ class Sim(RuntimeNode):
         camera = str(self.get_parameter("camera").value)
         return SimBase(self, self._world, self._lock, camera, scan_rate, self._charge, self._stamp)
 
-    def _camera_shot(self) -> Shot:
+    def _camera_shot(self) -> Shot[Time]:
         camera = self._declare_camera("camera", "head_camera")
         rate = self.declare("camera_rate_hz", 3.0, "robot's camera images a second [Hz]", minimum=0.1, maximum=30.0)
         width = self.declare("camera_width", 320, "width of the robot's camera image [px]", minimum=16, maximum=1280)
@@ -138,8 +143,8 @@ class Sim(RuntimeNode):
         info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
         info.p = [focal, 0.0, width / 2, 0.0, 0.0, focal, height / 2, 0.0, 0.0, 0.0, 1.0, 0.0]
 
-        def deliver(pixels: Pixels) -> None:
-            image = to_message(pixels, self._stamp(), "camera_optical_frame")
+        def deliver(pixels: Pixels, stamp: Time) -> None:
+            image = to_message(pixels, stamp, "camera_optical_frame")
             info.header = image.header
             images.publish(image)
             infos.publish(info)
@@ -149,15 +154,15 @@ class Sim(RuntimeNode):
 
         return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
 
-    def _film_shot(self) -> Shot:
+    def _film_shot(self) -> Shot[Time]:
         camera = self._declare_camera("film", "film")
         rate = self.declare("film_rate_hz", 8.0, "film images a second [Hz]", minimum=0.1, maximum=60.0)
         width = self.declare("film_width", 480, "width of the film's image [px]", minimum=16, maximum=1280)
         height = self.declare("film_height", 360, "height of the film's image [px]", minimum=16, maximum=960)
         images = self.create_publisher(Image, "film/image_raw", IMAGES)
 
-        def deliver(pixels: Pixels) -> None:
-            images.publish(to_message(pixels, self._stamp(), "film"))
+        def deliver(pixels: Pixels, stamp: Time) -> None:
+            images.publish(to_message(pixels, stamp, "film"))
 
         return Shot(camera, width, height, 1.0 / rate, lambda: images.get_subscription_count() > 0, deliver)
 
@@ -176,8 +181,10 @@ class Sim(RuntimeNode):
             wait = due - time.monotonic()
             if wait > 0:
                 self._ending.wait(wait)
-            elif wait < -LATEST_S:
-                due = time.monotonic()
+            else:
+                if wait < -LATEST_S:
+                    due = time.monotonic()
+                self._ending.wait(BREATH_S)
             with self._lock:
                 self._world.advance(STEP_S)
 
@@ -231,45 +238,57 @@ class Sim(RuntimeNode):
 
     def _publish(self) -> None:
         with self._lock:
-            positions, velocities = self._world.joint_positions(), self._world.joint_velocities()
-            efforts, base, reading = self._world.joint_efforts(), self._world.base(), self._world.imu()
-            w, x, y, z = self._world.base_quaternion()
-            stamp = self._stamp()
+            base, quaternion, stamp = self._world.base(), self._world.base_quaternion(), self._stamp()
         if self._clock_publisher is not None:
             self._clock_publisher.publish(Clock(clock=stamp))
-        joints = JointState(name=list(positions), position=list(positions.values()))
-        joints.velocity, joints.effort = list(velocities.values()), list(efforts.values())
-        joints.header.stamp = stamp
-        self._joint_states.publish(joints)
+        self._publish_odometry(base, quaternion, stamp)
+        # What nobody hears is not even made: on a busy machine the rest comes in time.
+        if self._joint_states.get_subscription_count():
+            self._publish_joints(stamp)
+        if self._imu.get_subscription_count():
+            self._publish_imu(stamp)
+        if self._viewer is not None and self._viewer.is_running():
+            with self._lock:
+                self._viewer.sync()
 
-        odom = Odometry(child_frame_id="base_link")
-        odom.header.stamp, odom.header.frame_id = stamp, "odom"
+    def _publish_odometry(self, base: BaseState, quaternion: tuple[float, float, float, float], stamp: Time) -> None:
+        odom = self._odom_message
+        odom.header.stamp = stamp
         at = odom.pose.pose.position
         at.x, at.y, at.z = base.pose.x, base.pose.y, base.height
         turned = odom.pose.pose.orientation
-        turned.w, turned.x, turned.y, turned.z = w, x, y, z
+        turned.w, turned.x, turned.y, turned.z = quaternion
         linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
         linear.x, linear.y, linear.z = base.linear_velocity
         angular.x, angular.y, angular.z = base.angular_velocity
         if self._base is not None:
             self._base.disturb(odom)
-            self._base.publish(odom)
+            self._base.publish(odom, base)
         self._odom.publish(odom)
 
-        imu = Imu()
-        imu.header.stamp, imu.header.frame_id = stamp, "imu_link"
+    def _publish_joints(self, stamp: Time) -> None:
+        joints = self._joints_message
+        with self._lock:
+            joints.position = array("d", self._world.joint_positions().values())
+            joints.velocity = array("d", self._world.joint_velocities().values())
+            joints.effort = array("d", self._world.joint_efforts().values())
+        joints.header.stamp = stamp
+        self._joint_states.publish(joints)
+
+    def _publish_imu(self, stamp: Time) -> None:
+        with self._lock:
+            reading = self._world.imu()
+        imu = self._imu_message
+        imu.header.stamp = stamp
         q, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
         q.w, q.x, q.y, q.z = reading.orientation
         gyro.x, gyro.y, gyro.z = reading.angular_velocity
         force.x, force.y, force.z = reading.linear_acceleration
         self._imu.publish(imu)
-        if self._viewer is not None and self._viewer.is_running():
-            with self._lock:
-                self._viewer.sync()
 
-    def _copy_state(self, world: SimWorld) -> None:
+    def _snapshot(self) -> tuple[State, Time]:
         with self._lock:
-            world.copy_state(self._world)
+            return self._world.state(), self._stamp()
 
     def _no_pictures(self, text: str) -> None:
         self.get_logger().error(f"no camera images: {text}")

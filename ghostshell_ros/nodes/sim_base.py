@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
+from array import array
 from collections.abc import Callable
 
 import numpy as np
@@ -14,14 +15,15 @@ from geometry_msgs.msg import Quaternion, TransformStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import BatteryState, LaserScan
-from std_msgs.msg import String
+from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
+from ghostshell_ros.nodes.base_ports import HOLD
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.battery import Battery
 from ghostshell_ros.sim.legged import Legged
 from ghostshell_ros.sim.lidar import Lidar
-from ghostshell_ros.sim.world import SimWorld
+from ghostshell_ros.sim.world import BaseState, SimWorld
 
 POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002
@@ -51,6 +53,7 @@ class SimBase:
         self._random = np.random.default_rng(2)
         self._posture = ""
         self._battery = Battery(charge)
+        self._frames = self._moving_frames()
         self._scan = node.create_publisher(LaserScan, "scan", SENSORS)
         self._tf = node.create_publisher(TFMessage, "/tf", QoSProfile(depth=100))
         self._tf_static = node.create_publisher(
@@ -75,31 +78,27 @@ class SimBase:
             c * turned.w - s * turned.z, c * turned.x - s * turned.y, c * turned.y + s * turned.x, c * turned.z + s * turned.w,
         )  # fmt: skip
 
-    def publish(self, odom: Odometry) -> None:
+    def publish(self, odom: Odometry, measured: BaseState) -> None:
         """What goes with an odometry message: its transform, that of the level laser, and the posture when it changed."""
-        base = TransformStamped(header=odom.header, child_frame_id="base_link")
-        at, moved = odom.pose.pose.position, base.transform.translation
-        moved.x, moved.y, moved.z = at.x, at.y, at.z
-        base.transform.rotation = odom.pose.pose.orientation
-        self._tf.publish(TFMessage(transforms=[base, self._laser_frame(odom)]))
+        if self._tf.get_subscription_count():
+            base, laser = self._frames.transforms
+            base.header, laser.header.stamp = odom.header, odom.header.stamp
+            at, moved = odom.pose.pose.position, base.transform.translation
+            moved.x, moved.y, moved.z = at.x, at.y, at.z
+            base.transform.rotation = odom.pose.pose.orientation
+            _undo(measured.roll, measured.pitch, laser.transform.rotation)
+            self._tf.publish(self._frames)
         state = self._gait.state
         if state != self._posture:
             self._posture = state
             self._posture_state.publish(String(data=state))
 
-    def _laser_frame(self, odom: Odometry) -> TransformStamped:
-        """The scan is level: its frame undoes the trunk's roll and pitch."""
-        laser = TransformStamped(child_frame_id="laser")
-        laser.header.stamp, laser.header.frame_id = odom.header.stamp, "base_link"
-        with self._lock:
-            site = self._world.model.site("laser").pos
-            pose = self._world.base()
-        moved, turned = laser.transform.translation, laser.transform.rotation
-        moved.x, moved.y, moved.z = (float(part) for part in site)
-        cr, sr, cp, sp = math.cos(pose.roll / 2), math.sin(pose.roll / 2), math.cos(pose.pitch / 2), math.sin(pose.pitch / 2)
-        # The inverse of pitch after roll.
-        turned.w, turned.x, turned.y, turned.z = cp * cr, -cp * sr, -sp * cr, sp * sr
-        return laser
+    def _moving_frames(self) -> TFMessage:
+        base = TransformStamped(child_frame_id="base_link")
+        laser = TransformStamped(header=Header(frame_id="base_link"), child_frame_id="laser")
+        moved = laser.transform.translation
+        moved.x, moved.y, moved.z = (float(part) for part in self._world.model.site("laser").pos)
+        return TFMessage(transforms=[base, laser])
 
     def _fixed_frames(self, camera: str) -> list[TransformStamped]:
         frames = []
@@ -127,7 +126,7 @@ class SimBase:
             scan_time=self._scan_period_s, range_min=0.05, range_max=self._lidar.max_range,
         )  # fmt: skip
         scan.header.stamp, scan.header.frame_id = stamp, "laser"
-        scan.ranges = ranges.tolist()
+        scan.ranges = array("f", ranges.tobytes())
         self._scan.publish(scan)
 
     def _publish_battery(self) -> None:
@@ -154,6 +153,16 @@ class SimBase:
     def _on_posture(self, message: String) -> None:
         try:
             with self._lock:
-                self._gait.set_posture(message.data)
+                if message.data == HOLD:
+                    self._gait.hold()
+                else:
+                    self._gait.set_posture(message.data)
         except ValueError as error:
             self._node.get_logger().error(f"refused: {error}", throttle_duration_sec=5.0)
+
+
+def _undo(roll: float, pitch: float, turned: Quaternion) -> None:
+    """The scan is level: its frame undoes the trunk's roll and pitch."""
+    cr, sr, cp, sp = math.cos(roll / 2), math.sin(roll / 2), math.cos(pitch / 2), math.sin(pitch / 2)
+    # The inverse of pitch after roll.
+    turned.w, turned.x, turned.y, turned.z = cp * cr, -cp * sr, -sp * cr, sp * sr

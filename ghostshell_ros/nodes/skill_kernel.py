@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.nodes.diagnostics import Health, Level
-from ghostshell_ros.nodes.event_writer import EventWriter
+from ghostshell_ros.nodes.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.kernel_messages import hold, info, refusal, result_message, subsystem
 from ghostshell_ros.nodes.kernel_processes import KernelProcesses
@@ -44,6 +44,9 @@ STATE_DELAY_S = 0.01
 AWAITED_S = 2.0
 """… but none, for so long after a call was refused that waits for just this report to try again."""
 
+LOST_TOLD_S = 0.1
+"""Between the loss of a driver and the halt: the call ends with this reason first. The gate no longer hears the driver."""
+
 _EVENTS = {
     KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
     KernelEventType.STOP_UNCERTAIN: (SkillEvent.NOTICE, CallCode.STOP_UNCERTAIN),
@@ -63,7 +66,8 @@ class SkillKernelNode(RuntimeNode):
     `scheduler_heartbeat` and `process_heartbeat` (ProcessHeartbeat): what nobody answers for any more is stopped;
     publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills`, `~/interrupt`,
     `~/process_lease` and `~/reload_skills` (std_srvs/Trigger: the skill modules anew from disk, or why not); client of
-    `halt` (std_srvs/Trigger), called when a skill does not stop. Skills' times and deadlines are in steady time.
+    `halt` (std_srvs/Trigger), called when a skill does not stop and when a driver is lost: a driver that is started anew
+    stays inactive until the halt is cleared. Skills' times and deadlines are in steady time.
 
     Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
     `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2),
@@ -90,7 +94,7 @@ class SkillKernelNode(RuntimeNode):
             self._kernel = Kernel(
                 registry,
                 robot,
-                body_class(RosDrivers(self, robot)),
+                body_class(RosDrivers(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why))),
                 self._steady_clock,
                 on_result=self._on_result,
                 on_event=lambda event: self.call_soon(self._write_event, event),
@@ -276,6 +280,13 @@ class SkillKernelNode(RuntimeNode):
             self._kernel.halt(GATE_HALTED)
         elif self._gate_asked is None:
             self._kernel.clear()
+
+    def _driver_lost(self, why: str) -> None:
+        """Whether or not a lifecycle_manager is there to see it: what is started anew must not go on by itself."""
+        if not self._gate_halted:
+            text = f"{why}. Look at the robot, then {CLEAR_HINT}"
+            self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
+        self.call_later(LOST_TOLD_S, lambda: self._halt_gate(why))
 
     def _halt_gate(self, cause: str) -> None:
         """Ask until the gate's own `halted` says so: a gate that starts anew says first that it is not."""

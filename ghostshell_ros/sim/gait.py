@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,7 @@ class Gait:
     """Turns wishes (velocity, posture, attitude) into joint targets. Call `update` in even steps of some ms.
 
     A velocity that is not renewed within `command_timeout` is zero. Zero velocity makes the robot place its feet and stand.
+    A change of posture that is not renewed in that time, or held, stays where it is until a posture is wished again.
     Velocities count only in the posture stand; attitudes only at rest.
     """
 
@@ -113,8 +114,10 @@ class Gait:
         self._velocity = np.zeros(3)
         self._attitude_wish = np.zeros(3)
         self._attitude = np.zeros(3)
-        self._posture = self._former = "stand"
+        self._posture = "stand"
+        self._former = self.config.postures["stand"]
         self._blend = 1.0
+        self._posture_at = -math.inf
         self._phase = 0.0
         self._stepping = False
         self._calm_steps = 0
@@ -136,18 +139,17 @@ class Gait:
         self._wished_at = self._time
 
     def set_posture(self, posture: str) -> None:
-        """Go into a posture of the configuration. Raises ValueError for another name."""
+        """Go into a posture of the configuration, from wherever it is. Raises ValueError for another name."""
         if posture not in self.config.postures:
             raise ValueError(f"there is no posture '{posture}'; use one of {', '.join(self.config.postures)}")
-        if posture == self._posture:
-            return
-        if self._blend >= 1.0:
-            self._former, self._blend = self._posture, 0.0
-        elif posture == self._former:
-            self._former, self._blend = self._posture, 1.0 - self._blend
-        else:
-            self._former, self._blend = self._posture, 0.0
-        self._posture = posture
+        self._posture_at = self._time
+        if posture != self._posture:
+            self._former, self._posture, self._blend = self._stance(), posture, 0.0
+
+    def hold(self) -> None:
+        """Stay as it is: half way to a posture or an attitude, too."""
+        self._posture_at = -math.inf
+        self._attitude_wish = self._attitude.copy()
 
     def set_attitude(self, roll: float, pitch: float, yaw: float) -> None:
         """Wish an attitude of the trunk in rad (REP 103: positive pitch is nose down), clamped; it is held."""
@@ -197,7 +199,8 @@ class Gait:
         wish = self._wish if fresh and may_walk else np.zeros(3)
         most = np.array([c.acceleration, c.acceleration, c.turn_acceleration]) * dt
         self._velocity += np.clip(wish - self._velocity, -most, most)
-        if not self._stepping and self._blend < 1.0:
+        renewed = self._time - self._posture_at <= c.command_timeout
+        if not self._stepping and self._blend < 1.0 and renewed:
             self._blend = min(1.0, self._blend + dt / c.posture_time)
         attitude = np.zeros(3) if self._stepping else self._attitude_wish
         rate = c.attitude_rate * dt
@@ -251,15 +254,17 @@ class Gait:
         self._measured_velocity[:] = 0.0
         self._feet += (self._places - self._feet) * min(1.0, dt / 0.15)
 
-    def _targets(self, measured: Measurement, roll: float, pitch: float) -> Vector:
-        c = self.config
-        a, b = c.postures[self._former], c.postures[self._posture]
+    def _stance(self) -> Posture:
+        """Between the posture it left and the one it goes to."""
+        a, b = self._former, self.config.postures[self._posture]
+        if self._blend >= 1.0:
+            return b
         s = self._blend * self._blend * (3.0 - 2.0 * self._blend)
-        height = a.height + (b.height - a.height) * s
-        lean = a.pitch + (b.pitch - a.pitch) * s
-        forward = a.forward + (b.forward - a.forward) * s
-        rear = a.rear_feet + (b.rear_feet - a.rear_feet) * s
-        wished = self._attitude + np.array([0.0, lean, 0.0])
+        return Posture(*(x + (y - x) * s for x, y in zip(astuple(a), astuple(b), strict=True)))
+
+    def _targets(self, measured: Measurement, roll: float, pitch: float) -> Vector:
+        c, stance = self.config, self._stance()
+        wished = self._attitude + np.array([0.0, stance.pitch, 0.0])
         if self._stepping:
             rates = measured.angular_velocity
             wished = wished + np.array([
@@ -268,9 +273,9 @@ class Gait:
                 0.0,
             ])
         feet = self._feet.copy()
-        feet[:, 0] -= forward
-        feet[2:, 0] += rear
-        feet[:, 2] += c.foot_radius - height
+        feet[:, 0] -= stance.forward
+        feet[2:, 0] += stance.rear_feet
+        feet[:, 2] += c.foot_radius - stance.height
         return self.inverse(feet @ rotation(*wished)).reshape(12)
 
     def inverse(self, feet: Vector) -> Vector:

@@ -30,6 +30,8 @@ CONTROL_S = 0.005
 FELL_AT_RAD = math.radians(50.0)
 
 Image = npt.NDArray[np.uint8]
+State = npt.NDArray[np.float64]
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 class SimWorldError(ValueError):
@@ -136,9 +138,18 @@ class SimWorld:
         self.step(round(0.5 / self.timestep))
         self.data.time = 0.0
 
-    def copy_state(self, other: SimWorld) -> None:
-        """Take over the state of another world of the same model."""
-        mujoco.mj_copyData(self.data, self.model, other.data)
+    def state(self) -> State:
+        """All that decides how the world goes on and what it looks like, for `set_state` of another one of the same model."""
+        state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
+        mujoco.mj_getState(self.model, self.data, state, _STATE)
+        return state
+
+    def set_state(self, state: State) -> None:
+        """Take over the state of another world of the same model. Raises SimWorldError for that of another model."""
+        if state.shape != (size := mujoco.mj_stateSize(self.model, _STATE),):
+            raise SimWorldError(f"a state of this model is {size} numbers, not {state.shape}; both worlds need the same model")
+        mujoco.mj_setState(self.model, self.data, state, _STATE)
+        mujoco.mj_forward(self.model, self.data)
 
     def step(self, n: int = 1) -> None:
         """Advance by `n` steps."""

@@ -263,9 +263,10 @@ class Observer(RuntimeNode):
 class BroughtUp:
     """A running robot: its processes, and an observer of what it does."""
 
-    def __init__(self, run: launcher.LaunchRun, observer: Observer) -> None:
+    def __init__(self, run: launcher.LaunchRun, observer: Any, nodes: Collection[str] = NODES) -> None:
         self._run = run
         self.observer = observer
+        self.nodes = frozenset(nodes)
         self.log: list[str] = []
         self._pids: dict[str, list[int]] = {}
         self._exited: list[launcher.Exited] = []
@@ -322,9 +323,16 @@ def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: di
 
 @contextmanager
 def brought_up(
-    folder: Path, config: Path | None = None, *, also_respawn: Collection[str] = (), **arguments: str
+    folder: Path,
+    config: Path | None = None,
+    *,
+    launch: str = "coco",
+    nodes: Collection[str] = NODES,
+    observer_class: type[Observer] = Observer,
+    also_respawn: Collection[str] = (),
+    **arguments: str,
 ) -> Iterator[BroughtUp]:
-    """Start launch/coco.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
+    """Start launch/<launch>.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
 
     A process that ends does not take the others with it, so that a test sees what they do without it; of the
     executables `also_respawn` names it is started anew, as a person would.
@@ -333,19 +341,19 @@ def brought_up(
     arguments["config_dir"] = str(config or ROOT / "config")
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}
-    specs = launcher.describe(ROOT / "launch" / "coco.launch.xml", arguments, environment)
+    specs = launcher.describe(ROOT / "launch" / f"{launch}.launch.xml", arguments, environment)
     specs = [replace(spec, shutdown_on_exit=False) for spec in specs]
     specs = [
         replace(spec, respawn=True, respawn_delay_s=1.0) if spec.name.rpartition("-")[0] in also_respawn else spec
         for spec in specs
     ]
-    observer = Observer(f"/{name}")
+    observer = observer_class(f"/{name}")
     host = NodeHost([observer])
     host.start()
     try:
         with launcher.LaunchRun(specs) as run:
             run.start()
-            robot = BroughtUp(run, observer)
+            robot = BroughtUp(run, observer, nodes)
             try:
                 wait_until(lambda: is_up(robot), UP_S, "the robot is up")
                 yield robot
@@ -367,7 +375,7 @@ def is_up(robot: BroughtUp) -> bool:
     found = {name for name, ns in observer.get_node_names_and_namespaces() if ns == observer.get_namespace()}
     clients = [*observer.clients_of.values(), observer.halt, observer.clear_halt, observer.control]
     return (
-        found >= NODES
+        found >= robot.nodes
         and observer.halted is False
         and observer.kernel is not None
         and bool(observer.joints)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +41,8 @@ class Robot(RuntimeNode):
         self.plans: list[Any] = []
         self.create_subscription(OccupancyGrid, "map", self.maps.append, LATCHED)
         self.create_subscription(Path, "plan", self.plans.append, LATCHED)
+        self.wishes: list[Any] = []
+        self.create_subscription(Twist, "cmd_vel_in", self.wishes.append, SET_POINTS)
         self.teleop = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
         self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
 
@@ -55,6 +59,7 @@ class Rig:
     plant: BasePlant
     robot: Robot
     holonomic: bool
+    drivers: subprocess.Popen[bytes]
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4))
 
     def reset(self) -> None:
@@ -85,7 +90,7 @@ def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.Tem
     with NodeHost([plant, robot]) as host:
         host.start()
         processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={file}", "measurement_timeout_s:=3.0")
-        processes.start(
+        base_drivers = processes.start(
             "ghostshell_ros.drivers.base_drivers", f"robot:={file}", "blocked_s:=3.0", "no_path_s:=1.0", "stall_s:=1.0"
         )
         try:
@@ -98,7 +103,7 @@ def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.Tem
             wait_until(lambda: answered(lambda: drivers.drive(stop=stop, distance=0.01)), 15.0, "the drive driver")
             wait_until(lambda: answered(lambda: drivers.navigate(stop=stop, waypoint="?")), 15.0, "navigation")
             wait_until(lambda: answered(lambda: drivers.set_posture("?", stop=stop)), 15.0, "the posture driver")
-            yield Rig(plant, robot, holonomic)
+            yield Rig(plant, robot, holonomic, base_drivers)
         finally:
             processes.end()
 
@@ -153,6 +158,30 @@ def test_a_cancel_stops_at_once_and_a_second_goal_is_refused_meanwhile(rig: Rig)
     wait_until(lambda: rig.plant.speed == 0.0, 0.6, "it is at rest")
     assert time.monotonic() - asked < 0.6
     assert rig.drive(distance=0.05).ok, "the base is free again"
+
+
+@legged_only
+@pytest.mark.parametrize("first", ["drive", "navigate"])
+def test_of_two_goals_taken_in_the_same_turn_one_steers_and_the_other_is_refused(rig: Rig, first: str) -> None:
+    goals = {
+        "drive": lambda: rig.drive(turn=1.5),
+        "navigate": lambda: rig.robot.drivers.navigate(stop=threading.Event(), waypoint="corner"),
+    }
+    rig.robot.wishes.clear()
+    os.kill(rig.drivers.pid, signal.SIGSTOP)
+    try:
+        ends: dict[str, Future[DriverResult]] = {}
+        for name in sorted(goals, key=lambda name: name != first):
+            ends[name] = rig.pool.submit(goals[name])
+            time.sleep(0.1)
+    finally:
+        os.kill(rig.drivers.pid, signal.SIGCONT)
+    refused = ends["navigate"].result(3.0)
+    assert refused.error_code == 455 and "another driver" in refused.error_msg, refused
+    assert ends["drive"].result(5.0).ok
+    assert rig.plant.world.yaw == pytest.approx(1.5, abs=0.1)
+    steered = [w for w in rig.robot.wishes if w.angular.z > 0.0 and w.linear.x == w.linear.y == 0.0]
+    assert len(rig.robot.wishes) - len(steered) <= 1, "only the last command of the turn is another one"
 
 
 @legged_only
@@ -226,3 +255,40 @@ def test_postures_are_waited_for_and_attitudes_are_for_a_standing_body(rig: Rig)
     wait_until(lambda: rig.plant.attitudes[-1].y == pytest.approx(0.2, abs=0.01), 1.0, "the pitch")
     assert drivers.set_posture("", stop=stop).ok
     wait_until(lambda: rig.plant.attitudes[-1].y == pytest.approx(0.0, abs=0.01), 1.0, "level again")
+
+
+@legged_only
+def test_an_operator_and_a_halt_end_a_change_of_posture_and_hold_it_half_way(rig: Rig) -> None:
+    drivers, plant, stop = rig.robot.drivers, rig.plant, threading.Event()
+    assert drivers.set_posture("stand", stop=stop).ok
+
+    def sitting(aim: str) -> Future[DriverResult]:
+        call = rig.pool.submit(drivers.set_posture, aim, stop=stop)
+        wait_until(lambda: plant.aim == aim and plant.way_s > 0.1, 3.0, f"on its way to {aim}")
+        return call
+
+    def held(call: Future[DriverResult], code: int) -> None:
+        assert call.result(1.0).error_code == code
+        way_s = plant.way_s
+        time.sleep(0.4)
+        assert plant.posture == "moving" and plant.way_s == way_s, "it stays where it was"
+
+    call = sitting("sit")
+    rig.robot.call("halt")
+    held(call, 463)
+    rig.robot.call("clear_halt")
+    time.sleep(0.3)
+    assert plant.posture == "moving", "nothing goes on by itself"
+    call = sitting("stand")
+    rig.robot.teleop.publish(Twist())
+    held(call, 461)
+    rig.robot.teleop.publish(Twist())
+    refused = drivers.set_posture("sit", stop=stop)
+    assert refused.error_code == 461 and "operator" in refused.error_msg
+    rig.robot.call("release_teleop")
+    rig.robot.call("clear_halt")
+    call = sitting("lie")
+    stop.set()
+    assert call.result(1.0).cancelled
+    held(call, 0)
+    assert drivers.set_posture("stand", stop=threading.Event()).ok and plant.posture == "stand"

@@ -18,10 +18,10 @@ from base_plant import BasePlant, base_robot
 from flat_world import FlatWorld
 from geometry_msgs.msg import Twist, Vector3
 from sensor_msgs.msg import Joy
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SET_POINTS, NodeHost, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 
 WALL_X = 2.0
@@ -34,6 +34,7 @@ class Commander(RuntimeNode):
         super().__init__("commander", namespace=namespace)
         self.wishes: dict[str, tuple[float, float, float]] = {}
         self.pad: Any = None
+        self.said = ""
         self.joy = self.create_publisher(Joy, "joy", SET_POINTS)
         self._topics = {n: self.create_publisher(Twist, f"cmd_vel_{n}", SET_POINTS) for n in ("in", "reflex", "teleop")}
         self.posture = self.create_publisher(String, "posture_in", SET_POINTS)
@@ -44,6 +45,8 @@ class Commander(RuntimeNode):
     def _send(self) -> None:
         if self.pad is not None:
             self.joy.publish(self.pad)
+        if self.said:
+            self.posture.publish(String(data=self.said))
         for topic, (forward, lateral, turn) in list(self.wishes.items()):
             message = Twist()
             message.linear.x, message.linear.y, message.angular.z = forward, lateral, turn
@@ -69,10 +72,11 @@ class Rig:
     plant: BasePlant
     commander: Commander
     gate: Any
+    file: str
 
     def reset(self) -> None:
         """Everything as at the start: standing at the origin, nobody commands, not halted."""
-        self.commander.wishes = {}
+        self.commander.wishes, self.commander.said = {}, ""
         self.plant.silent_scan.clear()
         self.plant.silent_odometry.clear()
         time.sleep(0.25)  # a scan and odometry, so that what was silent is heard again
@@ -98,7 +102,7 @@ def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
             wait_until(commander.ready, 10.0, "commander and gate see each other")
             wait_until(lambda: plant.commands, 5.0, "the gate sends velocities though nobody commands")
-            yield Rig(plant, commander, gate)
+            yield Rig(plant, commander, gate, str(file))
         finally:
             processes.end()
 
@@ -173,9 +177,44 @@ def test_halt_rests_at_once_and_holds_posture_and_attitude_until_cleared(plant: 
     assert plant.speed == 0.0 and plant.postures == [] and plant.attitudes == []
     assert commander.call("clear_halt").success
     wait_until(lambda: plant.speed > 1.0, 2.0, "commands count again")
+    plant.postures.clear()
     commander.posture.publish(String(data="fly"))
     commander.posture.publish(String(data="sit"))
     wait_until(lambda: plant.postures == ["sit"], 2.0, "postures pass again, unknown ones never")
+
+
+def test_a_change_of_posture_stays_half_way_when_halted(plant: BasePlant, commander: Commander) -> None:
+    posture = "stand" if plant.aim == "sit" else "sit"
+    commander.said = posture
+    wait_until(lambda: plant.posture == "moving" and plant.way_s > 0.1, 3.0, "it is on its way")
+    assert commander.call("halt").success
+    way_s = plant.way_s
+    time.sleep(0.4)
+    assert plant.posture == "moving" and plant.way_s - way_s < 0.05, "within some ticks, and not after its own time-out"
+    assert commander.call("clear_halt").success
+    wait_until(lambda: plant.posture == posture, 3.0, "it goes on when it is told again")
+
+
+def test_a_second_gate_relays_nothing_and_does_not_say_that_it_is_not_halted(rig: Rig, plant: BasePlant) -> None:
+    """In a namespace of its own, where the first gate is a publisher whose state comes late."""
+    namespace = f"{plant.get_namespace()}_twice"
+    again, first = BasePlant(namespace, FlatWorld([])), Commander(namespace)
+    halted = first.create_publisher(Bool, "halted", LATCHED)
+    heard: list[bool] = []
+    first.create_subscription(Bool, "halted", lambda m: heard.append(m.data), LATCHED_BY_ANY)
+    first.wishes, first.said = {"in": (0.0, 0.0, 1.0), "teleop": (0.0, 0.0, 1.0)}, "sit"
+    started = Processes(namespace)
+    with NodeHost([again, first]) as host:
+        host.start()
+        second = started.start("ghostshell_ros.nodes.safety_gate", f"robot:={rig.file}")
+        try:
+            wait_until(first.ready, 15.0, "the second gate hears and is heard")
+            time.sleep(0.4)
+            first.call_soon(halted.publish, Bool(data=True))
+            wait_until(lambda: second.poll() is not None, 10.0, "it hears the first one and ends")
+        finally:
+            started.end()
+    assert not again.commands and not again.postures and again.teleop is None and heard == [True]
 
 
 def test_an_attitude_passes_within_its_limits_and_not_in_a_leap(plant: BasePlant, commander: Commander) -> None:

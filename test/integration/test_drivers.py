@@ -29,7 +29,8 @@ class Robot(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
-        self.drivers = RosDrivers(self)
+        self.lost: list[str] = []
+        self.drivers = RosDrivers(self, on_lost=self.lost.append)
         self.faces: list[str] = []
         self.images: list[Any] = []
         self.create_subscription(String, "face", lambda message: self.faces.append(message.data), LATCHED)
@@ -191,7 +192,7 @@ def test_a_killed_driver_is_lost_within_a_second_and_the_robot_holds(
     result = call.result(3)
     assert (result.ok, result.error_code) == (False, CallCode.DRIVER_LOST), result
     assert time.monotonic() - killed < 1.0
-    assert "move_joints" in result.error_msg
+    assert "move_joints" in result.error_msg and robot.lost == [result.error_msg]
     held = plant.positions["knee"]
     assert held < 0.9
     again = time.monotonic()
@@ -204,7 +205,7 @@ def test_an_absent_driver_is_reported_soon(robot: Robot) -> None:
     started = time.monotonic()
     result = robot.drivers.speak("hello", stop=threading.Event())
     assert (result.ok, result.error_code) == (False, CallCode.DRIVER_UNAVAILABLE), result
-    assert "/speak" in result.error_msg
+    assert "/speak" in result.error_msg and not robot.lost, "what never was is not lost"
     assert time.monotonic() - started < 1.0
 
 

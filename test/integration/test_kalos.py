@@ -37,6 +37,7 @@ class Base(RuntimeNode):
         self.driving: Goal | None = None
         self.begun_s = 0.0
         self.refusal = 0
+        self.ignores_cancel = False
         self.asked: list[Any] = []
         self.closed: list[str] = []
         GoalServer(self, Drive, "drive", on_goal=self._drive, on_cancel=self._cancel)
@@ -65,6 +66,8 @@ class Base(RuntimeNode):
         return min(self.driving.request.distance, SPEED * (self.steady_now() - self.begun_s)) if self.driving else 0.0
 
     def _cancel(self, goal: Goal) -> None:
+        if self.ignores_cancel:
+            return
         goal.canceled(Drive.Result(distance=self._moved()))
         self.driving = None
 
@@ -114,7 +117,8 @@ class Kernel(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
-        self.drivers = RosDrivers(self, RobotConfig.load("kalos"))
+        self.lost: list[str] = []
+        self.drivers = RosDrivers(self, RobotConfig.load("kalos"), on_lost=self.lost.append)
 
 
 @pytest.fixture
@@ -125,7 +129,7 @@ def base(namespace: str, host: Callable[..., Any]) -> Base:
 
 
 @pytest.fixture
-def drivers(namespace: str, host: Callable[..., Any], base: Base) -> RosDrivers:
+def kernel(namespace: str, host: Callable[..., Any], base: Base) -> Kernel:
     kernel = Kernel(namespace)
     host(kernel)
     seen = threading.Event()
@@ -138,6 +142,11 @@ def drivers(namespace: str, host: Callable[..., Any], base: Base) -> RosDrivers:
 
     kernel.call_soon(look)
     assert seen.wait(15.0), "a robot with a base needs its own drivers only, and they are all there"
+    return kernel
+
+
+@pytest.fixture
+def drivers(kernel: Kernel) -> RosDrivers:
     return kernel.drivers
 
 
@@ -159,6 +168,17 @@ def test_a_stopped_way_ends_soon_and_says_how_far_it_came(drivers: RosDrivers, b
     result = drivers.drive(stop=stop, distance=5.0)
     assert time.monotonic() - started < 0.4 + 0.25
     assert result.cancelled and 0.1 < result.values["distance"] < 0.3
+
+
+def test_a_stop_that_the_driver_does_not_confirm_is_no_clean_one_and_is_told(kernel: Kernel, base: Base) -> None:
+    base.ignores_cancel = True
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    started = time.monotonic()
+    result = kernel.drivers.drive(stop=stop, distance=5.0)
+    assert time.monotonic() - started < 0.3 + 0.7
+    assert not result.cancelled and result.error_code == CallCode.STOP_UNCERTAIN, result
+    assert "/drive" in result.error_msg and kernel.lost == [result.error_msg]
 
 
 @pytest.mark.parametrize("code", [int(CallCode.DRIVER_INACTIVE), Drive.Goal.BLOCKED])

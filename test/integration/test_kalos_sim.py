@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ name: walker
 skills: [nothing]
 model: robots/kalos/kalos.xml
 subsystems: {main: {exclusive_per_process: false, parallel: false}}
-base: {max_forward: 0.5, max_backward: 0.4, max_lateral: 0.3, max_turn: 1.2, max_acceleration: 2.0, max_turn_acceleration: 4.0,
-       cruise_linear: 0.4, cruise_turn: 0.8, radius: 0.35, laser: [0.28, 0.0, 0.0]}
+base: {subsystems: [main], max_forward: 0.5, max_backward: 0.4, max_lateral: 0.3, max_turn: 1.2, max_acceleration: 2.0,
+       max_turn_acceleration: 4.0, cruise_linear: 0.4, cruise_turn: 0.8, radius: 0.35, laser: [0.28, 0.0, 0.0]}
 """
 TOPICS: dict[str, tuple[Any, Any]] = {
     "odom": (Odometry, SENSORS),
@@ -56,6 +57,7 @@ class Walker(RuntimeNode):
         self.frames: dict[tuple[str, str], Any] = {}
         self.speed = (0.0, 0.0, 0.0)
         self.silent = False
+        self.said = ""
         for topic, (kind, qos) in TOPICS.items():
             self.listen(topic, kind, qos)
         self.create_subscription(TFMessage, "/tf", self._on_frames, SENSORS)
@@ -78,6 +80,8 @@ class Walker(RuntimeNode):
             self.frames[frame.header.frame_id, frame.child_frame_id] = frame
 
     def _send(self) -> None:
+        if self.said:
+            self.posture.publish(String(data=self.said))
         if not self.silent:
             twist = Twist()
             twist.linear.x, twist.linear.y, twist.angular.z = self.speed
@@ -128,10 +132,19 @@ def test_it_walks_on_cmd_vel_stands_on_silence_and_tells_its_sensors(walker: Wal
 def test_postures_and_attitudes_are_taken_and_told(walker: Walker) -> None:
     standing = walker.last["odom"].pose.pose.position.z
     walker.posture.publish(String(data="fly"))
-    walker.posture.publish(String(data="sit"))
+    for how in ("hold", ""):
+        walker.said = "lie" if how else "sit"
+        wait_until(lambda: walker.state == "moving", 3.0, "it begins to go down")
+        time.sleep(0.5)
+        walker.said = how  # the gate's halt, or nothing because it has died
+        time.sleep(0.4)
+        joints = [*walker.last["joint_states"].position]
+        time.sleep(1.2)
+        assert walker.state == "moving" and walker.last["joint_states"].position.tolist() == pytest.approx(joints, abs=0.03)
+    walker.said = "sit"
     wait_until(lambda: walker.state == "sit", 6.0, "it sits")
     wait_until(lambda: walker.last["odom"].pose.pose.position.z < standing - 0.04, 3.0, "sitting is lower")
-    walker.posture.publish(String(data="stand"))
+    walker.said = "stand"
     wait_until(lambda: walker.state == "stand", 6.0, "it stands up")
     walker.attitude.publish(Vector3(x=0.0, y=0.3, z=0.0))
     wait_until(lambda: walker.last["imu"].orientation.y > 0.1, 4.0, "it nods, nose down")

@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ghostshell_ros.nodes.diagnostics import QOS
+from ghostshell_ros.nodes.driver_states import DriverState
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
 from ros_support import Plant, Processes, wait_until
@@ -35,6 +36,7 @@ class Engineer(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("engineer", namespace=namespace)
         self.states: dict[str, str] = {}
+        self.drivers: dict[str, DriverState] = {}
         self.reports: dict[str, Any] = {}
         self.move = GoalClient(self, MoveJoints, "move_joints")
         self.face = GoalClient(self, ShowFace, "show_face")
@@ -46,7 +48,8 @@ class Engineer(RuntimeNode):
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, QOS)
 
     def _on_states(self, message: DiagnosticArray) -> None:
-        self.states = {status.name: status.message for status in message.status}
+        self.drivers = {status.name: DriverState.of(status) for status in message.status}
+        self.states = {name: driver.state for name, driver in self.drivers.items()}
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -129,6 +132,7 @@ def test_a_dead_driver_halts_the_robot_and_comes_back_only_after_the_halt_is_cle
     wait_until(lambda: engineer.all_are("unconfigured"), 10.0, "they are back")
     time.sleep(0.5)  # more than enough to be activated, if anybody did
     assert engineer.all_are("unconfigured") and plant.halted and not ends
+    assert all("the robot is halted" in d.why and not d.coming_up for d in engineer.drivers.values())
     refused = engineer.send(engineer.move, bend(0.5, 1))
     wait_until(lambda: refused, 5.0, "the inactive driver's answer")
     ((end, result),) = refused
@@ -149,6 +153,7 @@ def test_a_driver_deactivated_by_a_person_ends_its_goals_halts_nothing_and_is_le
     start_drivers(processes, robot_file)
     manager = processes.start(MANAGER)
     wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    assert engineer.drivers["show_face_driver"].actions == (engineer.resolve_topic_name("show_face"),)
     ends = engineer.send(engineer.face, ShowFace.Goal(face="happy"))
     wait_until(lambda: "1" in _value(engineer, "show_face_driver", "goals running"), 5.0, "the face is shown")
     assert engineer.set(Transition.TRANSITION_DEACTIVATE)
@@ -157,6 +162,7 @@ def test_a_driver_deactivated_by_a_person_ends_its_goals_halts_nothing_and_is_le
     assert (end, result.error_code) == (GoalEnd.ABORTED, CallCode.DRIVER_INACTIVE) and "deactivated" in result.error_msg
     time.sleep(1.2)
     assert engineer.states["show_face_driver"] == "inactive" and plant.halted is False
+    assert "by hand" in engineer.drivers["show_face_driver"].why and not engineer.drivers["show_face_driver"].coming_up
     assert engineer.set(Transition.TRANSITION_ACTIVATE)
     wait_until(lambda: engineer.all_are("active"), 2.0, "activated by the person")
 

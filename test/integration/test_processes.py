@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,17 @@ class Several:
             lambda: all(c.service_is_ready() for c in clients) and watch.count_publishers("events") >= 4
             and watch.servers_ready and watch.count_publishers("scheduler_heartbeat"), 30.0, "the nodes are up",
         )  # fmt: skip
+        answered = threading.Event()
+
+        def ask() -> None:
+            """A service that does not know its client yet loses its answer."""
+            if not answered.is_set():
+                request = ControlProcess.Request(process_id="nobody", command=STOP)
+                watch.control.call_async(request).add_done_callback(lambda _: answered.set())
+                watch.call_later(0.3, ask)
+
+        watch.call_soon(ask)
+        wait_until(answered.is_set, 10.0, "control_process answers")
 
     def begin(self, instruction: str, *, door: str = "", call: str = "") -> str:
         """Give an instruction; with `call`, wait until it runs. Gives the process id."""

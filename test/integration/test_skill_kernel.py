@@ -15,11 +15,14 @@ import pytest
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillEvent
 from ghostshell.srv import Interrupt, ListSkills, ProcessLease
+from kernel_bench import REST, Bench
 from kernel_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
+from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.nodes.kernel_processes import KernelProcesses
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 
@@ -348,11 +351,50 @@ def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Schedul
     )
     assert (lower.success, lower.error_code) == (False, ProcessLease.Request.OUTRANKED) and "s0" in lower.error_msg
     assert scheduler.lease(ProcessLease.Request.PREEMPT, "p9", rank=9).error_msg
-    scheduler.lease(ProcessLease.Request.END, "s0", cause="far again")
+    assert list(scheduler.lease(ProcessLease.Request.END, "s0", cause="far again").stopped) == [step.call_id]
     scheduler.end(step)
-    assert scheduler.lease(ProcessLease.Request.RESUME, "", cause="s0").success
+    wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march goes on")
     scheduler.command(march, CallControl.RESET)
-    assert scheduler.end(march).outcome == DONE
+    assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
+
+
+def test_the_end_of_a_pre_empters_heartbeat_lets_the_displaced_go_on(scheduler: Scheduler) -> None:
+    scheduler.alive["process_heartbeat"] = ["p1", "s0"]
+    march = scheduler.start("march", process="p1")
+    nameless = scheduler.lease(
+        ProcessLease.Request.PREEMPT, "", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
+    )
+    assert nameless.error_code == ProcessLease.Request.INVALID_REQUEST and "process_id" in nameless.error_msg
+    assert scheduler.lease(
+        ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
+    ).success
+    wait_until(lambda: scheduler.hold("s0") is not None and not any(
+        s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march is at rest")  # fmt: skip
+    scheduler.alive["process_heartbeat"] = ["p1"]
+    wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 3.0, "the march goes on")
+    assert scheduler.hold("s0") is None and not scheduler.hold("p1").pause_causes
+    scheduler.command(march, CallControl.RESET)
+    assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
+
+
+def test_who_used_the_base_goes_on_when_the_operator_gives_it_back(namespace: str, host: Callable[..., Any]) -> None:
+    bench, node = Bench(), RuntimeNode("skill_kernel", namespace=namespace)
+    KernelProcesses(node, bench.kernel, EventWriter(node), timeout_s=5.0, base_subsystems=["legs"])
+    gate = RuntimeNode("safety_gate", namespace=namespace)
+    teleop = gate.create_publisher(Bool, "teleop_active", LATCHED)
+    host(node, gate)
+    body = bench.start("walk", "a", "p1")
+
+    def causes() -> list[tuple[str, ...]]:
+        return [p.pause_causes for p in bench.kernel.state().processes if p.process_id == "p1"]
+
+    gate.call_soon(teleop.publish, Bool(data=True))
+    wait_until(lambda: causes() == [("teleop",)], 5.0, "the operator takes the base")
+    body.commands.put(REST)
+    wait_until(lambda: not body.inside, 5.0, "the walk is at rest")
+    gate.call_soon(teleop.publish, Bool(data=False))
+    wait_until(lambda: causes() == [()] and body.inside, 5.0, "the walk goes on, and nobody asked for it")
+    bench.finish("a")
 
 
 def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are_free(scheduler: Scheduler) -> None:

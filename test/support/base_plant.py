@@ -18,6 +18,7 @@ from std_msgs.msg import Bool, String
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 
 PERIOD_S = 0.02
+POSTURE_S = 0.6
 SILENCE_S = 0.2
 """As every back end it stops by itself when the gate falls silent."""
 
@@ -29,7 +30,7 @@ name: plant
 skills: [nothing]
 subsystems: {{main: {{exclusive_per_process: false, parallel: false}}}}
 base:
-  {{max_forward: 1.0, max_backward: 0.5, max_lateral: {max_lateral}, max_turn: 2.0, max_acceleration: 3.0,
+  {{subsystems: [main], max_forward: 1.0, max_backward: 0.5, max_lateral: {max_lateral}, max_turn: 2.0, max_acceleration: 3.0,
    max_turn_acceleration: 8.0, cruise_linear: 0.8, cruise_turn: 1.6, radius: 0.25, stop_distance: 0.12, slow_distance: 0.4}}
 waypoints:
   corner: {{x: 2.5, y: 1.5, yaw: 1.57}}
@@ -47,7 +48,9 @@ class BasePlant(RuntimeNode):
         self.commands: list[tuple[float, Any]] = []
         self.attitudes: list[Any] = []
         self.postures: list[str] = []
-        self.posture = "stand"
+        self.posture = self.aim = "stand"
+        self.way_s = 0.0
+        self._renewed_at = -math.inf
         self.halted: bool | None = None
         self.teleop: bool | None = None
         self._ticks = 0
@@ -79,15 +82,28 @@ class BasePlant(RuntimeNode):
         self.commands.append((time.monotonic(), message))
 
     def _on_posture(self, message: Any) -> None:
-        self.postures.append(message.data)
-        self._tell("moving")
-        self.call_later(0.3, lambda: self._tell(message.data))
+        """Goes on its way of `POSTURE_S` only while it is told to; `way_s` is how far it is."""
+        if message.data == "hold":
+            self._renewed_at = -math.inf
+            return
+        self._renewed_at = time.monotonic()
+        if message.data != self.aim:
+            self.postures.append(message.data)
+            self.aim, self.way_s = message.data, 0.0
+            self._tell("moving")
+
+    def _go_to_posture(self) -> None:
+        if self.posture == "moving" and time.monotonic() - self._renewed_at < SILENCE_S:
+            self.way_s += PERIOD_S
+            if self.way_s >= POSTURE_S:
+                self._tell(self.aim)
 
     def _tell(self, posture: str) -> None:
         self.posture = posture
         self._state.publish(String(data=posture))
 
     def _tick(self) -> None:
+        self._go_to_posture()
         if self.speed and not self.stuck.is_set():
             last = self.commands[-1][1]
             self.world.step(last.linear.x, last.linear.y, last.angular.z, PERIOD_S)

@@ -29,11 +29,15 @@ class KalosSim:
         """Forget the extremes of tilt (rad) and height (m) so far."""
         self.tilt, self.lowest, self.turned = 0.0, math.inf, 0.0
 
-    def go(self, seconds: float, velocity: tuple[float, float, float] | None = None) -> None:
-        """Let time pass, with a velocity commanded 20 times a second or none."""
+    def go(
+        self, seconds: float, velocity: tuple[float, float, float] | None = None, *, posture: str = ""
+    ) -> None:
+        """Let time pass, with a velocity or a posture commanded 20 times a second or neither."""
         for _ in range(round(seconds / COMMAND_S)):
             if velocity is not None:
                 self.gait.command(*velocity)
+            if posture:
+                self.gait.set_posture(posture)
             yaw = self.world.base().pose.yaw
             self.world.advance(COMMAND_S)
             base = self.world.base()
@@ -41,12 +45,12 @@ class KalosSim:
             self.tilt, self.lowest = max(self.tilt, self.world.tilt()), min(self.lowest, base.height)
 
     def until(self, posture: str, at_most: float) -> float:
-        """Let time pass until the posture is reached; gives the seconds, raises TimeoutError after `at_most`."""
+        """Command a posture until it is reached; gives the seconds, raises TimeoutError after `at_most`."""
         seconds = 0.0
         while self.gait.state != posture:
             if seconds >= at_most:
                 raise TimeoutError(f"not '{posture}' after {at_most} s but '{self.gait.state}'")
-            self.go(COMMAND_S)
+            self.go(COMMAND_S, posture=posture)
             seconds += COMMAND_S
         return seconds
 

@@ -156,8 +156,8 @@ SKILLS = [
 class Bench:
     """The kernel and everything it reported. Bodies are addressed by the argument `key`, which is the call id."""
 
-    def __init__(self, *, settings: KernelSettings | None = None) -> None:
-        self.clock = VirtualClock()
+    def __init__(self, *, settings: KernelSettings | None = None, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
         self.bodies: defaultdict[str, Body] = defaultdict(Body)
         self.results: defaultdict[str, list[CallResult]] = defaultdict(list)
         self.events: list[KernelEvent] = []

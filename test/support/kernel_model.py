@@ -99,7 +99,10 @@ class KernelAndModel:
         self.outcomes: dict[str, Outcome] = {}
         self.lowest: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.reserved: dict[str, str] = {}
-        self.causes: defaultdict[str, set[str]] = defaultdict(set)
+        self.causes: defaultdict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+        """Pause causes, each with who gave it ("" by name, else a pre-empter) and when."""
+        self.given = self.woken = 0
+        self.waiting: list[str] = []
         self.wanted: dict[str, set[str]] = {}
         self.rank: dict[str, Rank] = {}
         self.epoch = self.number = 0
@@ -114,12 +117,13 @@ class KernelAndModel:
         """Do one thing."""
         acts: list[Callable[[Choose], None]] = [
             self.execute, self.execute, self.execute, self.pause_process, self.resume_process, self.resume_process,
-            self.end_process, self.owner_falls_silent, self.preempt, self.reset, self.interrupt, self.interrupt_process,
-            self.driver_dies, self.body_ends, self.body_ends, self.body_ends, self.body_rests, self.body_rests,
-            self.stop_times_pass, self.halt, self.clear, self.clear,
+            self.end_process, self.owner_falls_silent, self.preempt, self.detour, self.reset, self.interrupt,
+            self.interrupt_process, self.driver_dies, self.body_ends, self.body_ends, self.body_ends, self.body_rests,
+            self.body_rests, self.stop_times_pass, self.halt, self.clear, self.clear,
         ]  # fmt: skip
         act = choose(acts)
         act(choose)
+        self.serve_waiting()
         self.done[act.__name__] += 1
         self.check()
 
@@ -178,10 +182,11 @@ class KernelAndModel:
     def of(self, process: str) -> list[str]:
         return [c for c, call in self.calls.items() if call.process == process]
 
-    def pauses(self, process: str, cause: str) -> tuple[set[str], set[str]]:
+    def pauses(self, process: str, cause: str, by: str = "") -> tuple[set[str], set[str]]:
         """What a pause does: the calls that wait, and those that end."""
         first = not self.causes[process]
-        self.causes[process].add(cause)
+        self.given += 1
+        self.causes[process].setdefault(cause, {}).setdefault(by, self.given)
         waiting, ending = set(), set()
         if first:
             self.wanted[process] = self.kept(process)
@@ -210,14 +215,59 @@ class KernelAndModel:
             self.stop(call_id, Outcome.INTERRUPTED)
         self.free(process)
         self.causes[process].clear()
+        self.waiting = [p for p in self.waiting if p != process]
         self.rank.pop(process, None)
+        displaced = [(g[process], p, cause) for p in PROCESSES for cause, g in self.causes[p].items() if process in g]
+        for _, other, cause in sorted(displaced):
+            self.takes_back(other, cause, process)
+            if not self.causes[other]:
+                self.causes[other]["waiting"] = {"": 0}
+                self.waiting.append(other)
+
+    def givers(self) -> list[str]:
+        """Who has preempted a process that is still paused by that."""
+        by_whom = {by for causes in self.causes.values() for given in causes.values() for by in given}
+        return [p for p in PROCESSES if p in by_whom]
+
+    def takes_back(self, process: str, cause: str, by: str) -> None:
+        givers = self.causes[process].get(cause, {})
+        if givers.pop(by, None) is not None and not givers:
+            del self.causes[process][cause]
+            if cause == "waiting":
+                self.waiting.remove(process)
+
+    def lacks(self, process: str) -> bool:
+        """Whether another has what a paused process needs to go on."""
+        parked = [call for c in self.of(process) if (call := self.calls[c]).pausing == "parked" and call.cause is None]
+        return any(self.reserved.get(s, process) != process for s in self.wanted[process]) or any(
+            self.holder(process, call.subsystem) for call in parked
+        )
+
+    def wakes(self, process: str) -> None:
+        parked = [call for c in self.of(process) if (call := self.calls[c]).pausing == "parked" and call.cause is None]
+        self.causes[process].clear()
+        self.waiting = [p for p in self.waiting if p != process]
+        for subsystem in [*self.wanted[process], *(call.subsystem for call in parked)]:
+            self.take(process, subsystem)
+        for call_id in self.of(process):
+            self.goes_on(call_id)
+
+    def serve_waiting(self) -> None:
+        """Who only waits for what it needs goes on by itself, the first first."""
+        for process in list(self.waiting):
+            if set(self.causes[process]) == {"waiting"} and not self.lacks(process):
+                self.wakes(process)
+                self.woken += 1
 
     # -- what may happen -----------------------------------------------------------------------------------------------
 
     def execute(self, choose: Choose) -> None:
         process, function = choose(PROCESSES), choose(sorted(SUBSYSTEM_OF))
         open_call = choose([False, False, True]) and function in PAUSABLE
-        epoch, call_id = max(0, self.epoch - choose([0, 0, 0, 0, 1])), f"call{self.number}"
+        self.executes(process, function, max(0, self.epoch - choose([0, 0, 0, 0, 1])), open_call)
+
+    def executes(self, process: str, function: str, epoch: int, open_call: bool = False) -> None:
+        call_id = f"call{self.number}"
         self.number += 1
         expected = self.refusal(process, function, epoch)
         more = {"arguments": {"distance": 1.0}} if function == "go" else {}
@@ -278,24 +328,18 @@ class KernelAndModel:
         process = choose(paused or list(PROCESSES))
         cause = choose(sorted(self.causes[process]) or list(CAUSES))
         answer = self.watched(lambda: self.kernel.resume_process(process, cause))
-        left = self.causes[process] - {cause}
-        parked = [self.calls[c] for c in self.of(process) if self.calls[c].pausing == "parked" and self.calls[c].cause is None]
-        if left:
-            self.causes[process] = left
-            assert answer.code is LeaseCode.NOT_RESUMED and not answer.holders
-        elif not self.causes[process]:
+        if not self.causes[process]:
             assert answer.code is LeaseCode.NONE
-        elif any(self.reserved.get(s, process) != process for s in self.wanted[process]) or any(
-            self.holder(process, call.subsystem) for call in parked
-        ):
+        elif set(self.causes[process]) != {cause} or set(self.causes[process][cause]) != {""}:
+            self.takes_back(process, cause, "")
+            waits = set(self.causes[process]) == {"waiting"}
+            expected = LeaseCode.NONE if waits and not self.lacks(process) else LeaseCode.NOT_RESUMED
+            assert answer.code is expected and not answer.holders, answer
+        elif self.lacks(process):
             assert answer.code is LeaseCode.NOT_RESUMED and process not in answer.holders and answer.holders
         else:
             assert answer.code is LeaseCode.NONE, answer
-            self.causes[process].clear()
-            for subsystem in [*self.wanted[process], *(call.subsystem for call in parked)]:
-                self.take(process, subsystem)
-            for call_id in self.of(process):
-                self.goes_on(call_id)
+            self.wakes(process)
 
     def goes_on(self, call_id: str) -> None:
         call = self.calls[call_id]
@@ -312,7 +356,9 @@ class KernelAndModel:
             assert body.seen["loads"] == call.loads
 
     def end_process(self, choose: Choose) -> None:
-        process = choose(PROCESSES)
+        self.is_ended(choose([*PROCESSES, *self.givers()]))
+
+    def is_ended(self, process: str) -> None:
         self.watched(lambda: self.kernel.end_process(process, "over"))
         self.ends(process)
 
@@ -328,22 +374,25 @@ class KernelAndModel:
         self.ends(process)
 
     def preempt(self, choose: Choose) -> None:
-        process, rank, subsystem = choose(["", *PROCESSES]), choose(list(Rank)), choose(list(ROBOT.subsystems))
+        process, rank = choose([*PROCESSES, *PROCESSES, ""]), choose(list(Rank))
+        self.preempts(process, rank, choose([*ROBOT.subsystems, *self.reserved]))
+
+    def preempts(self, process: str, rank: Rank, subsystem: str) -> None:
         answer = self.watched(lambda: self.kernel.preempt(rank, [subsystem], "mine", process))
         users = {c.process for c in self.calls.values() if c.leased and c.subsystem == subsystem}
         users = (users | ({self.reserved[subsystem]} if subsystem in self.reserved else set())) - {process}
-        if self.causes[process]:
+        if not process:
+            assert answer.code is LeaseCode.INVALID_REQUEST
+        elif self.causes[process]:
             assert answer.code is LeaseCode.NOT_RESUMED
         elif above := {p for p in users if self.rank.get(p, Rank.SCHEDULER) < rank}:
             assert answer.code is LeaseCode.OUTRANKED and set(answer.holders) == above
         else:
-            displaced = {p for p in users if not self.causes[p]}
-            assert (answer.code, set(answer.holders)) == (LeaseCode.NONE, displaced)
-            for other in displaced:
-                self.pauses(other, rank.cause)
-            if process:
-                self.rank[process] = rank
-                self.take(process, subsystem)
+            assert (answer.code, set(answer.holders)) == (LeaseCode.NONE, users)
+            for other in answer.holders:
+                self.pauses(other, rank.cause, by=process)
+            self.rank[process] = rank
+            self.take(process, subsystem)
 
     def driver_dies(self, choose: Choose) -> None:
         subsystem = choose(list(ROBOT.subsystems))
@@ -392,11 +441,28 @@ class KernelAndModel:
     def body_rests(self, choose: Choose) -> None:
         ready = [c for c in self.calls if self.calls[c].pausing == "asked" and self.calls[c].cause is None and self.obeys(c)]
         if ready:
-            call_id = choose(ready)
+            self.rests(choose(ready))
+
+    def rests(self, call_id: str) -> None:
+        call = self.calls[call_id]
+        self.bench.bodies[call_id].commands.put(REST)
+        self.until(lambda: call_id not in self.bench.holders(call.subsystem), f"{call_id} rests and keeps its lease")
+        call.pausing, call.leased = "parked", False
+
+    def detour(self, choose: Choose) -> None:
+        """One takes another's subsystem, moves it, and ends while its own call is still stopping."""
+        moving = [c for c, call in self.calls.items() if call.function in PAUSABLE and not call.pausing and self.obeys(c)
+                  and call.cause is None]  # fmt: skip
+        if moving:
+            call_id = choose(moving)
             call = self.calls[call_id]
-            self.bench.bodies[call_id].commands.put(REST)
-            self.until(lambda: call_id not in self.bench.holders(call.subsystem), f"{call_id} rests and keeps its lease")
-            call.pausing, call.leased = "parked", False
+            process = choose([p for p in PROCESSES if p != call.process])
+            self.preempts(process, Rank.REFLEX, call.subsystem)
+            if call.pausing == "asked":
+                self.rests(call_id)
+                self.serve_waiting()
+            self.executes(process, call.function, self.epoch)
+            self.is_ended(process)
 
     def stop_times_pass(self, _: Choose) -> None:
         late = [c for c, call in self.calls.items() if call.function != "stand" and not call.uncertain and not call.body_ended
@@ -427,7 +493,10 @@ class KernelAndModel:
             holders = {c for c, call in self.calls.items() if call.leased and call.subsystem == subsystem.name}
             assert set(subsystem.call_ids) == holders, (subsystem, holders)
         kept = {p.process_id: (set(p.subsystems), set(p.pause_causes)) for p in state.processes}
-        expected = {p: (self.kept(p), self.causes[p]) for p in PROCESSES if self.kept(p) or self.causes[p]}
+        givers = self.givers()
+        expected = {
+            p: (self.kept(p), set(self.causes[p])) for p in PROCESSES if self.kept(p) or self.causes[p] or p in givers
+        }
         assert kept == expected, (kept, expected)
         assert set(state.running) == {c for c, call in self.calls.items() if not call.uncertain}
         assert state.halted == self.halted

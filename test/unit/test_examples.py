@@ -178,6 +178,18 @@ def test_direct_commands_are_understood(
     assert not _performed(reading.source, config, registry).refused
 
 
+@pytest.mark.parametrize(
+    ("command", "hint"), [("go to the windw", "window"), ("go to the moon", ""), ("rotatte left", "rotate")]
+)
+def test_a_misspelt_word_is_answered_with_what_was_meant(monkeypatch: pytest.MonkeyPatch, command: str, hint: str) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    config = RobotConfig.load(EXAMPLES / "rover" / "rover.yaml")
+    registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    reading = CommandParser(registry, [], GrammarOptions({}, config.limits), config.name).read(command, "")
+    assert reading.source == "" and reading.trouble is not None
+    assert (f"did you mean “{hint}”?" in reading.trouble) if hint else "did you mean" not in reading.trouble
+
+
 def test_a_direct_command_beyond_the_limits_is_refused_with_the_range(pan_tilt: tuple[RobotConfig, SkillRegistry]) -> None:
     config, registry = pan_tilt
     reading = CommandParser(registry, [], GrammarOptions({}, config.limits), config.name).read("look 120 degrees right", "")

@@ -127,8 +127,6 @@ def test_sitting_and_lying_lower_it_and_it_gets_up_again(robot: KalosSim) -> Non
     standing = robot.world.base().height
     heights, pitches = {}, {}
     for posture in ("sit", "stand", "lie", "sit", "lie", "stand"):
-        robot.gait.set_posture(posture)
-        assert robot.gait.state == "moving"
         robot.until(posture, 2.0)
         robot.go(0.6)
         heights[posture], pitches[posture] = robot.world.base().height, robot.world.base().pitch
@@ -137,10 +135,35 @@ def test_sitting_and_lying_lower_it_and_it_gets_up_again(robot: KalosSim) -> Non
     assert pitches["sit"] < -0.3 and abs(pitches["lie"]) < 0.1 and abs(pitches["stand"]) < 0.08
 
 
+@pytest.mark.parametrize("held", ["told to hold", "not told any more"])
+def test_half_way_to_a_posture_it_stays_until_it_is_told_to_go_on_or_back(robot: KalosSim, held: str) -> None:
+    robot.go(0.6, posture="sit")
+    if held == "told to hold":
+        robot.gait.hold()
+    robot.go(0.5)
+    joints = robot.world.joint_positions()
+    robot.go(2.0)
+    assert robot.gait.state == "moving" and robot.world.joint_positions() == pytest.approx(joints, abs=0.02)
+    assert robot.tilt < 0.5 and robot.world.upright()
+    robot.go(0.1, posture="lie")
+    step = [abs(b - joints[name]) for name, b in robot.world.joint_positions().items()]
+    assert max(step) < 0.25, "from where it is, not in a leap"
+    robot.until("stand", 2.0)
+
+
+def test_a_held_attitude_stays(robot: KalosSim) -> None:
+    robot.gait.set_attitude(0.0, 0.4, 0.0)
+    robot.go(0.1)
+    robot.gait.hold()
+    robot.go(0.3)
+    pitch = robot.world.base().pitch
+    robot.go(1.0)
+    assert robot.world.base().pitch == pytest.approx(pitch, abs=0.03) and pitch < 0.25
+
+
 def test_from_a_walk_it_sits_down_by_itself_and_then_ignores_velocities(robot: KalosSim) -> None:
     robot.go(1.5, (0.4, 0.0, 0.0))
-    robot.gait.set_posture("sit")
-    robot.go(3.0, (0.4, 0.0, 0.0))
+    robot.go(3.0, (0.4, 0.0, 0.0), posture="sit")
     assert robot.gait.state == "sit"
     here = robot.world.base().pose.x
     robot.go(1.0, (0.4, 0.0, 0.0))

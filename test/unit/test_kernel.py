@@ -164,6 +164,28 @@ def test_a_skill_that_does_not_stop_is_reported_halts_the_robot_and_keeps_its_su
     assert isinstance(bench.execute("walk", "c", epoch=9), Accepted)
 
 
+@pytest.mark.parametrize("asked", ["interrupt", "pause", "nothing"])
+def test_a_skill_whose_driver_confirms_no_stop_halts_the_robot(bench: Bench, asked: str) -> None:
+    bench.start("seek" if asked == "pause" else "walk", "a")
+    bench.start("wave", "b", process="q")
+    if asked == "interrupt":
+        bench.kernel.interrupt("a", "new instruction")
+    elif asked == "pause":
+        bench.kernel.pause_process("p", "user")
+    bench.finish("a", SkillReturn.failure("the driver did not confirm", CallCode.STOP_UNCERTAIN))
+    result = bench.result("a")
+    assert (result.outcome is Outcome.INTERRUPTED) == (asked == "interrupt")
+    assert result.code == CallCode.STOP_UNCERTAIN and "did not confirm" in result.error
+    assert bench.halts == [result.error] and bench.kernel.state().halted
+    assert KernelEventType.STOP_UNCERTAIN in [e.type for e in bench.events]
+    assert bench.bodies["b"].seen["stop"].is_set() and bench.holders("legs") == ()
+    bench.finish("b")
+    bench.kernel.clear()
+    bench.kernel.resume_process("p", "user")
+    assert len(bench.results["a"]) == 1 and bench.bodies["a"].begins == 1, "it does not go on by itself"
+    assert isinstance(bench.execute("walk", "c", epoch=9), Accepted)
+
+
 def test_a_reset_that_does_not_stop_is_a_failure(bench: Bench) -> None:
     bench.start("walk", "a", open=True)
     bench.kernel.reset("a")

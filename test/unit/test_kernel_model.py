@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random interleavings of all the kernel can be told, held against a model, which finds two well-known faults when put in."""
+"""Random interleavings of all the kernel can be told, held against a model, which finds known faults when they are put in."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ TestKernelAgainstModel = KernelAgainstModel.TestCase
 
 
 def interleave(steps: int, seed: int, steps_a_kernel: int = 250) -> dict[str, int]:
-    """Drive kernels and models by chance; how often each thing was done. Raises AssertionError where they differ."""
+    """Drive kernels and models by chance; how often each thing was done, "woken" what went on by itself. Raises
+    AssertionError where they differ."""
     done: dict[str, int] = {}
     choice = random.Random(seed)
     for _ in range(0, steps, steps_a_kernel):
@@ -53,17 +54,18 @@ def interleave(steps: int, seed: int, steps_a_kernel: int = 250) -> dict[str, in
                 both.step(lambda options: choice.choice(list(options)))
         finally:
             both.close()
-        for name, count in both.done.items():
+        for name, count in [*both.done.items(), ("woken", both.woken)]:
             done[name] = done.get(name, 0) + count
     return done
 
 
 def test_a_long_random_run_breaks_no_rule() -> None:
     done = interleave(8000, seed=20)
+    assert done.pop("woken") > 20, done
     assert sum(done.values()) == 8000 and min(done.values()) > 50, done
 
 
-# -- the two faults known from TypeGo, put in ------------------------------------------------------------------------
+# -- the two faults known from TypeGo, and one more ------------------------------------------------------------------------
 
 
 def pause_and_stop_both_release(patch: pytest.MonkeyPatch) -> None:
@@ -101,10 +103,15 @@ def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Preemption, "resume", waiting)
 
 
+def forgets_who_waits(patch: pytest.MonkeyPatch) -> None:
+    """What becomes free is offered to nobody."""
+    patch.setattr(Preemption, "_serve_waiting", lambda self, causes=None: None)
+
+
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 """A fault that is put in also ends the thread of the skill that met it."""
 
-FAULTS: list[Any] = [pause_and_stop_both_release, both_release_whoever_holds, resume_waits_under_the_lock]
+FAULTS: list[Any] = [pause_and_stop_both_release, both_release_whoever_holds, resume_waits_under_the_lock, forgets_who_waits]
 
 
 @pytest.mark.parametrize("put_in", FAULTS)

@@ -219,6 +219,12 @@ def test_missing_and_unknown_arguments_are_named(load: Callable[..., list[Proces
         load("<arg name='c'><choice value='x'/><choice value='y'/></arg>", c="z")
 
 
+def test_an_argument_that_the_file_sets_itself_is_not_silently_ignored(environment: dict[str, str]) -> None:
+    with pytest.raises(LaunchError, match=r"sets 'robot' itself, at .*coco\.launch\.xml:\d+, and would ignore it"):
+        describe("coco", {"robot": "my.yaml"}, environment)
+    assert describe("coco", {"model": "offline"}, environment)
+
+
 def test_declared_arguments_are_listed_with_what_they_need(tmp_path: Path) -> None:
     file = tmp_path / "a.launch.xml"
     file.write_text("<launch><arg name='a' description='first'/><group if='1'>"

@@ -34,6 +34,15 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
+def test_a_base_whose_subsystems_no_skill_can_hold_is_refused(tmp_path: Path) -> None:
+    base = """base: {max_forward: 1.0, max_backward: 1.0, max_turn: 1.0, max_acceleration: 1.0, max_turn_acceleration: 1.0,
+  cruise_linear: 1.0, cruise_turn: 1.0, radius: 0.2}
+"""
+    with pytest.raises(RobotConfigError, match=r"key 'base': its subsystems name 'movement', .* the robot's \(legs\)"):
+        RobotConfig.load(write(tmp_path, GOOD + base))
+    assert RobotConfig.load(write(tmp_path, GOOD + base.replace("{max", "{subsystems: [legs], max"))).base
+
+
 def test_every_key_arrives_typed(tmp_path: Path) -> None:
     robot = RobotConfig.load(write(tmp_path, GOOD))
     assert robot.limits == {"walk_cm": (0.0, 200.0)}

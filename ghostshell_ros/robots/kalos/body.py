@@ -23,8 +23,8 @@ LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
 """What is left of a move and not worth another step, in m and rad."""
 BLOCKED = 440
 """Drive.action: something is in the way."""
-TAKEN_OVER = (443, 455)
-"""Drive.action BASE_BUSY, NavigateTo.action NAVIGATION_BUSY: somebody else, an operator perhaps, has the base."""
+TAKEN_OVER = (443, 455, 461)
+"""BASE_BUSY, NAVIGATION_BUSY, POSTURE_BUSY of their actions: somebody else, an operator perhaps, has the base."""
 TAKEN_OVER_S = 0.5
 LOOK_S = 0.1
 FRESH_S = 0.5
@@ -54,9 +54,13 @@ class KalosBody:
     def posture(self, posture: str, stop: StopEvent) -> DriverResult:
         """Stand or sit."""
         self._standing = False
-        result = self.drivers.set_posture(posture, stop=stop)
+        result = _yielded(self.drivers.set_posture(posture, stop=stop), stop)
         self._standing = result.ok and posture == "stand"
         return result
+
+    def pitch(self, pitch: float, seconds: float, stop: StopEvent) -> DriverResult:
+        """Lean the trunk, in rad, nose down positive."""
+        return _yielded(self.drivers.set_posture("", stop=stop, pitch=pitch, duration_s=seconds), stop)
 
     def move(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
         """Move along one axis, in m or rad. Returns how it ended and how far it came in all; a pause on the way is
@@ -72,7 +76,7 @@ class KalosBody:
         return DriverResult(False, cancelled=True), done
 
     def step(self, control: Control, distance: float, turn: float) -> tuple[DriverResult, float]:
-        """One step on the way to something seen: turn and way as an arc. Ends early, as cancelled, also at a pause."""
+        """One step on the way to something seen: it turns as it goes. Ends early, as cancelled, also at a pause."""
         result = self._upright(control)
         if not result.ok:
             return result, 0.0
@@ -127,7 +131,7 @@ class KalosBody:
         return DriverResult(True) if self._standing else self.posture("stand", stop)
 
 
-def _yielded(result: DriverResult, control: Control) -> DriverResult:
+def _yielded(result: DriverResult, control: StopEvent) -> DriverResult:
     """A driver whose base was taken by somebody of higher rank ends before the kernel's pause arrives; that is awaited."""
     if not result.ok and result.error_code in TAKEN_OVER and control.wait(TAKEN_OVER_S):
         return replace(result, cancelled=True, error_code=0, error_msg="")

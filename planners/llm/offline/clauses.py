@@ -64,7 +64,10 @@ class ClauseReader:
             odd = ", ".join(f"“{self.text[w.start : w.end]}”" for w in error.words)
             if error.words and all(w.kind == "number" for w in error.words):
                 odd += " without a unit"
-            which = f" ({odd})" if odd and odd != f"“{self.quote(kept)}”" else ""
+            which = odd if odd != f"“{self.quote(kept)}”" else ""
+            if meant := self.matcher.meant(error.words or bare):
+                which += f"{'; ' if which else ''}did you mean “{meant}”?"
+            which = f" ({which})" if which else ""
             raise Unclear(f"I did not understand “{self.quote(kept)}”{which}.") from error
 
     def _known_names_out(self, words: list[Word]) -> list[Word]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
@@ -64,6 +65,13 @@ class Matcher:
             made = [self._emit(replace_side(best, *side)) for side in sides]
             return Item("".join(i.source for i in made), frozenset().union(*(i.channels for i in made)), bounded=True)
         return self._emit(best)
+
+    def meant(self, words: Sequence[Word]) -> str:
+        """The word of a skill's name or of an allowed value that one of these is a misspelling of, or ""."""
+        known = {key.text for entry in self.entries for key in entry.name}
+        known |= {key.text for e in self.entries for choices in e.choices.values() for c in choices for key in c.keys}
+        near = (difflib.get_close_matches(word.text, known, n=1, cutoff=0.8) for word in words if word.kind == "word")
+        return next((close[0] for close in near if close), "")
 
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
         """The channels of what a clause names, for stopping it; raises NotUnderstood."""

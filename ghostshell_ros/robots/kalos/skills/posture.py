@@ -43,12 +43,12 @@ def nod(times: Times = 2, *, body: KalosBody, stop_evt: Event) -> SkillReturn:
     result = body.posture("stand", stop_evt)
     done = 0
     while result.ok and done < times:
-        result = body.drivers.set_posture("", stop=stop_evt, pitch=NOD_RAD, duration_s=BEAT_S)
+        result = body.pitch(NOD_RAD, BEAT_S, stop_evt)
         if result.ok:
-            result = body.drivers.set_posture("", stop=stop_evt, pitch=0.0, duration_s=BEAT_S)
+            result = body.pitch(0.0, BEAT_S, stop_evt)
         done += result.ok
     if result.cancelled:
         # Level again before anything else; its length bounds it.
-        body.drivers.set_posture("", stop=Event(), duration_s=LEVEL_S)
+        body.pitch(0.0, LEVEL_S, Event())
         return SkillReturn.interruption(f"nodded {done} of {times} times", progress={"times": done})
     return outcome(result, f"nodded {done} of {times} times")

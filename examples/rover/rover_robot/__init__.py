@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A base of two wheels: its skills, its body and the node of its motors."""

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rover as its skills see it: ways in metres and degrees, on top of the drivers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from skill_kernel import SkillReturn
+from skill_kernel.drivers import DriverResult, Drivers, StopEvent
+
+TAKEN_OVER = (443, 455)
+"""BASE_BUSY of Drive.action and NAVIGATION_BUSY of NavigateTo.action."""
+TAKEN_OVER_S = 0.5
+
+
+class RoverBody:
+    """Built once by the skill kernel, with the drivers of this robot; skills get it as `body`."""
+
+    def __init__(self, drivers: Drivers) -> None:
+        self.drivers = drivers
+
+    def drive(self, metres: float, stop: StopEvent) -> DriverResult:
+        """Straight on, backward if negative. Blocks; ends within 0.2 s of `stop`."""
+        return _yielded(self.drivers.drive(distance=metres, stop=stop), stop)
+
+    def turn(self, degrees: float, stop: StopEvent) -> DriverResult:
+        """On the spot, to the left if positive."""
+        return _yielded(self.drivers.drive(turn=math.radians(degrees), stop=stop), stop)
+
+    def go_to(self, waypoint: str, stop: StopEvent) -> DriverResult:
+        """To a named place, around what stands in the way."""
+        return _yielded(self.drivers.navigate(waypoint=waypoint, stop=stop), stop)
+
+
+def _yielded(result: DriverResult, stop: StopEvent) -> DriverResult:
+    """The driver hears of an operator who takes the base before the kernel pauses this call: that is no failure."""
+    if not result.ok and result.error_code in TAKEN_OVER and stop.wait(TAKEN_OVER_S):
+        return replace(result, cancelled=True)
+    return result
+
+
+def outcome(result: DriverResult, done: str, progress: Mapping[str, Any] | None = None) -> SkillReturn:
+    """A driver's result as a skill's; `progress` tells how far a stopped one came."""
+    if result.ok:
+        return SkillReturn.success(done)
+    if result.cancelled:
+        return SkillReturn.interruption(f"stopped on the way: {done}", progress=progress)
+    return SkillReturn.failure(f"{done}: {result.error_msg}", result.error_code)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets a process run before the others of the machine, where the user may set that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+HINT = "allow it with 'rtprio' in /etc/security/limits.conf"
+
+
+def take_priority(realtime: int, nice: int) -> str:
+    """Have all threads of this process run before those of others; gives what came of it, as a sentence for the log.
+
+    `realtime` is a priority of the real-time scheduler (SCHED_RR, 1 to 99), 0 for none. Where it is not allowed, `nice`
+    (-20 to 0) is set. That counts only among the processes of one session where the kernel groups them by sessions
+    (CONFIG_SCHED_AUTOGROUP, on in Debian and Ubuntu), and each launched node has its own: it is the lesser help.
+    Threads that are made later inherit it, those of the middleware too.
+    """
+    refused = []
+    for wanted, name, take in (
+        (realtime, f"real-time priority {realtime}", lambda t: os.sched_setscheduler(t, os.SCHED_RR, os.sched_param(realtime))),
+        (nice, f"nice {nice}", lambda t: os.setpriority(os.PRIO_PROCESS, t, nice)),
+    ):
+        if wanted:
+            try:
+                _for_all_threads(take)
+            except (OSError, AttributeError) as error:
+                refused.append(f"{name} is not allowed ({error})")
+            else:
+                return "; ".join([f"runs at {name}", *refused])
+    return "; ".join(["runs at ordinary priority", *refused, *([HINT] if refused else [])])
+
+
+def _for_all_threads(take: Callable[[int], None]) -> None:
+    """The calling thread first: where that may not, none is changed."""
+    take(0)
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # one that ended meanwhile
+            take(int(thread))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator takes the simulated Kalos in the middle of a walk and gives it back, or lets go of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("mujoco")
+
+from geometry_msgs.msg import Twist
+from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros import launcher
+from ghostshell_ros.nodes.node_runtime import LATCHED, SET_POINTS, NodeHost
+from pipeline_support import Observer
+from ros_support import ROOT, wait_until
+
+NAMESPACE = "kalos_teleop"
+DRIVERS = {"drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver"}
+
+
+class Operator(Observer):
+    """Says instructions, and drives by the topic that a keyboard or a gamepad publishes."""
+
+    def __init__(self) -> None:
+        super().__init__(f"/{NAMESPACE}")
+        self.driven: bool | None = None
+        self.holds = threading.Event()
+        """While it is set, the operator backs Kalos out of what it does, 20 times a second."""
+        self.release = self.create_client(Trigger, "release_teleop")
+        self._stick = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
+        self.create_subscription(Bool, "teleop_active", lambda m: setattr(self, "driven", m.data), LATCHED)
+        self.steady_timer(0.05, self._drive)
+
+    def _drive(self) -> None:
+        if self.holds.is_set():
+            message = Twist()
+            message.linear.x = -0.3
+            self._stick.publish(message)
+
+    @property
+    def x(self) -> float:
+        assert self.pose is not None
+        return self.pose[0]
+
+    def up(self) -> bool:
+        active = {name.rpartition("/")[2] for name, state in self.drivers.items() if state == "active"}
+        services = all(c.service_is_ready() for c in (self.halt, self.clear_halt, self.release, self.control))
+        return self.halted is False and active >= DRIVERS and self.servers_ready and self.pose is not None and services
+
+    def takes(self) -> None:
+        self.holds.set()
+        wait_until(lambda: self.driven, 2.0, "it is told that an operator has the base")
+
+    def gives_back(self) -> None:
+        # First: what comes after the release would take the base again.
+        self.holds.clear()
+        answer = self.ask(self.release, Trigger.Request())
+        assert answer.success and answer.message == "the base is given back"
+
+
+@pytest.fixture(scope="module")
+def kalos(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    folder = tmp_path_factory.mktemp("kalos")
+    operator = Operator()
+
+    def listen(event: launcher.Event) -> None:
+        if isinstance(event, launcher.Output):
+            print(f"[{event.name}] {event.line}")  # pytest shows it where the test fails
+
+    with pytest.MonkeyPatch.context() as patch, NodeHost([operator]) as host:
+        patch.setenv("GHOSTSHELL_DATA", str(folder))
+        host.start()
+        specs = launcher.describe(ROOT / "launch" / "kalos.launch.xml", {"robot_name": NAMESPACE})
+        with launcher.LaunchRun(specs, listener=listen) as run:
+            run.start()
+            wait_until(operator.up, 60.0, "the robot is up")
+            yield operator
+
+
+@pytest.fixture
+def operator(kalos: Operator) -> Iterator[Operator]:
+    """The operator of a robot that stands idle at its start, or somewhere on its way."""
+    yield kalos
+    kalos.holds.clear()
+    kalos.ask(kalos.release, Trigger.Request())
+    kalos.ask(kalos.clear_halt, Trigger.Request())
+    for process in kalos.processes:
+        if process.status < ProcessState.SUCCESS:
+            kalos.ask(kalos.control, ControlProcess.Request(process_id=process.process_id, command=ControlProcess.Request.STOP))
+    wait_until(lambda: kalos.kernel and not kalos.kernel.running and not kalos.kernel.halted, 10.0, "nothing runs")
+
+
+def begin(operator: Operator, instruction: str, function: str) -> tuple[str, float]:
+    """Say it and wait until it walks; gives the process id and where it began."""
+    start, since = operator.x, len(operator.events)
+    process_id = operator.task(instruction).process_id
+    operator.wait_event(SkillEvent.CALL_STARTED, 10.0, since, process_id=process_id, function=function)
+    wait_until(lambda: abs(operator.x - start) > 0.4, 15.0, "it walks")
+    return process_id, start
+
+
+def test_an_operator_preempts_a_walk_and_what_is_left_of_it_follows_when_he_gives_back(operator: Operator) -> None:
+    process_id, start = begin(operator, "walk 1.5 m forward", "move_forward")
+    operator.takes()
+    state = operator.wait_status(process_id, ProcessState.PAUSED, 2.0)
+    assert list(state.pause_causes) == ["teleop"], state
+    taken = operator.x
+    wait_until(lambda: operator.x < taken - 0.3, 5.0, "the operator backs it out")
+    assert operator.wait_status(process_id, ProcessState.PAUSED).subsystems == []
+    given = operator.x
+    operator.gives_back()
+    operator.wait_status(process_id, ProcessState.IN_PROGRESS, 2.0)
+    operator.wait_event(SkillEvent.PROCESS_ENDED, 20.0, process_id=process_id)
+    said = [(e.type, e.error_code, e.error_msg or e.text) for e in operator.of(process_id)]
+    assert operator.wait_status(process_id, ProcessState.SUCCESS, 1.0), said
+    assert operator.x - start == pytest.approx(1.5 - (taken - given), abs=0.3), "1.5 m were walked, and what the operator drove"
+    assert operator.halted is False
+
+
+def test_an_operator_who_lets_go_halts_the_robot(operator: Operator) -> None:
+    process_id, _ = begin(operator, "walk 2 m forward", "move_forward")
+    operator.takes()
+    operator.wait_status(process_id, ProcessState.PAUSED, 2.0)
+    since = len(operator.events)
+    operator.holds.clear()
+    wait_until(lambda: operator.halted, 1.5, "the gate halts")
+    halted = operator.wait_event(SkillEvent.HALTED, 2.0, since)
+    assert "deadman" in halted.error_msg, halted
+    operator.wait_status(process_id, ProcessState.STOPPED, 5.0)
+    resting = operator.x
+    wait_until(lambda: operator.kernel and not operator.kernel.running, 5.0, "nothing runs")
+    assert operator.x == pytest.approx(resting, abs=0.1)
+
+
+def test_a_patrol_goes_on_after_the_operator(operator: Operator) -> None:
+    process_id, _ = begin(operator, "patrol the hallway", "patrol")
+    operator.takes()
+    operator.wait_status(process_id, ProcessState.PAUSED, 2.0)
+    operator.gives_back()
+    given = operator.x
+    operator.wait_status(process_id, ProcessState.IN_PROGRESS, 2.0)
+    wait_until(lambda: abs(operator.x - given) > 0.4, 15.0, "it goes on")
+    state = operator.wait_status(process_id, ProcessState.IN_PROGRESS)
+    assert not state.pause_causes and state.calls_done == state.calls_failed == 0, "the same call, not a new one"

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of each node in turn while Kalos walks: by command and by its true pose it is at rest in bounded time, the task
+ends with a reason, nothing starts by itself, and it walks again once the halt is cleared (each test begins with that)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from geometry_msgs.msg import PoseStamped, Twist
+from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess
+
+from ghostshell_ros.nodes.node_runtime import SENSORS, SET_POINTS
+from kill_support import DRIVER_CODES, Walk, Way, came_back, ended, failed, killed
+from pipeline_support import NODES, BroughtUp, Observer, brought_up
+from ros_support import wait_until
+from skill_kernel.codes import CallCode, TaskCode
+
+DRIVERS = ("drive_driver", "navigate_driver", "posture_driver")
+REST_S = 0.4
+STANDS_S = 1.5
+"""From the last command to a trunk that stays within `SWAY_M`: the gait ends its steps, then places its feet."""
+SWAY_M = 0.06
+SWAY_RAD = 0.1
+
+Pose = tuple[float, float, float]
+
+
+class BaseObserver(Observer):
+    """Hears the velocities that reach the base, and where it truly is."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self.velocities: list[tuple[float, float]] = []
+        self.truth: list[tuple[float, Pose]] = []
+        self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
+        self.create_subscription(PoseStamped, "ground_truth/base_link", self._on_truth, SENSORS)
+
+    def _on_velocity(self, message: Twist) -> None:
+        speed = abs(message.linear.x) + abs(message.linear.y) + abs(message.angular.z)
+        self.velocities.append((time.monotonic(), speed))
+
+    def _on_truth(self, message: PoseStamped) -> None:
+        p, q = message.pose.position, message.pose.orientation
+        yaw = math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
+        self.truth.append((time.monotonic(), (p.x, p.y, yaw)))
+
+    def last_command_s(self) -> float:
+        """When the base was last told to move."""
+        return max((at for at, speed in self.velocities if speed > 0.0), default=0.0)
+
+    def last_move_s(self) -> float:
+        """Since when it has truly been where it is."""
+        _, last = self.truth[-1]
+        away = [at for at, pose in self.truth if _apart(pose, last)]
+        return max(away, default=0.0)
+
+
+def _apart(a: Pose, b: Pose) -> bool:
+    return math.dist(a[:2], b[:2]) > SWAY_M or abs(math.remainder(a[2] - b[2], math.tau)) > SWAY_RAD
+
+
+WAY = Way("walk 120 cm forward", "move_forward", lambda watch, since_s: watch.last_command_s() > since_s + 0.3)
+
+
+@pytest.fixture(scope="module")
+def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
+    folder = tmp_path_factory.mktemp("killed_base")
+    nodes = NODES | {*DRIVERS, "colour_detector"}
+    by_a_person = ("sim", "skill_kernel")
+    with brought_up(
+        folder, launch="kalos", nodes=nodes, observer_class=BaseObserver, also_respawn=by_a_person, model="offline"
+    ) as up:
+        yield up
+
+
+def at_rest(watch: BaseObserver, walk: Walk, within_s: float, *, body: bool = True) -> None:
+    """No command after that time, and the body stands soon after the last one."""
+    wait_until(lambda: time.monotonic() - watch.last_command_s() > REST_S, within_s + 3.0, "no command any more")
+    told_s = watch.last_command_s()
+    assert told_s - walk.killed_s < within_s
+    if body:
+        wait_until(lambda: time.monotonic() - watch.last_move_s() > REST_S, STANDS_S + 3.0, "it stands")
+        assert watch.last_move_s() - max(told_s, walk.killed_s) < STANDS_S
+
+
+def stays(watch: BaseObserver, walk: Walk, *nodes: str) -> None:
+    """Nothing starts by itself, also when what was killed is back."""
+    told_s, (_, pose) = watch.last_command_s(), watch.truth[-1]
+    came_back(watch, walk, *nodes)
+    time.sleep(0.5)
+    assert watch.last_command_s() == told_s and not _apart(watch.truth[-1][1], pose)
+    assert watch.kernel is not None and not watch.kernel.running
+
+
+@pytest.mark.parametrize("manager", ["with", "without"])
+def test_without_its_drivers_it_halts_and_they_stay_inactive_until_it_is_cleared(kalos: BroughtUp, manager: str) -> None:
+    """Without a lifecycle_manager the kernel sees to it."""
+    watch = kalos.observer
+    names = ("base_drivers",) if manager == "with" else ("lifecycle_manager", "base_drivers")
+    walk = killed(kalos, WAY, *names)
+    event = ended(watch, walk, 5.0, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED)
+    assert event.error_code in DRIVER_CODES
+    at_rest(watch, walk, 0.5)
+    wait_until(lambda: watch.halted, 2.0, "halted")
+    failed(walk, 5.0)
+    stays(watch, walk, *names[:-1], *DRIVERS)
+    wait_until(lambda: all(watch.drivers.get(name) == "unconfigured" for name in DRIVERS), 3.0, "inactive")
+    assert watch.halted
+
+
+def test_without_speech_and_sound_it_halts_too(kalos: BroughtUp) -> None:
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "drivers")
+    wait_until(lambda: watch.halted, 3.0, "halted")
+    at_rest(watch, walk, 2.0)
+    event = ended(watch, walk, 3.0, SkillEvent.OUTCOME_INTERRUPTED)
+    assert event.error_code == CallCode.HALTED and failed(walk, 5.0).error_code == TaskCode.ROBOT_HALTED
+    stays(watch, walk, "speak_driver", "play_sound_driver")
+
+
+def test_without_the_lifecycle_manager_it_walks_on(kalos: BroughtUp) -> None:
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "lifecycle_manager")
+    ended(watch, walk, 10.0, SkillEvent.DONE)
+    assert walk.task.result(5.0).status == ProcessState.SUCCESS and not watch.halted
+    came_back(watch, walk, "lifecycle_manager")
+
+
+def test_without_its_mind_it_stops_and_the_task_waits_for_its_user(kalos: BroughtUp) -> None:
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "mind")
+    at_rest(watch, walk, 2.0)
+    stays(watch, walk, "process_scheduler", "action_planner", "token_parser", "channel_scheduler")
+    state = watch.wait_status(walk.process_id, ProcessState.PAUSED, 5.0)
+    assert "user" in state.pause_causes and not watch.halted
+    request = ControlProcess.Request(process_id=walk.process_id, command=ControlProcess.Request.STOP)
+    wait_until(watch.control.service_is_ready, 5.0, "control_process")
+    assert watch.ask(watch.control, request).success
+    watch.wait_status(walk.process_id, ProcessState.STOPPED, 5.0)
+
+
+def test_without_the_kernel_the_gate_is_halted(kalos: BroughtUp) -> None:
+    """The launch ends then; here a person starts the kernel anew."""
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "skill_kernel")
+    event = ended(watch, walk, 5.0, SkillEvent.FAILED)
+    assert event.error_code == CallCode.KERNEL_UNAVAILABLE
+    at_rest(watch, walk, 3.5)
+    wait_until(lambda: watch.halted, 3.0, "halted")
+    assert failed(walk, 5.0).error_code in (TaskCode.NODE_UNAVAILABLE, TaskCode.ROBOT_HALTED)
+    stays(watch, walk, "skill_kernel")
+
+
+def test_without_its_body_the_gate_halts(kalos: BroughtUp) -> None:
+    """The simulator stands for the robot's hardware; odometry and scan are silent."""
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "sim")
+    at_rest(watch, walk, 1.6, body=False)
+    wait_until(lambda: watch.halted, 2.0, "halted")
+    ended(watch, walk, 4.0, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED)
+    failed(walk, 5.0)
+    came_back(watch, walk, "sim")
+    wait_until(lambda: watch.truth[-1][0] > walk.killed_s + 0.5, 12.0, "it is at its start again")
+    stays(watch, walk, "sim")
+
+
+def test_without_the_gate_the_body_stops_by_itself(kalos: BroughtUp) -> None:
+    """The launch ends then, and nothing is to be started anew (test_launcher_files.py)."""
+    watch = kalos.observer
+    walk = killed(kalos, WAY, "safety_gate")
+    at_rest(watch, walk, 0.1)
+    event = ended(watch, walk, 6.0, SkillEvent.FAILED)
+    assert "not followed" in event.error_msg, event
+    failed(walk, 5.0)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process scheduler at whose commands the skill kernel is played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+
+from skill_kernel.process import CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.process_commands import (
+    Changed,
+    Command,
+    EndProcess,
+    InterruptPlan,
+    PauseProcess,
+    ReleaseProcess,
+    ResumeProcess,
+    SchedulerSettings,
+)
+from skill_kernel.process_scheduler import ProcessScheduler
+
+USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
+PAUSED, RUNS, WAITING = ProcessStatus.PAUSED, ProcessStatus.IN_PROGRESS, ProcessStatus.WAITING
+
+
+class Desk:
+    """A scheduler with what it asked for; a pause is answered at once, `legs` is the one exclusive subsystem."""
+
+    def __init__(self, *, idle: str = "", unpausable: bool = False, restore: Iterable[Process] = ()) -> None:
+        self.now_s = 100.0
+        self.asked: list[Command] = []
+        self.changed: list[Process] = []
+        self.legs = ""
+        self.unpausable = unpausable
+        self.epoch = 0
+        ids = count(1)
+        self.core = ProcessScheduler(
+            self._do, new_id=lambda: f"p{next(ids)}", now=lambda: self.now_s,
+            settings=SchedulerSettings(idle=idle, idle_after_s=5.0, max_processes=4),
+        )  # fmt: skip
+        self.core.restore(restore)
+
+    def _do(self, command: Command) -> None:
+        if isinstance(command, Changed):
+            self.changed.append(command.process)
+        else:
+            self.asked.append(command)
+
+    def answer(self) -> list[Command]:
+        """The kernel answers everything that was asked, in order; gives what was asked."""
+        done: list[Command] = []
+        while self.asked:
+            command = self.asked.pop(0)
+            done.append(command)
+            name = command.process_id
+            if isinstance(command, PauseProcess):
+                held, self.legs = self.legs == name, "" if self.legs == name else self.legs
+                self.core.pauses.paused(name, ["call"] if self.unpausable and held else [])
+            elif isinstance(command, ResumeProcess):
+                ok = self.legs in ("", name)
+                self.core.pauses.resumed(name, command.cause, ok, () if ok else (self.legs,))
+            elif isinstance(command, InterruptPlan):
+                self.epoch += 1
+                self.core.pauses.interrupted(name, self.epoch)
+            elif isinstance(command, (EndProcess, ReleaseProcess)) and self.legs == name:
+                self.legs = ""
+        return done
+
+    def says(self, text: str = "walk", source: ProcessSource = USER) -> str:
+        return self.core.instruct(text, source=source).process_id
+
+    def wants_legs(self, name: str) -> None:
+        """A call on the legs: granted, or refused as often as the table lets somebody else keep them."""
+        for _ in range(3):
+            if self.legs in ("", name):
+                self.legs = name
+                self.core.plans.call_started(name, CallRecord("c", "walk"))
+                return
+            self.core.contention(name, self.legs)
+            self.answer()
+
+    def finishes(self, name: str) -> None:
+        self.core.plans.ended(name, self.process(name).epoch, 0, "")
+
+    def process(self, name: str) -> Process:
+        found = self.core.get(name)
+        assert found is not None
+        return found
+
+    def status(self, *names: str) -> list[ProcessStatus]:
+        return [self.process(n).status for n in names]

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ghostshell ps` prints of a robot's processes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from ghostshell_ros.cli.processes import _table
+
+
+def process(**fields: Any) -> SimpleNamespace:
+    """A ProcessState as it arrives."""
+    given: dict[str, Any] = {
+        "process_id": "ba48c7e26cd63c82", "status": 1, "source": 0, "instruction": "walk 3 m forward",
+        "subsystems": ["movement"], "calls_done": 2, "calls_failed": 0, "message": "",
+        "created": SimpleNamespace(sec=100, nanosec=0), "displaced_by": "",
+        "ended": SimpleNamespace(sec=0, nanosec=0), "resumes": False, "pause_causes": [],
+    }  # fmt: skip
+    return SimpleNamespace(**{**given, **fields})
+
+
+def test_a_process_is_a_line_that_fits_and_why_it_waits_stands_below() -> None:
+    paused = process(status=2, subsystems=[], calls_failed=1, pause_causes=["user"], message="it was started anew; resume it")
+    heading, runs, waits, why = _table([process(), paused], 112.0)
+    assert heading.split() == ["id", "status", "for", "calls", "holds", "instruction"]
+    assert runs.split("  ")[0] == "ba48c7e26cd63c82" and runs.endswith("walk 3 m forward") and " 12 s " in runs
+    assert "2, 1 failed" in waits and why.strip() == "by user: it was started anew; resume it"
+    assert max(map(len, (heading, runs, waits, why))) <= 80
+
+
+def test_long_texts_are_cut_and_brackets_stay() -> None:
+    _, line, why = _table([process(instruction="[bold] " + "walk " * 20, message="I can: " + "nod, " * 60)], 200.0)
+    assert "[bold] walk" in line and line.endswith("\u2026") and why.endswith("\u2026") and "\n" not in line + why

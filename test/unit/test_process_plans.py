@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that cannot go on: void everywhere first, then made anew; and what ends a process."""
+
+from __future__ import annotations
+
+from process_desk import PAUSED, RUNS, Desk
+
+from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.process import CallRecord, ProcessStatus
+from skill_kernel.process_commands import InterruptPlan, PauseProcess, ReleaseProcess
+
+
+def test_a_call_that_could_not_pause_makes_the_plan_anew_when_it_goes_on() -> None:
+    desk = Desk(unpausable=True)
+    patrol = desk.says("patrol")
+    desk.core.plans.stream_started(patrol, "s1")
+    desk.wants_legs(patrol)
+    look = desk.says("stop, look left, then resume")
+    stopped = CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED)
+    desk.core.plans.call_ended(patrol, "s1", stopped)
+    # What the planner makes of it, before and after it was told, is no end of the process.
+    desk.core.plans.ended(patrol, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
+    asked = desk.answer()
+    assert [type(c) for c in asked] == [PauseProcess, InterruptPlan]
+    desk.core.plans.ended(patrol, 0, TaskCode.CANCELLED, "interrupted")
+    desk.core.plans.drained(patrol)
+    late = CallRecord("d", "walk", outcome="DROPPED", code=CallCode.STALE_EPOCH)
+    desk.core.plans.call_ended(patrol, "s1", late)
+    assert desk.status(patrol) == [PAUSED] and (desk.process(patrol).epoch, desk.process(patrol).plan) == (1, 1)
+    desk.finishes(look)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
+    assert [c.outcome for c in desk.process(patrol).history] == ["INTERRUPTED", "DROPPED"]
+    desk.finishes(patrol)
+    assert desk.status(patrol) == [ProcessStatus.SUCCESS]
+
+
+def test_it_does_not_go_on_before_its_old_plan_is_void() -> None:
+    desk = Desk()
+    patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
+    desk.asked.clear()
+    desk.core.pauses.paused(patrol, ["call"])
+    desk.finishes(look)
+    assert desk.asked == [InterruptPlan(patrol, desk.asked[0].cause), ReleaseProcess(look)]
+    desk.answer()
+    assert desk.status(patrol) == [RUNS] and desk.process(patrol).plan == 1
+
+
+def test_an_interrupt_by_somebody_else_ends_it() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.plans.call_ended(name, "s", CallRecord("c", "walk", outcome="DROPPED", code=CallCode.STALE_EPOCH))
+    assert desk.process(name).code == TaskCode.CANCELLED
+
+
+def test_the_end_of_a_void_plan_does_not_end_the_one_made_anew() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.plans.call_ended(name, "s", CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED))
+    (asked,) = desk.asked
+    assert isinstance(asked, InterruptPlan), "a reflex has paused it, which is nobody's command here"
+    desk.answer()
+    desk.core.plans.ended(name, 0, TaskCode.CANCELLED, "interrupted")
+    assert desk.status(name) == [RUNS] and desk.process(name).epoch == 1
+    desk.core.plans.ended(name, 1, TaskCode.CALL_FAILED, "the new one failed")
+    assert desk.process(name).code == TaskCode.CALL_FAILED
+
+
+def test_a_plan_that_breaks_while_the_process_is_paused_is_made_anew_unless_the_model_failed() -> None:
+    desk = Desk()
+    first, second = desk.says(), desk.says()
+    for name in (first, second):
+        desk.core.pause(name)
+    desk.core.plans.ended(first, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
+    desk.core.plans.ended(second, 0, 301, "rate limited")
+    desk.answer()
+    assert desk.status(first) == [PAUSED] and desk.process(first).plan == 1
+    assert (desk.status(second), desk.process(second).code) == ([ProcessStatus.FAILED], 301)
+
+
+def test_an_epoch_rises_also_when_the_kernel_is_silent() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.pauses.paused(name, ["call"])
+    desk.core.pauses.interrupted(name, 0)
+    assert desk.process(name).epoch == 1
+
+
+def test_lost_calls_end_what_runs_and_make_paused_plans_anew() -> None:
+    desk = Desk()
+    paused, runs = desk.says(), desk.says()
+    desk.core.pause(paused)
+    desk.core.plans.calls_lost("the channel scheduler is silent")
+    desk.answer()
+    assert desk.process(runs).code == TaskCode.NODE_UNAVAILABLE and desk.status(runs) == [ProcessStatus.FAILED]
+    assert desk.status(paused) == [PAUSED] and desk.process(paused).plan == 1
