@@ -124,7 +124,7 @@ def serve_echo(make: Callable[[], RuntimeNode]) -> None:
 
 
 @contextmanager
-def brought_up(robot: str, make: Callable[[], Probe], **arguments: str) -> Iterator[Probe]:
+def brought_up(robot: str, make: Callable[[], Probe], /, **arguments: str) -> Iterator[Probe]:
     """A robot with all of its nodes, the other process of this benchmark, and a probe; its last lines are printed when
     something does not come."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

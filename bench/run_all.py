@@ -15,7 +15,7 @@ from bench.common import OUT, ROOT
 
 NAMES = (
     "parser", "scheduler", "arbitration", "memory", "table3", "coco_tasks", "ros_latency", "halt", "processes", "sim",
-    "detection", "observer",
+    "detection", "observer", "reflexes",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -39,7 +40,7 @@ def demo(
 ) -> None:
     """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
 
-    CoCo follows one instruction; Kalos is given three, one after the other, and a halt.
+    CoCo follows one instruction; Kalos is given four, one after the other, meets a person, and is halted.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
@@ -55,15 +56,20 @@ def demo(
     log = out / "demo.log"
     print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
     exited: list[str] = []
-    with _launched(robot, arguments, log, exited) as run:
-        run.start()
-        if robot == "kalos" and not instruction:
-            raise typer.Exit(_tell(robot, film, begun, RECORDED if not model else spec, out, exited))
-        end, view, filmed = _perform(robot, spoken, film, begun, RECORDED if not model and not instruction else spec, exited)
-        print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
-        _keep(view, spoken, out / "timeline.png")
-        if filmed is not None:
-            _write_film(filmed, out / f"{robot}.gif")
+    story = robot == "kalos" and not instruction
+    with tempfile.TemporaryDirectory(prefix="ghostshell-demo-") as empty:
+        # What the story is asked for is what happened in it.
+        data = {"GHOSTSHELL_DATA": empty} if story else {}
+        with _launched(robot, arguments, log, exited, data) as run:
+            run.start()
+            if story:
+                raise typer.Exit(_tell(robot, film, begun, RECORDED if not model else spec, out, exited))
+            what = RECORDED if not model and not instruction else spec
+            end, view, filmed = _perform(robot, spoken, film, begun, what, exited)
+            print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
+            _keep(view, spoken, out / "timeline.png")
+            if filmed is not None:
+                _write_film(filmed, out / f"{robot}.gif")
     raise typer.Exit(0 if end.status.name == "SUCCESS" else 1)
 
 
@@ -91,8 +97,9 @@ def _perform(
         rclpy.try_shutdown()
 
 
-def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str]) -> LaunchRun:
-    """The robot's processes, not started yet; what they say goes to the log, which of them ended to `exited`."""
+def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str], data: dict[str, str]) -> LaunchRun:
+    """The robot's processes, not started yet, with `data` in their environment besides; what they say goes to the log, which
+    of them ended to `exited`."""
     from ghostshell_ros import launcher
 
     file = log.open("w", encoding="utf-8")
@@ -107,7 +114,7 @@ def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str
             print(f"[{event.name}] {event.level}: {event.text}", file=file, flush=True)
 
     try:
-        return launcher.LaunchRun(launcher.describe(robot, arguments), listener=listen)
+        return launcher.LaunchRun(launcher.describe(robot, arguments, {**os.environ, **data}), listener=listen)
     except launcher.LaunchError as error:
         _fail(str(error))
 
@@ -118,7 +125,8 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
 
     from ghostshell_ros.cli.film import FilmReel
     from ghostshell_ros.cli.process_gantt import draw_processes
-    from ghostshell_ros.cli.story import Story, StoryError, open_story
+    from ghostshell_ros.cli.story import Story, StoryError
+    from ghostshell_ros.cli.story_client import open_story
     from skill_kernel.registry import SkillRegistry
     from skill_kernel.robot import RobotConfig
 
@@ -130,9 +138,9 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
     story, fault = Story(client, speaks.subsystems if speaks is not None else ("main",)), ""
     try:
         deadline = time.monotonic() + 60.0
-        while not client.ready():
+        while lacking := client.lacking:
             if exited or time.monotonic() > deadline:
-                _fail("; ".join([f"robot '{robot}' does not answer; {out / 'demo.log'} says why", *exited]))
+                _fail("; ".join([f"not there: {lacking}; {out / 'demo.log'} says why", *exited]))
             time.sleep(0.05)
         print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}", flush=True)
         story.play()
@@ -141,7 +149,7 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
     finally:
         host.close()
         rclpy.try_shutdown()
-    title = f"{robot}: three processes on one body"
+    title = f"{robot}: several processes on one body"
     draw_processes(story.view, out / "timeline.png", title=title, note="measured in simulation")
     print(f"{f'NOT AS TOLD: {fault}' if fault else 'told to its end'}\ntimeline: {out / 'timeline.png'}")
     if reel is not None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ghostshell_ros.cli.gantt import COLOURS
 from ghostshell_ros.cli.process_view import ProcessTrack, ProcessView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BANDS = {"IN_PROGRESS": "#eaf3ee", "PAUSED": "#dcdcdc", "WAITING": "#f6efdf"}
 """Background of a process by its state."""
@@ -33,11 +37,10 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     y, ticks, used = 0.0, [], set()
     for number, track in enumerate(tracks, start=1):
         own = [s for t, s in rows if t is track]
-        for state, begin, stop in track.spans(end):
-            if state in BANDS:
-                axes.barh(
-                    y + len(own) / 2 + 0.25, stop - begin, left=begin, height=len(own) + 0.7, color=BANDS[state], zorder=0
-                )
+        for state, stop in track.spans(end):
+            if state.name in BANDS:
+                wide, colour = stop - state.begin_s, BANDS[state.name]
+                axes.barh(y + len(own) / 2 + 0.25, wide, left=state.begin_s, height=len(own) + 0.7, color=colour, zorder=0)
         head = f"process {number} ({track.source.lower()}, {track.status}): {track.instruction}"
         late = track.begun_s > 0.55 * end
         at = end if late else track.begun_s + 0.003 * end
@@ -81,13 +84,15 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     figure.savefig(path, format="png")
 
 
-def _pauses(axes: object, track: ProcessTrack, subsystem: str, at: float, end: float) -> None:
-    """Hatching over a call while its process was paused: it waits and moves nothing."""
-    for state, begin, stop in track.spans(end):
-        if state == "PAUSED":
+def _pauses(axes: Axes, track: ProcessTrack, subsystem: str, at: float, end: float) -> None:
+    """Hatching over a call while its process was paused, and the cause: it waits and moves nothing."""
+    for state, stop in track.spans(end):
+        if state.name == "PAUSED":
             for bar in (b for b in track.bars.values() if subsystem in b.subsystems):
-                low, high = max(begin, bar.start_s), min(stop, bar.end_s if bar.end_s is not None else end)
+                low, high = max(state.begin_s, bar.start_s), min(stop, bar.end_s if bar.end_s is not None else end)
                 if high > low:
                     axes.barh(
                         at, high - low, left=low, height=0.6, facecolor="#dcdcdc", hatch="////", edgecolor="#888888", zorder=3
                     )
+                    axes.text((low + high) / 2, at, state.why, fontsize=7, va="center", ha="center", zorder=5,
+                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip

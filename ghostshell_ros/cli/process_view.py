@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass
@@ -16,29 +17,43 @@ class Bar:
     start_s: float
     end_s: float | None = None
     outcome: str = ""
+    told: str = ""
+    """What the skill said of its end."""
+
+
+class State(NamedTuple):
+    """A state from its beginning on; `why` it is paused."""
+
+    name: str
+    begin_s: float
+    why: str = ""
 
 
 @dataclass
 class ProcessTrack:
-    """One process: its instruction, calls, and the times of its states (name, from when)."""
+    """One process: its instruction, calls and states."""
 
     process_id: str
     instruction: str
     source: str
     begun_s: float
-    states: list[tuple[str, float]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     bars: dict[str, Bar] = field(default_factory=dict)
     ended_s: float | None = None
 
     @property
     def status(self) -> str:
         """Its last known state."""
-        return self.states[-1][0] if self.states else "WAITING"
+        return self.states[-1].name if self.states else "WAITING"
 
-    def spans(self, now_s: float) -> list[tuple[str, float, float]]:
-        """State, begin and end of each stretch."""
-        ends = [*(at for _, at in self.states[1:]), self.ended_s if self.ended_s is not None else now_s]
-        return [(name, at, end) for (name, at), end in zip(self.states, ends, strict=True)]
+    def spans(self, now_s: float) -> list[tuple[State, float]]:
+        """Each state and its end."""
+        ends = [*(s.begin_s for s in self.states[1:]), self.ended_s if self.ended_s is not None else now_s]
+        return list(zip(self.states, ends, strict=True))
+
+    def paused_by(self, cause: str, since: int = 0) -> bool:
+        """Whether it was paused for this cause, in its states from number `since` on."""
+        return any(s.name == "PAUSED" and cause in s.why.split(", ") for s in self.states[since:])
 
     def subsystems(self) -> list[str]:
         """Those its calls ran on, in the order of their first use."""
@@ -68,13 +83,13 @@ class ProcessView:
         self.now_s = max(self.now_s, time_s - self.origin_s)
         return max(0.0, time_s - self.origin_s)
 
-    def state(self, time_s: float, process_id: str, instruction: str, source: str, status: str) -> bool:
-        """A process is in this state; whether that is news."""
+    def state(self, time_s: float, process_id: str, instruction: str, source: str, status: str, why: str = "") -> bool:
+        """A process is in this state; whether that is news. `why`: causes of a pause, with commas between."""
         at = self.since(time_s)
         track = self.tracks.setdefault(process_id, ProcessTrack(process_id, instruction, source, at))
-        if track.status == status and track.states:
+        if track.states and track.states[-1][::2] == (status, why):
             return False
-        track.states.append((status, at))
+        track.states.append(State(status, at, why))
         track.ended_s = at if status in ENDED else None
         return True
 

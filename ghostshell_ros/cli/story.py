@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kalos's demonstration: three processes on one body, one interrupts and gives back, one replaces, a halt ends all."""
+"""Kalos's demonstration: several processes on one body: one replaces, one interrupts and gives back, a reflex does so too, a
+question is answered on the way, a halt ends all."""
 
 from __future__ import annotations
 
 import json
+import math
 import queue
 import time
 from collections.abc import Callable
-from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from ghostshell.action import RunTask
-from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import ProcessState, SkillEvent
 from rich.console import Console
-from std_srvs.srv import Trigger
 
 from ghostshell_ros.cli.process_view import ENDED, Bar, ProcessTrack, ProcessView
-from ghostshell_ros.nodes.goal_client import GoalClient
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.cli.story_client import StoryClient
+from skill_kernel.drivers import Pose2D
 from skill_kernel.process import ProcessStatus
 from skill_kernel.skill import MAIN
 
+FETCH = "Go to the kitchen and find the apple."
 PATROL = "Patrol the hallway twice, and tell me what you are doing."
 LOOK = "Stop, take a picture of what is on your left, then resume."
-FETCH = "Go to the kitchen and find the apple."
+QUESTION = "How many places have you explored?"
+
+LOOK_X_M = 2.0
+"""So far along the hallway it is asked for the picture."""
+CROSSING_X_M = 7.0
+"""Where the person steps into the hallway."""
+AHEAD_M = (1.2, 1.6)
+"""The person sets out when Kalos comes so near, and then stands in front of it about 2 s later."""
+PASSES = 2
+"""How often Kalos may pass there before somebody has stepped in its way in time."""
 
 SOURCES = {ProcessState.USER: "USER", ProcessState.REACTIVE: "REACTIVE", ProcessState.IDLE: "IDLE"}
+REFLEX = "REFLEX"
+REFLEX_ID = "reflex-"
+"""So the process of each firing of a reflex is named, with the reflex's name and a number after it."""
 OUTCOMES = {
     SkillEvent.DONE: "DONE",
     SkillEvent.FAILED: "FAILED",
@@ -35,108 +46,136 @@ OUTCOMES = {
 }
 
 
-DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
-"""Those the story needs."""
-
-
 class StoryError(RuntimeError):
     """The story went another way than told; the message says what did not happen."""
 
 
-class StoryClient(RuntimeNode):
-    """Says instructions to a robot and hears what becomes of all its processes. What it hears goes into `inbox`."""
-
-    def __init__(self, robot: str) -> None:
-        super().__init__("ghostshell_story", namespace=robot, use_global_arguments=False)
-        self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self.kernel_seen = False
-        self.halted = False
-        self._task = GoalClient(self, RunTask, "run_task")
-        self._halt = self.create_client(Trigger, "halt")
-        self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
-        self.create_subscription(ProcessArray, "processes", lambda m: self.inbox.put(("processes", m)), LATCHED)
-        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
-        self._task_ready = False
-        self._drivers: dict[str, bool] = {}
-        self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
-        self.steady_timer(0.1, self._look)
-
-    def ready(self) -> bool:
-        """Whether the robot takes tasks and can be halted, and its drivers are active."""
-        return self.kernel_seen and self._task_ready and set(DRIVERS) <= {n for n, active in self._drivers.items() if active}
-
-    def _on_drivers(self, message: DiagnosticArray) -> None:
-        self._drivers = {s.name.rsplit("/", 1)[-1]: s.level == DiagnosticStatus.OK for s in message.status}
-
-    def _look(self) -> None:
-        self._task_ready = self._task.server_is_ready() and self._halt.service_is_ready()
-
-    def say(self, instruction: str) -> None:
-        """Send a task; it goes on whatever becomes of the ones before."""
-        goal = RunTask.Goal(instruction=instruction, sender="demonstration", door="action")
-        self.call_soon(lambda: self._task.send(goal, on_end=lambda end, result: None))
-
-    def halt(self) -> None:
-        """Latch the safety gate."""
-        self.call_soon(lambda: self._halt.call_async(Trigger.Request()))
-
-    def _on_kernel(self, message: KernelState) -> None:
-        self.kernel_seen, self.halted = True, message.halted
-
-
 class Story:
-    """Plays the demonstration and keeps what was seen in `view`. On the main thread."""
+    """Plays the demonstration, or an act of it, and keeps what was seen in `view`. On the main thread."""
 
     def __init__(self, client: StoryClient, text_subsystems: tuple[str, ...], console: Console | None = None) -> None:
         self._client = client
         self._text_subsystems = text_subsystems
         self._console = console or Console()
         self.view = ProcessView()
-        self._begun_s = 0.0
+        self._begun_s = self._now_s()
 
     def play(self) -> None:
         """Raises StoryError when a part of it does not come about in time."""
-        self._begun_s = self._now_s()
-        patrol = self._say(PATROL, "patrol", 20.0)
-        self._go_on(12.0)
-        look = self._say(LOOK, "rotate", 20.0)
+        fetch = self.say(FETCH, "goto_waypoint", 20.0)
+        self._until(lambda: fetch.running("search") is not None, 60.0, "it does not begin to search", fetch)
+        self._go_on(2.0)
+        patrol = self.say(PATROL, "patrol", 20.0)
+        self._until(lambda: fetch.status == "STOPPED", 5.0, "the patrol did not replace what ran")
+        self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, 60.0, "it does not walk along the hallway", patrol)
+        look = self.say(LOOK, "rotate", 20.0)
         self._until(lambda: look.status in ENDED, 45.0, f"“{LOOK}” does not end")
-        self._until(lambda: patrol.status == "IN_PROGRESS", 5.0, "the patrol does not go on")
-        self._go_on(8.0)
-        fetch = self._say(FETCH, "goto_waypoint", 20.0)
-        self._until(lambda: patrol.status == "STOPPED", 5.0, "the patrol was not replaced")
-        self._until(lambda: fetch.running("search") is not None, 70.0, "it does not begin to search")
-        self._go_on(3.0)
+        self._until(lambda: patrol.status == "IN_PROGRESS", 5.0, "the patrol does not go on after the picture", patrol)
+        self.step_in_front(patrol)
+        self.ask(QUESTION, patrol)
         self._line("halt")
         self._client.halt()
-        self._until(lambda: self._client.halted and fetch.status in ENDED, 5.0, "the halt does not end the last task")
+        self._until(lambda: self._client.halted and patrol.status in ENDED, 5.0, "the halt does not end the patrol")
         self._go_on(1.0)
 
-    def _say(self, instruction: str, function: str, limit_s: float) -> ProcessTrack:
-        """Give an instruction and wait until its process runs `function`."""
+    def step_in_front(self, walk: ProcessTrack) -> ProcessTrack:
+        """A person steps in front of Kalos, a reflex makes it step back, the person leaves, and it walks on: the process of
+        the reflex. Raises StoryError."""
+        states = len(walk.states)
+        acting = self._meet(walk)
+        self._until(lambda: acting.status in ENDED, 15.0, "the reflex does not end", walk)
+        if acting.status != "SUCCESS":
+            raise StoryError(f"the reflex “{acting.instruction}” ended as {acting.status}")
+        self._until(lambda: walk.status == "IN_PROGRESS", 5.0, "the walk does not go on after the reflex", walk)
+        if not walk.paused_by("s0", states):
+            raise StoryError("the reflex acted, but the walk was not paused for it")
+        self._walks(0.4, walk)
+        return acting
+
+    def ask(self, question: str, walk: ProcessTrack) -> str:
+        """Ask the memory while Kalos walks: its answer, which it has spoken walking on. Raises StoryError."""
+        states, came_from = len(walk.states), self._at
+        asked = self.say(question, "query_memory", 20.0)
+        bar = asked.running("query_memory")
+        assert bar is not None
+        self._until(lambda: asked.status in ENDED, 45.0, f"“{question}” is not answered", walk)
+        if bar.outcome != "DONE" or "not said" in bar.told:
+            raise StoryError(f"“{question}” was not answered aloud: {bar.told or bar.outcome}")
+        if len(walk.states) != states:
+            raise StoryError("the walk was interrupted by the question")
+        if self._apart(came_from) < 0.2:
+            raise StoryError(f"it did not walk on while it answered: {self._apart(came_from):.2f} m")
+        return bar.told
+
+    def say(self, instruction: str, function: str, limit_s: float) -> ProcessTrack:
+        """Give an instruction and wait until its process runs `function`. Raises StoryError."""
         before = set(self.view.tracks)
         self._line(f"says: {instruction}")
         self._client.say(instruction)
-        self._until(lambda: bool(set(self.view.tracks) - before), 5.0, f"no process was made of “{instruction}”")
-        track = self.view.tracks[next(iter(set(self.view.tracks) - before))]
-        self._until(
-            lambda: track.running(function) is not None or track.status in ENDED, limit_s, f"{function} does not begin"
-        )
-        if track.running(function) is None:
-            raise StoryError(f"“{instruction}” ended as {track.status} before {function} began")
+        self._until(lambda: bool(self._new(before)), 10.0, f"no process was made of “{instruction}”")
+        track = self._new(before)[0]
+        self._until(lambda: track.running(function) is not None, limit_s, f"{function} does not begin", track)
         return track
 
+    def _meet(self, walk: ProcessTrack) -> ProcessTrack:
+        """Send the person when Kalos comes, and back when a reflex of it acts: the process of that."""
+        for left in reversed(range(PASSES)):
+            self._until(self._comes_to_crossing, 90.0, "it does not come where the person steps into the hallway", walk)
+            before = set(self.view.tracks)
+            self._line("a person steps in its way")
+            self._client.send_person(True)
+            try:
+                return self._acting(before, walk)
+            except StoryError:
+                if not left:
+                    raise
+            finally:
+                self._line("the person leaves")
+                self._client.send_person(False)
+        raise AssertionError("the last pass returns or raises")
+
+    def _acting(self, before: set[str], walk: ProcessTrack) -> ProcessTrack:
+        """The process of a reflex that is new and has called a skill."""
+        self._until(lambda: any(t.bars for t in self._new(before, REFLEX)), 12.0, "no reflex acts on the person", walk)
+        return next(t for t in self._new(before, REFLEX) if t.bars)
+
+    def _new(self, before: set[str], source: str = "USER") -> list[ProcessTrack]:
+        return [t for name, t in self.view.tracks.items() if name not in before and t.source == source]
+
+    @property
+    def _at(self) -> Pose2D:
+        assert self._client.pose is not None, "the story begins when there is odometry"
+        return self._client.pose
+
+    def _apart(self, place: Pose2D) -> float:
+        return math.dist((place.x, place.y), (self._at.x, self._at.y))
+
+    def _faces(self, along: float) -> bool:
+        """Whether it is in the hallway and looks along it: 1 to the east, -1 to the west."""
+        return abs(self._at.y) < 0.5 and along * math.cos(self._at.yaw) > 0.9
+
+    def _comes_to_crossing(self) -> bool:
+        return any(self._faces(a) and AHEAD_M[0] < a * (CROSSING_X_M - self._at.x) < AHEAD_M[1] for a in (1.0, -1.0))
+
+    def _walks(self, metres: float, walk: ProcessTrack) -> None:
+        start = self._at
+        self._until(lambda: self._apart(start) > metres, 20.0, f"it does not walk {metres:g} m", walk)
+
     def _go_on(self, seconds: float) -> None:
+        """For those who watch."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._hear(min(left, 0.1))
 
-    def _until(self, come: Callable[[], bool], limit_s: float, what: str) -> None:
+    def _until(self, come: Callable[[], bool], limit_s: float, what: str, lives: ProcessTrack | None = None) -> None:
+        """Hear until it has come; StoryError with `what` when it has not in time, or when `lives` ends before."""
         end = time.monotonic() + limit_s
         while not come():
+            if lives is not None and lives.status in ENDED:
+                raise StoryError(f"{what}: “{lives.instruction}” ended before, as {lives.status}")
             if time.monotonic() > end:
                 raise StoryError(f"{what} within {limit_s:g} s")
-            self._hear(0.1)
+            self._hear(0.05)
 
     def _hear(self, wait_s: float) -> None:
         try:
@@ -148,13 +187,29 @@ class Story:
         if kind == "processes":
             for p in message.processes:
                 # The scheduler keeps the processes of former runs.
-                if p.created.sec + p.created.nanosec * 1e-9 < self._begun_s:
-                    continue
-                status = ProcessStatus(p.status).name
-                if self.view.state(now, p.process_id, p.instruction, SOURCES.get(p.source, "?"), status):
-                    self._line(f"process {list(self.view.tracks).index(p.process_id) + 1} is {status}")
+                if p.created.sec + p.created.nanosec * 1e-9 >= self._begun_s:
+                    source, status = SOURCES.get(p.source, "?"), ProcessStatus(p.status).name
+                    self._state(now, p.process_id, p.instruction, source, status, ", ".join(p.pause_causes))
         else:
+            if message.process_id.startswith(REFLEX_ID):
+                self._reflex(now, message)
             self._event(now, message)
+
+    def _reflex(self, now: float, event: SkillEvent) -> None:
+        """What no scheduler tells: a reflex's process begins with one notice and ends with the next."""
+        name = event.process_id.removeprefix(REFLEX_ID).rpartition("-")[0]
+        sentence, status = self._client.reflexes.get(name, name), "IN_PROGRESS"
+        if event.type == SkillEvent.NOTICE and (track := self.view.tracks.get(event.process_id)) is not None:
+            done = bool(track.bars) and all(bar.outcome == "DONE" for bar in track.bars.values())
+            status = "SUCCESS" if done else "FAILED"
+        elif event.process_id in self.view.tracks:
+            return
+        self._state(now, event.process_id, sentence, REFLEX, status)
+
+    def _state(self, now: float, process_id: str, instruction: str, source: str, status: str, why: str = "") -> None:
+        if self.view.state(now, process_id, instruction, source, status, why):
+            number = list(self.view.tracks).index(process_id) + 1
+            self._line(f"process {number} is {status}{f' ({why})' if why else ''}")
 
     def _event(self, now: float, event: SkillEvent) -> None:
         if event.type == SkillEvent.CALL_STARTED:
@@ -168,7 +223,7 @@ class Story:
             outcome = OUTCOMES.get(event.outcome, "?")
             bar = self.view.ended(now, event.process_id, event.call_id, outcome)
             if bar is not None:
-                bar.label = _label(event.function, event.args_json)  # by now the whole text is known
+                bar.label, bar.told = _label(event.function, event.args_json), event.text  # by now the whole text is known
             self._line(f"  {event.function} {outcome} {event.error_msg or event.text}".rstrip())
         elif event.type == SkillEvent.HALTED:
             self.view.halted(now)
@@ -179,14 +234,6 @@ class Story:
     def _line(self, text: str) -> None:
         now = self.view.since(self._now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)
-
-
-def open_story(robot: str) -> tuple[NodeHost, StoryClient]:
-    """A client of the robot, spun on a thread of its own; close the host when done."""
-    client = StoryClient(robot)
-    host = NodeHost([client])
-    host.start()
-    return host, client
 
 
 def _label(function: str, args_json: str) -> str:

@@ -40,7 +40,8 @@ LIVE_S = 1.0
 ANSWER_S = 2.0
 """A service that takes longer gives no value; it is asked again at its rate."""
 LATE_S = 1.0
-"""A stamp so far behind the present is worth a warning: two clocks, or a source that stands still."""
+LATE_OFTEN = 10
+"""Stamps so far behind the present so often in a row are worth a warning: two clocks, or a source that stands still."""
 MAP_FRAME = b"map\0"
 
 
@@ -55,6 +56,7 @@ class ObservationSources:
         self._node, self._observer, self._at_once = node, observer, at_once
         self._states: dict[str, str] = {}
         self._odometry_topics: set[str] = set()
+        self._late: dict[str, int] = {}
         self._warned: set[str] = set()
         mapped = False
         for name, config in fields.items():
@@ -128,8 +130,8 @@ class ObservationSources:
         if not ros_now:
             return now
         late = (ros_now - stamp.sec * 1_000_000_000 - stamp.nanosec) * 1e-9
-        if late > LATE_S and topic not in self._warned:
-            self._warned.add(topic)
+        self._late[topic] = self._late.get(topic, 0) + 1 if late > LATE_S else 0
+        if self._late[topic] == LATE_OFTEN:
             self._node.get_logger().warning(
                 f"{topic} is {late:.1f} s old by its stamp and counts as that old; is use_sim_time the same everywhere?"
             )

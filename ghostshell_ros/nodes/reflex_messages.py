@@ -11,9 +11,7 @@ from reflexes.loop import Watch
 from reflexes.rule import Rule, RuleState
 from reflexes.store import Unreadable
 
-STATES = {
-    RuleState.PROPOSED: ReflexState.PROPOSED, RuleState.APPROVED: ReflexState.APPROVED, RuleState.DISABLED: ReflexState.DISABLED,
-}  # fmt: skip
+STATES = {state: int(getattr(ReflexState, state.name)) for state in RuleState}
 _HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOWN}
 
 

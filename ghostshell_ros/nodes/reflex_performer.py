@@ -15,21 +15,14 @@ from ghostshell.srv import ProcessLease
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.kernel_executor import KernelLink
 from ghostshell_ros.nodes.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
+from ghostshell_ros.nodes.reflex_performance import LEASE_S, Performance
 from ghostshell_ros.nodes.robot_setup import RobotSetup
-from ghostshell_ros.shell.calls import Call, CallResult, Role
+from ghostshell_ros.shell.calls import Call, CallResult, EventType, Role, ShellEvent
 from reflexes.guard import SkillRequest
-from reflexes.guard.vocabulary import STOP, WAIT
 from reflexes.loop import Ended, Firing, ReflexLoop
-from skill_kernel.codes import CallCode, LeaseCode, Outcome
 
 BEAT_S = 0.1
-LEASE_S = 0.5
-"""How long the kernel may take to answer; without it nothing is begun."""
-FREE_S = 3.0
-"""How long a subsystem that was taken may take to come to rest: the longest stop time of a skill, and some."""
-ASK_AGAIN_S = 0.005
-NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallCode.KERNEL_UNAVAILABLE, CallCode.INTERRUPTED_BY)
-"""Outcomes of a call that are no fault of the action: the reflex may fire again."""
+MEET_AGAIN_S = 0.2
 
 
 class ReflexPerformer:
@@ -52,12 +45,27 @@ class ReflexPerformer:
         base = setup.config.base
         self._base_subsystems = frozenset(base.subsystems) if base is not None else frozenset()
         self._shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
+        self._met = False
         node.steady_timer(BEAT_S, self._beat)
-        self._link.ready()
+        self._meet()
 
     def ready(self) -> bool:
         """Whether the kernel answers. Asking proves the way before the first firing needs it."""
-        return self._link.ready() and self._lease.service_is_ready()
+        return self._link.ready() and self._met and self._lease.service_is_ready()
+
+    def _meet(self) -> None:
+        """Prove the way to the kernel's leases: a service that does not know its client yet loses its answer."""
+        if self._met:
+            return
+        if self._lease.service_is_ready():
+            nobody = ProcessLease.Request(
+                command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
+            )
+            self._lease.call_async(nobody).add_done_callback(self._have_met)
+        self._node.call_later(MEET_AGAIN_S, self._meet)
+
+    def _have_met(self, _: Any) -> None:
+        self._met = True
 
     def kernel_changed(self) -> None:
         """The kernel has published a new state: what waits for a subsystem asks again."""
@@ -68,7 +76,7 @@ class ReflexPerformer:
     def start(self, firing: Firing) -> None:
         """Stop the base at once if the action needs it, and take what it needs."""
         subsystems = firing.loaded.guarded.subsystems
-        if self._base_subsystems & set(subsystems):
+        if self.needs_base(firing):
             self.stand_still()
         process_id = f"reflex-{firing.name}-{uuid.uuid4().hex[:8]}"
         performance = self._acting[firing] = Performance(self, firing, process_id)
@@ -87,6 +95,10 @@ class ReflexPerformer:
         performance = self._acting.get(firing)
         if performance is not None:
             self._node.call_soon(performance.cancel, cause)
+
+    def needs_base(self, firing: Firing) -> bool:
+        """Whether its action takes what motion of the base needs."""
+        return bool(self._base_subsystems & set(firing.loaded.guarded.subsystems))
 
     def stand_still(self) -> None:
         """Zero velocity at the gate, above whatever skills wish."""
@@ -133,6 +145,17 @@ class ReflexPerformer:
         if call.takes_content:
             self._link.content(call, call.text, True)
 
+    def tell_started(self, performance: Performance, call: Call) -> None:
+        """Say on `events` that a call runs, as the channel scheduler does of its own."""
+        call.start_s = self._node.get_clock().now().nanoseconds * 1e-9
+        self._events.write_shell(performance.process_id, ShellEvent(EventType.STARTED, call.start_s, call=call))
+
+    def tell_ended(self, performance: Performance, call: Call, result: CallResult) -> None:
+        """Say on `events` how a call ended."""
+        call.end_s, call.result = self._node.get_clock().now().nanoseconds * 1e-9, result
+        event = ShellEvent(EventType.ENDED, call.end_s, call=call, code=int(result.code), error=result.error)
+        self._events.write_shell(performance.process_id, event)
+
     def interrupt(self, call: Call, cause: str) -> None:
         """Stop a running call."""
         self._link.control(call, CallControl.INTERRUPT, cause)
@@ -157,106 +180,6 @@ class ReflexPerformer:
         self._lease.call_async(request).add_done_callback(lambda future: performance.answered(future.result()))
 
     def _beat(self) -> None:
+        self._link.ready()
         if self._acting:
             self._beats.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._acting.values()]))
-
-
-class Performance:
-    """One firing's way through its action. Takes the place of a scheduler for its calls (`KernelLink`)."""
-
-    def __init__(self, performer: ReflexPerformer, firing: Firing, process_id: str) -> None:
-        self._performer = performer
-        self.firing = firing
-        self.process_id = process_id
-        self._asked = True
-        self._call: Call | None = None
-        self._waiting = False
-        self._held_since_s: float | None = None
-        self._waits = 0
-        self._over = False
-
-    def answered(self, response: Any) -> None:
-        """The kernel has answered the pre-emption."""
-        if self._over or not self._asked:
-            return
-        self._asked = False
-        if response.success:
-            self.go_on()
-        else:
-            self.refused(response.error_msg or LeaseCode(response.error_code).name)
-
-    def unanswered(self) -> None:
-        """The kernel may not have answered in time."""
-        if self._asked and self._call is None and not self._waits:
-            self.refused(f"the skill kernel did not answer within {LEASE_S} s")
-
-    def refused(self, why: str) -> None:
-        """It could not begin."""
-        self._end(Ended.NOT_NOW, why)
-
-    def go_on(self, succeeded: bool = True, message: str = "") -> None:
-        """The next call, or the end."""
-        self._asked = False
-        if self._over:
-            return
-        request = self._performer.advance(self.firing, succeeded)
-        while request is not None and request.name == STOP:
-            self._performer.stand_still()
-            request = self._performer.advance(self.firing, True)
-        if request is None:
-            self._end(Ended.NOT_NOW if self.firing.cancelled else Ended.DONE, self.firing.cancelled or message)
-        elif request.name == WAIT:
-            self._waits += 1
-            turn = self._waits
-            self._performer.later(float(request.arguments["seconds"]), lambda: self._waited(turn))
-        else:
-            self._held_since_s = None
-            self._call = self._performer.call(self, request)
-
-    def cancel(self, cause: str) -> None:
-        """Stop what runs; it ends when that has."""
-        if self._call is not None:
-            self._performer.interrupt(self._call, cause)
-            self._performer.later(FREE_S, lambda: self._end(Ended.NOT_NOW, cause))
-        else:
-            self._end(Ended.NOT_NOW, cause)
-
-    def started(self, _: str) -> None:
-        """The call runs."""
-
-    def held(self, _: str, why: str) -> None:
-        """A subsystem is not at rest yet."""
-        now = self._performer.now()
-        self._held_since_s = self._held_since_s if self._held_since_s is not None else now
-        if self.firing.cancelled:
-            self._end(Ended.NOT_NOW, self.firing.cancelled)
-        elif now - self._held_since_s > FREE_S:
-            self._end(Ended.FAILED, f"{why}; it did not become free within {FREE_S:g} s")
-        else:
-            self._waiting = True
-            self._performer.later(ASK_AGAIN_S, self.freed)
-
-    def freed(self) -> None:
-        """Something became free, or some time has passed: ask again if the call waits for it."""
-        if self._waiting and self._call is not None and not self._over:
-            self._waiting = False
-            self._performer.send(self, self._call)
-
-    def ended(self, _: str, result: CallResult) -> None:
-        """The call is over."""
-        self._call = None
-        if self.firing.cancelled:
-            self._end(Ended.NOT_NOW, self.firing.cancelled)
-        elif result.outcome is not Outcome.DONE and result.code in NOT_NOW:
-            self._end(Ended.NOT_NOW, result.error or result.message)
-        else:
-            self.go_on(result.outcome is Outcome.DONE, result.error or result.message)
-
-    def _waited(self, turn: int) -> None:
-        if turn == self._waits:
-            self.go_on()
-
-    def _end(self, how: Ended, message: str) -> None:
-        if not self._over:
-            self._over = True
-            self._performer.finish(self, how, message)

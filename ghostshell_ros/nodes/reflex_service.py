@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,9 @@ class ReflexService:
         future = Future(executor=self._node.executor)
 
         def run() -> None:
+            with suppress(OSError, AttributeError):
+                # It inherits the node's priority, but is not what has to be punctual.
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
             try:
                 result = work()
             except Exception as error:  # noqa: BLE001 - raised again where it is awaited

@@ -17,10 +17,12 @@ from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.model_setup import declare_model, shipped_config
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
 from ghostshell_ros.nodes.observation_messages import from_message
+from ghostshell_ros.nodes.priority import take_priority
 from ghostshell_ros.nodes.reflex_messages import reflex_message, refused_message
 from ghostshell_ros.nodes.reflex_performer import ReflexPerformer
 from ghostshell_ros.nodes.reflex_service import Recorder, ReflexService
 from ghostshell_ros.nodes.robot_setup import declare_robot
+from planners.llm.base import ModelClient
 from planners.llm.offline.client import OfflineClient
 from reflexes.book import RuleBook
 from reflexes.compiler import Compiler
@@ -42,7 +44,8 @@ class ReflexesNode(RuntimeNode):
     `compile_reflex` (ghostshell/CompileReflex). Calls `skill_kernel/process_lease`, `skill_kernel/interrupt`,
     `execute_skill`.
 
-    Parameters: `robot` (coco), `data_dir` (""), `rate_hz` (100), `shipped` (""), `model` (offline), `models_file` ("").
+    Parameters: `robot` (coco), `data_dir` (""), `rate_hz` (100), `shipped` (""), `realtime_priority` (5), `nice` (-5), `model`
+    (offline), `models_file` ("").
     """
 
     def __init__(self) -> None:
@@ -50,8 +53,11 @@ class ReflexesNode(RuntimeNode):
         self._setup = declare_robot(self)
         rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", minimum=10.0, maximum=500.0)
         shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
-        client = declare_model(self, self._setup)
-        self._client = client
+        realtime = self.declare(
+            "realtime_priority", 5, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
+        )
+        nice = self.declare("nice", -5, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
+        self._client = self._model()
         config = self._setup.config
         folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"
         file = Path(shipped) if shipped else shipped_config() / "reflexes" / f"{config.name}.yaml"
@@ -67,7 +73,7 @@ class ReflexesNode(RuntimeNode):
         self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
         self._recorder = Recorder()
-        compiler = Compiler(self._words, config, None if isinstance(client, OfflineClient) else client)
+        compiler = Compiler(self._words, config, self._client)
         self._service = ReflexService(
             self, self._book, compiler, lambda: self._words, self._recorder, changed=self._on_rules, show=self._shown
         )
@@ -76,7 +82,7 @@ class ReflexesNode(RuntimeNode):
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
         self._period_s = 1.0 / rate
-        self._due_s = self.steady_now() + self._period_s
+        self._ticked_s = self.steady_now()
         self._late: list[float] = []
         self._rounds = 0
         self._timing = (0.0, 0.0, 0.0)
@@ -88,6 +94,16 @@ class ReflexesNode(RuntimeNode):
         for name, why in self._book.unfit.items():
             self.get_logger().error(f"reflex '{name}' is not run: {why}")
         self._on_rules()
+        self.get_logger().info(take_priority(realtime, nice))
+
+    def _model(self) -> ModelClient | None:
+        """The model that writes reflexes; None for the grammar. Reflexes that are there act whatever is wrong with it."""
+        try:
+            client = declare_model(self, self._setup)
+        except NodeStartError as error:
+            self.get_logger().error(f"new reflexes are read by the grammar alone: {error}")
+            return None
+        return None if isinstance(client, OfflineClient) else client
 
     def _vocabulary(self) -> Vocabulary:
         config = self._setup.config
@@ -103,8 +119,8 @@ class ReflexesNode(RuntimeNode):
 
     def _tick(self) -> None:
         now = self.steady_now()
-        self._late.append(now - self._due_s)
-        self._due_s = max(self._due_s + self._period_s, now)
+        self._late.append(now - self._ticked_s - self._period_s)
+        self._ticked_s = now
         self._rounds += 1
         self._loop.tick(now)
 
@@ -141,7 +157,7 @@ class ReflexesNode(RuntimeNode):
         if not runnable:
             self._timer.cancel()
         elif self._timer.is_canceled():
-            self._due_s = self.steady_now() + self._period_s
+            self._ticked_s = self.steady_now()
             self._timer.reset()
         self._tell_soon()
 
@@ -165,7 +181,6 @@ class ReflexesNode(RuntimeNode):
         late = sorted(max(0.0, one) for one in self._late) or [0.0]
         self._timing = (self._rounds / TELL_S, late[len(late) // 2], late[-1])
         self._rounds, self._late = 0, []
-        self._performer.ready()
         if self._book.rules:
             self._publish()
 
@@ -186,13 +201,16 @@ class ReflexesNode(RuntimeNode):
             "reflexes": len(self._loop.watches), "rounds_hz": round(rate, 1), "late_ms": round(late * 1e3, 2),
             "latest_ms": round(latest * 1e3, 2),
         }  # fmt: skip
+        if not self._performer.ready():
+            return Health("waiting for the skill kernel", Level.WARN, values)
         if unknown := sorted({w.stale_field for w in self._loop.watches if w.stale_field}):
             return Health(f"cannot tell for stale fields: {', '.join(unknown)}", Level.WARN, values)
         return Health("watching", Level.OK, values)
 
     def close(self) -> None:
         self._service.close()
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
 
 def _node() -> ReflexesNode:

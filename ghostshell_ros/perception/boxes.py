@@ -46,7 +46,8 @@ def decode(output: npt.NDArray[Any], classes: int) -> tuple[Floats, Floats, npt.
         table = output[0].astype(np.float32, copy=False)
         best = table[4:].argmax(axis=0)
         centre, half = table[:2].T, table[2:4].T / 2
-        return np.concatenate([centre - half, centre + half], axis=1), table[4:].max(axis=0), best
+        with np.errstate(invalid="ignore"):  # a network that answers inf; `choose` leaves it out
+            return np.concatenate([centre - half, centre + half], axis=1), table[4:].max(axis=0), best
     if output.ndim == 3 and output.shape[0] == 1 and output.shape[2] == 6:
         rows = output[0].astype(np.float32, copy=False)
         rows = rows[np.isfinite(rows).all(axis=1)]
@@ -60,7 +61,8 @@ def choose(
     edges: Floats, scores: Floats, numbers: npt.NDArray[np.intp], confidence: float, overlap: float
 ) -> npt.NDArray[np.intp]:
     """Rows to keep, surest first: of boxes of one class whose overlap (intersection over union) is greater, the surest."""
-    sound = np.isfinite(edges).all(axis=1) & (scores >= confidence) & (edges[:, 2:] > edges[:, :2]).all(axis=1)
+    sound = np.isfinite(edges).all(axis=1) & np.isfinite(scores) & (scores >= confidence)
+    sound &= (edges[:, 2:] > edges[:, :2]).all(axis=1)
     candidates = np.flatnonzero(sound)
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")][:MOST_CANDIDATES]
     kept: list[int] = []

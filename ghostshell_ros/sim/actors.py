@@ -12,9 +12,9 @@ import numpy as np
 
 from ghostshell_ros.sim.world import SimWorld
 
-PERSON_PATH = ((7.9, -2.7), (7.0, -2.1), (7.0, -0.35))
-"""From the lobby, where nobody in the hallway sees them, into the hallway; m in the world of building.xml."""
-PERSON_SPEED = 0.8
+PERSON_PATH = ((7.9, -2.7), (7.0, -2.1), (7.0, -0.1))
+"""From the lobby, where nobody in the hallway sees them, into the way of who walks there; m in the world of building.xml."""
+PERSON_SPEED = 1.4
 DOOR_PATH = ((6.50, 1.14), (5.25, 1.14))
 DOOR_SPEED = 0.6
 DOORWAY_M = 0.95

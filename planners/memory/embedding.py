@@ -162,14 +162,14 @@ class Embeddings:
         vectors = embedder.encode([text[:2000] for _, text in sentences]) if sentences else np.zeros((0, 1), np.float32)
 
         def write(file: sqlite3.Connection) -> list[int]:
-            kept = []
+            kept, done = [], [i for i, text in waiting if not text]
             for (record_id, text), vector in zip(sentences, vectors, strict=True):
-                # Only if it is still what was embedded.
+                # Only if it is still what was embedded; else its turn comes again.
                 if file.execute("SELECT 1 FROM record WHERE id = ? AND text = ?", (record_id, text)).fetchone():
                     value = vector.astype(np.float16).tobytes()
                     file.execute("INSERT OR REPLACE INTO vector VALUES (?, ?)", (record_id, value))
                     kept.append(record_id)
-            file.executemany("DELETE FROM unembedded WHERE id = ?", [(i,) for i, _ in waiting])
+            file.executemany("DELETE FROM unembedded WHERE id = ?", [(i,) for i in (*done, *kept)])
             return kept
 
         kept = set(self._store.do(write).result())

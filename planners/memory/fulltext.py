@@ -15,7 +15,7 @@ from planners.memory.schema import COLUMNS
 
 MAX_WORDS = 24
 """Of a longer text the first words count."""
-RARE = 2000
+RARE = 1000
 """A word in fewer records than this is looked up whole; of a more frequent one only the newest records."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")

@@ -127,11 +127,11 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
         _heading,
     )
     add("speed_mps", float, "Speed in metres a second.", "speed", lambda v, a: _number(v, "speed"))
-    add("moving", bool, "Whether the robot walks or turns.", "moving", _own("moving"))
-    add("room", str, "Name of the room the robot is in; '' in none.", "room", _own("room"))
-    add("posture", str, fields["posture"].role if "posture" in fields else "", "posture", _own("posture"))
+    add("moving", bool, "Whether the robot walks or turns.", "moving", _own("moving", STANDARD["moving"]))
+    add("room", str, "Name of the room the robot is in; '' in none.", "room", _own("room", STANDARD["room"]))
+    add("posture", str, fields["posture"].role if "posture" in fields else "", "posture", _own("posture", STANDARD["posture"]))
     add("battery_percent", float, "Charge of the battery in percent.", "battery", lambda v, a: _number(v, "battery"))
-    add("charging", bool, "Whether the battery is being charged.", "charging", _own("charging"))
+    add("charging", bool, "Whether the battery is being charged.", "charging", _own("charging", STANDARD["charging"]))
     subsystem = Parameter("name", tuple(robot.subsystems))
     add("subsystem_busy", bool, "Whether a skill uses this subsystem now.", "subsystems", _busy, subsystem)
     add("heard", str, "The last thing somebody said to the robot; '' when nobody has.", "last_heard", _heard)
@@ -139,7 +139,7 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
 
     for name, config in fields.items():
         if name not in STANDARD and config.kind in _RESULT:
-            add(name, _RESULT[config.kind], config.role, name, _own(name))
+            add(name, _RESULT[config.kind], config.role, name, _own(name, config.kind))
     if fields:
         any_field = Parameter("field", tuple(fields))
         told = {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}
@@ -151,12 +151,14 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
         if told:
             doc = "What this field says."
             choice = Parameter("field", tuple(told))
-            table["value"] = Accessor("value", (choice,), object, doc, (), lambda v, a: _own(a[0])(v, a), told)
+            table["value"] = Accessor(
+                "value", (choice,), object, doc, (), lambda v, a: _own(a[0], fields[a[0]].kind)(v, a), told
+            )
     return table
 
 
 def _objects(view: View, label: str) -> list[SeenObject]:
-    seen = view.fresh("object_detections")
+    seen = view.fresh("object_detections", Kind.OBJECTS)
     return (
         [thing for thing in seen if isinstance(thing, SeenObject) and thing.label == label] if isinstance(seen, tuple) else []
     )
@@ -185,7 +187,7 @@ def _bearing_to(view: View, arguments: tuple[str, ...]) -> float:
 
 
 def _sectors(view: View) -> list[Sector]:
-    value = view.fresh("obstacles")
+    value = view.fresh("obstacles", Kind.SECTORS)
     return [sector for sector in value if isinstance(sector, Sector)] if isinstance(value, tuple) else []
 
 
@@ -204,7 +206,7 @@ def _nearest_sector(view: View, _: tuple[str, ...]) -> float:
 
 
 def _pose(view: View) -> Pose:
-    value = view.fresh("pose")
+    value = view.fresh("pose", Kind.POSE)
     assert isinstance(value, Pose)
     return value
 
@@ -214,14 +216,14 @@ def _heading(view: View, _: tuple[str, ...]) -> float:
 
 
 def _number(view: View, field: str) -> float:
-    value = view.fresh(field)
+    value = view.fresh(field, Kind.NUMBER)
     assert isinstance(value, (int, float))
     return float(value)
 
 
-def _own(field: str) -> Callable[[View, tuple[str, ...]], Result]:
+def _own(field: str, kind: Kind) -> Callable[[View, tuple[str, ...]], Result]:
     def read(view: View, _: tuple[str, ...]) -> Result:
-        value = view.fresh(field)
+        value = view.fresh(field, kind)
         assert isinstance(value, (bool, int, float, str))
         return value
 
@@ -229,7 +231,7 @@ def _own(field: str) -> Callable[[View, tuple[str, ...]], Result]:
 
 
 def _busy(view: View, arguments: tuple[str, ...]) -> bool:
-    table = view.fresh("subsystems")
+    table = view.fresh("subsystems", Kind.TABLE)
     assert isinstance(table, Mapping)
     if arguments[0] not in table:
         raise view.untold("subsystems", f"the kernel says nothing of subsystem '{arguments[0]}'")
@@ -237,11 +239,11 @@ def _busy(view: View, arguments: tuple[str, ...]) -> bool:
 
 
 def _heard(view: View, _: tuple[str, ...]) -> str:
-    return str(_own("last_heard")(view, ()))
+    return str(view.fresh("last_heard", Kind.TEXT))
 
 
 def _heard_age(view: View, _: tuple[str, ...]) -> float:
-    view.fresh("last_heard")
+    view.fresh("last_heard", Kind.TEXT)
     return view.age("last_heard")
 
 

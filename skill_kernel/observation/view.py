@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from skill_kernel.observation.accessors import Accessor, Result
 from skill_kernel.observation.errors import StaleFieldError, UnknownAccessorError
-from skill_kernel.observation.model import Observation, Value
+from skill_kernel.observation.model import Kind, Observation, Value
 
 
 class View:
@@ -30,8 +30,8 @@ class View:
         accessor.check(arguments)
         return accessor.read(self, arguments)
 
-    def fresh(self, field: str) -> Value:
-        """A field's value. Raises StaleFieldError when it is missing or too old."""
+    def fresh(self, field: str, kind: Kind | None = None) -> Value:
+        """A field's value. Raises StaleFieldError when it is missing, too old, or of another kind than is wanted."""
         whole = self._observation
         if whole is None:
             raise StaleFieldError(
@@ -58,6 +58,8 @@ class View:
                 age,
                 f"field '{field}' is stale: {age:.1f} s old, at most {one.max_age_s:g} s allowed; does its source still send?",
             )
+        if kind is not None and one.kind is not kind:
+            raise self.untold(field, f"it is a {one.kind.value}, no {kind.value}; restart the observer with this robot's file")
         return one.value
 
     def age(self, field: str) -> float:

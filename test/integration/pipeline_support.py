@@ -334,10 +334,11 @@ def brought_up(
 ) -> Iterator[BroughtUp]:
     """Start launch/<launch>.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
 
-    A process that ends does not take the others with it, so that a test sees what they do without it; of the
-    executables `also_respawn` names it is started anew, as a person would.
+    There is no memory unless `memory` is given. A process that ends does not take the others with it, so that a test sees
+    what they do without it; of the executables `also_respawn` names it is started anew, as a person would.
     """
     name = arguments.setdefault("robot_name", f"t{os.getpid()}_{uuid.uuid4().hex[:6]}")
+    arguments.setdefault("memory", "false")
     arguments["config_dir"] = str(config or ROOT / "config")
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}

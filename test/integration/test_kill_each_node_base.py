@@ -69,7 +69,7 @@ WAY = Way("walk 120 cm forward", "move_forward", lambda watch, since_s: watch.la
 @pytest.fixture(scope="module")
 def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
     folder = tmp_path_factory.mktemp("killed_base")
-    nodes = NODES | {*DRIVERS, "colour_detector"}
+    nodes = NODES | {*DRIVERS, "object_detector"}
     by_a_person = ("sim", "skill_kernel")
     with brought_up(
         folder, launch="kalos", nodes=nodes, observer_class=BaseObserver, also_respawn=by_a_person, model="offline"

@@ -143,3 +143,14 @@ def test_grey_pictures_and_large_ones_are_taken(camera: Camera, picture: np.ndar
     message = Image(encoding="mono8", height=240, width=320, step=320, data=array("B", grey.tobytes()))
     camera.show(3, message)
     wait_until(lambda: 3 in camera.seen, 5.0, "an answer to a grey picture")
+
+
+def test_labels_and_widths_are_those_that_the_robot_is_given(
+    namespace: str, host: Callable[..., Any], processes: Processes, picture: np.ndarray
+) -> None:
+    made = Camera(namespace)
+    host(made)
+    processes.start("ghostshell_ros.nodes.object_detector", "labels:=['ball: toy']", "widths:=['toy: 0.11']")
+    wait_until(lambda: made.heard, 20.0, "the detector is up")
+    seen = _shown(made, 1, picture)
+    assert "ball" not in seen and seen["toy"].distance == pytest.approx(math.hypot(BALL_M, 0.4) / 2, abs=0.3), "half as wide"

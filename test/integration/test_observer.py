@@ -338,9 +338,7 @@ observation:
         node.destroy_node()
 
 
-def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
-    namespace: str, host: Callable[..., Any]
-) -> None:
+def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(namespace: str, host: Callable[..., Any]) -> None:
     planner, observer = RuntimeNode("planner", namespace=namespace), RuntimeNode("observer", namespace=namespace)
     scene = Scene(planner, KALOS.observation, send_images=False)
     told = observer.create_publisher(ObservationMsg, "observation", OBSERVATION)

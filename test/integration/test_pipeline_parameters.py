@@ -19,6 +19,7 @@ NODES = {
     "skill_kernel": "nodes.skill_kernel:SkillKernelNode",
     "safety_gate": "nodes.safety_gate:SafetyGate",
     "observer": "nodes.observer:ObserverNode",
+    "reflexes": "nodes.reflexes:ReflexesNode",
     "memory": "nodes.memory:MemoryNode",
     "lifecycle_manager": "nodes.lifecycle_manager:LifecycleManager",
     "sim": "nodes.sim:Sim",

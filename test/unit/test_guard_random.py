@@ -80,8 +80,8 @@ def python_says(source: str, answers: Answers) -> object:
     """Python's own value: the oracle. The text comes from the Writer above."""
     names = {name: (lambda *a, n=name: answers(n, *a)) for name in SEEN}
     return eval(source, {
-        "__builtins__": {}, **names, "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all, "sum": sum, "range": range,
-        "lower": str.lower,
+        "__builtins__": {}, **names, "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all, "sum": sum,
+        "range": range, "lower": str.lower,
     })  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def _view() -> ProcessView:
     view.started(101.0, "a", "c2", Bar("text", "“good evening”", ("sound",), 0.0))
     view.ended(103.0, "a", "c2", "DONE")
     view.state(110.0, "b", "Stop, look left, then resume", "USER", "IN_PROGRESS")
-    view.state(110.1, "a", "Patrol the hallway", "USER", "PAUSED")
+    view.state(110.1, "a", "Patrol the hallway", "USER", "PAUSED", "p2")
     view.started(110.2, "b", "c3", Bar("rotate", "rotate(90)", ("movement",), 0.0))
     view.ended(112.0, "b", "c3", "DONE")
     view.state(112.1, "b", "", "USER", "SUCCESS")
@@ -29,7 +29,7 @@ def _view() -> ProcessView:
 
 def test_a_process_keeps_its_states_as_stretches_and_its_calls_as_bars() -> None:
     track = _view().tracks["a"]
-    assert [(s, round(b, 1), round(e, 1)) for s, b, e in track.spans(99.0)] == [
+    assert [(s.name, round(s.begin_s, 1), round(end, 1)) for s, end in track.spans(99.0)] == [
         ("IN_PROGRESS", 0.0, 10.1), ("PAUSED", 10.1, 12.2), ("IN_PROGRESS", 12.2, 20.2), ("STOPPED", 20.2, 20.2),
     ]  # fmt: skip
     assert track.subsystems() == ["movement", "sound"] and track.running("patrol") is None
@@ -41,6 +41,15 @@ def test_the_same_state_twice_is_no_news_and_a_call_of_nobody_known_is_left_out(
     assert not view.state(121.0, "a", "", "USER", "STOPPED")
     view.started(121.0, "stranger", "c9", Bar("bark", "bark()", ("sound",), 0.0))
     assert view.ended(121.0, "stranger", "c9", "DONE") is None
+
+
+def test_a_pause_has_its_cause_and_another_cause_is_news() -> None:
+    view = _view()
+    assert view.tracks["a"].paused_by("p2") and not view.tracks["a"].paused_by("s0")
+    assert view.state(121.0, "b", "", "USER", "PAUSED", "s0") and view.state(122.0, "b", "", "USER", "PAUSED", "s0, teleop")
+    assert not view.state(123.0, "b", "", "USER", "PAUSED", "s0, teleop")
+    since = len(view.tracks["b"].states)
+    assert view.tracks["b"].paused_by("teleop") and not view.tracks["b"].paused_by("teleop", since)
 
 
 def test_the_picture_is_written_for_processes_and_for_none(tmp_path: Path) -> None:

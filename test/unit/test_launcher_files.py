@@ -16,8 +16,9 @@ from ghostshell_ros.launcher.expression import evaluate
 from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "process_scheduler",
-               "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector", "base_drivers")
+EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind",
+               "process_scheduler", "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector",
+               "base_drivers")
 
 
 @pytest.fixture
@@ -364,10 +365,11 @@ MIND = ["process_scheduler", "action_planner", "token_parser", "channel_schedule
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
-        ({"use_sim": "false"}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({}, ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({"use_sim": "false"},
+         ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
         ({"composed": "false"},
-         ["sim", "safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", *MIND, "memory"]),
+         ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_coco_is_brought_up_whole(
@@ -397,9 +399,10 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", "mind", "memory"]),
-        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "observer", "mind", "memory"]),
-        ({"composed": "false"}, ["safety_gate", "skill_kernel", "observer", "drivers", "lifecycle_manager", *MIND, "memory"]),
+        ({}, ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
+        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "observer", "reflexes", "mind", "memory"]),
+        ({"composed": "false"},
+         ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
@@ -415,7 +418,7 @@ def test_any_robot_is_brought_up_from_its_file(
         assert ("__ns:=/kit" in words(spec)) is (name != "memory"), "one memory serves all robots"
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
-        assert given.get("model") == ("007" if name in ("mind", "action_planner") else None)
+        assert given.get("model") == ("007" if name in ("mind", "action_planner", "reflexes") else None)
         assert given.get("global_instruction") is (False if name in hears_instructions else None)
         assert given["use_sim_time"] is True
         assert spec.shutdown_on_exit is (name in ("safety_gate", "skill_kernel"))

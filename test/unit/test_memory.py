@@ -233,8 +233,8 @@ def walked(memory: Memory, clock: Clock) -> Memory:
         ("When did you first see the apple?", Form.WHEN_SEEN,
          "I first saw the apple in the office near (1.0, 2.0) at 12:00:59."),
         ("Have you seen a unicorn?", Form.WHETHER_SEEN, "I remember no unicorn."),
-        ("Did you see the ball in the office?", Form.WHETHER_SEEN, "Not in the office, as far as I remember. I last saw the ball "
-                                                                   "in the kitchen near (1.0, 2.0) at 12:00:09."),
+        ("Did you see the ball in the office?", Form.WHETHER_SEEN,
+         "Not in the office, as far as I remember. I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
         ("How many balls have you seen?", Form.HOW_OFTEN_SEEN, "I saw a ball once, at most 1 at a time, last in the kitchen "
                                                                "near (1.0, 2.0) at 12:00:09."),
         ("When were you in the kitchen?", Form.WHEN_BEEN, "I was last in the kitchen at 12:00:19."),
@@ -551,6 +551,7 @@ def test_a_sentence_that_changed_is_embedded_anew_and_another_model_begins_anew(
     clock.now += 60
     embed_all(memory)
     memory.put(Record(Tier.M1, Kind.NOTE, NOON + 1, "a bed", key="k")).result()
+    assert memory.recall(Query(text="toy")).passages == [], "it is no ball any more"
     embed_all(memory)
     assert [p.by for p in memory.recall(Query(text="sleep")).passages] == [("meaning",)] and embedder.encoded >= 2
     memory.store.close()
@@ -562,6 +563,23 @@ def test_a_sentence_that_changed_is_embedded_anew_and_another_model_begins_anew(
     third.name = "fake-2"
     embed_all(with_meaning(third))
     assert third.encoded == 1
+
+
+def test_a_sentence_that_changes_while_it_is_embedded_has_its_turn_again(
+    with_meaning: Callable[..., Memory], clock: Clock
+) -> None:
+    class Slow(FakeEmbedder):
+        def encode(self, texts: Sequence[str]) -> Any:
+            if "a ball" in texts:
+                memory.put(Record(Tier.M1, Kind.NOTE, NOON + 1, "a bed", key="k")).result()
+            return super().encode(texts)
+
+    memory = with_meaning(Slow())
+    memory.put(Record(Tier.M1, Kind.NOTE, NOON, "a ball", key="k")).result()
+    clock.now += 60
+    embed_all(memory)
+    assert [p.by for p in memory.recall(Query(text="sleep")).passages] == [("meaning",)]
+    assert memory.recall(Query(text="toy")).passages == []
 
 
 def test_without_the_extra_the_answer_says_that_full_text_alone_was_used(with_meaning: Callable[..., Memory]) -> None:

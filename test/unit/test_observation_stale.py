@@ -149,6 +149,18 @@ def test_a_scan_that_measured_nothing_counts_as_silence(ranges: list[float]) -> 
         scene.view().call("front_distance_m")
 
 
+def test_a_field_of_another_kind_than_the_robots_file_says_is_not_taken_for_nothing_there() -> None:
+    wrong = {name: FieldValue(name, Kind.TEXT, "", 100.0, 5.0) for name in KALOS.observation}
+    wrong |= {
+        name: FieldValue(name, Kind.SECTORS, (), 100.0, 5.0) for name in ("posture", "room", "last_heard", "object_detections")
+    }
+    view = View(Observation(100.0, 1, 0.0, wrong), TABLE, 100.0)
+    for name, *arguments in CALLS:
+        if name not in ABOUT_AGE:
+            with pytest.raises(StaleFieldError, match="restart the observer"):
+                view.call(name, *arguments)
+
+
 KINDS = st.sampled_from([
     (Kind.NUMBER, 4.0), (Kind.BOOLEAN, False), (Kind.TEXT, ""), (Kind.OBJECTS, ()), (Kind.SECTORS, ()), (Kind.TABLE, {}),
 ])  # fmt: skip

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from threading import Event
 from typing import Protocol
 
-LOOK_S = 0.05
+LOOK_S = 0.01
+"""A reflex waits for the pause of what it displaces."""
 
 
 class Pause(Protocol):

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The act of Kalos's demonstration in which a person steps in its way (task T8 of TypeGo)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mujoco")
+
+from ghostshell.msg import SkillEvent
+
+from ghostshell_ros.cli.story import Story
+from ghostshell_ros.cli.story_client import StoryClient
+from ghostshell_ros.nodes.node_runtime import NodeHost
+from pipeline_support import NODES, BroughtUp, brought_up
+from ros_support import wait_until
+
+
+@pytest.fixture
+def kalos(ros: None, tmp_path: Path) -> Iterator[BroughtUp]:
+    nodes = NODES | {"drive_driver", "navigate_driver", "posture_driver", "observer", "reflexes"}
+    with brought_up(tmp_path, launch="kalos", nodes=nodes, model="offline", memory="true") as robot:
+        yield robot
+
+
+def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(kalos: BroughtUp) -> None:
+    client = StoryClient(kalos.observer.get_namespace())
+    with NodeHost([client]) as host:
+        host.start()
+        wait_until(lambda: not client.lacking, 30.0, "all that the story needs is there")
+        story = Story(client, ("sound",))
+        patrol = story.say("Patrol the hallway.", "patrol", 20.0)
+        (walking,) = patrol.bars.values()
+
+        reflex = story.step_in_front(patrol)
+
+    assert reflex.instruction == "when anything is closer than 0.2 m in front, step back 0.5 m"
+    (back,) = reflex.bars.values()
+    assert (back.function, back.outcome, back.subsystems) == ("move_back", "DONE", ("movement",))
+    assert patrol.bars == {next(iter(patrol.bars)): walking} and walking.end_s is None, "the same call, not a new one"
+    # It is still while the reflex moves it, and goes on when that has ended.
+    paused, went_on = (s.begin_s for s in patrol.states[-2:])
+    assert paused <= back.start_s and back.end_s is not None and 0.0 <= went_on - back.end_s < 1.0
+    assert not [e for e in kalos.observer.events if e.type in (SkillEvent.HALTED, SkillEvent.PROCESS_ENDED)]
