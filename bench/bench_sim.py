@@ -127,9 +127,13 @@ def _measure(rtf: float) -> dict[str, Any]:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time of a process in s."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time of a process and the one that draws for it in s."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    times = 0
+    for number in (pid, *map(int, children)):
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        times += int(fields[11]) + int(fields[12])
+    return times / os.sysconf("SC_CLK_TCK")
 
 
 def _bare_physics() -> float:

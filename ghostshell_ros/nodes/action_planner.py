@@ -31,6 +31,9 @@ TAKEN_S = 6.0
 """A stream that the channel scheduler has not begun so long after its first chunk is lost. Longer than chunks are held
 back for a reader."""
 
+ENDED_S = 3.0
+"""A stream whose end, so long after it was written and with no call running, nobody told is lost in the same way."""
+
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
@@ -81,7 +84,7 @@ class ActionPlanner(RuntimeNode):
         self._events = EventWriter(self)
         self._answers = AnswerStreams(
             self, self._client, self._events, on_first=lambda turn: self.call_later(TAKEN_S, lambda: self._not_taken(turn)),
-            on_unmatched=self._unmatched,
+            on_last=lambda turn: self.call_later(ENDED_S, lambda: self._not_ended(turn)), on_unmatched=self._unmatched,
         )  # fmt: skip
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
@@ -170,6 +173,17 @@ class ActionPlanner(RuntimeNode):
             why = f"token_parser or channel_scheduler did not take the stream within {TAKEN_S:g} s; repeat the instruction"
             self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
 
+    def _not_ended(self, turn: Turn) -> None:
+        """A parser that dies half way through takes the stream's end with it; what it had sent on is done nevertheless."""
+        if turn.closed or self._turns.get(turn.process_id) is not turn:
+            return
+        if turn.running or not turn.taken:
+            self.call_later(ENDED_S, lambda: self._not_ended(turn))
+            return
+        self._cancel(turn.process_id, "its end was lost")
+        why = "token_parser or channel_scheduler lost the end of the stream; what came of it is in the history, repeat the rest"
+        self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+
     def _unmatched(self, why: str) -> None:
         for turn in list(self._turns.values()):
             turn.cancel.cancel()
@@ -195,6 +209,8 @@ class ActionPlanner(RuntimeNode):
             return
         elif event.type == SkillEvent.STREAM_STARTED:
             turn.taken = True
+        elif event.type == SkillEvent.STREAM_ENDED:
+            turn.closed = True
         elif event.type == SkillEvent.STOP_GENERATION:
             turn.cancel.cancel()
         elif event.type == SkillEvent.REPAIR:

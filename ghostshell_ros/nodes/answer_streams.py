@@ -48,6 +48,7 @@ class Turn:
     usage: Usage | None = None
     ended: bool = False
     taken: bool = False
+    closed: bool = False
     began_s: float = 0.0
     reports: list[CallReport] = field(default_factory=list)
     running: dict[str, CallReport] = field(default_factory=dict)
@@ -55,14 +56,16 @@ class Turn:
 
 
 class AnswerStreams:
-    """Publishes `llm_chunks`. `on_first(turn)` hears of the first chunk of a stream, `on_unmatched(why)` when no parser
-    came to take what was written. On the executor's thread only; a model is read on a thread of its own."""
+    """Publishes `llm_chunks`. `on_first(turn)` hears of the first chunk of a stream, `on_last(turn)` of the last,
+    `on_unmatched(why)` when no parser came to take what was written. On the executor's thread only; a model is read on a
+    thread of its own."""
 
     def __init__(
         self, node: RuntimeNode, client: ModelClient, events: EventWriter, *, on_first: Callable[[Turn], None],
-        on_unmatched: Callable[[str], None],
+        on_last: Callable[[Turn], None], on_unmatched: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self._node, self._client, self._events, self._on_first = node, client, events, on_first
+        self._node, self._client, self._events = node, client, events
+        self._on_first, self._on_last = on_first, on_last
         self._chunks = MatchedPublisher(
             node, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=on_unmatched
         )
@@ -79,6 +82,7 @@ class AnswerStreams:
         turn.ended = True
         usage = turn.usage or Usage(0, 0)
         self._publish(turn, "", last=True, code=code, why=why)
+        self._on_last(turn)
         turn.planner.wrote("".join(turn.written))
         self._events.write(
             SkillEvent.STREAM_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=code, error_msg=why,

@@ -156,6 +156,8 @@ class ProcessSchedulerNode(RuntimeNode):
         if self._store is not None:
             self._store.save(process)
         fresh = process.process_id not in self._told
+        if fresh:
+            self._beat()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
         if fresh or process.status.ended:
             self._publish()
         elif not self._publish_due:

@@ -8,30 +8,27 @@ import os
 import sys
 import threading
 import time
-from array import array
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from nav_msgs.msg import Odometry
-from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
-from std_msgs.msg import Header, String
+from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_msgs.msg import String
 
 from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.images import to_message, to_pixels
 from ghostshell_ros.nodes.node_runtime import (
     IMAGES,
     LATCHED,
-    SENSORS,
     SET_POINTS,
     NodeStartError,
     RuntimeNode,
     run,
 )
 from ghostshell_ros.nodes.sim_objects import SimObjects
+from ghostshell_ros.nodes.sim_sensors import SimSensors
 from ghostshell_ros.sim.pictures import PictureThread, Shot
-from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
+from ghostshell_ros.sim.world import SimWorld, SimWorldError, State
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
@@ -87,14 +84,8 @@ class Sim(RuntimeNode):
         self._refused: set[str] = set()
         self._face = ""
 
-        self._joint_states = self.create_publisher(JointState, "joint_states", SENSORS)
-        self._imu = self.create_publisher(Imu, "imu", SENSORS)
-        self._odom = self.create_publisher(Odometry, "odom", SENSORS)
-        # Made once: making messages, with covariances that nothing sets, took longer than filling and sending them.
-        self._joints_message = JointState(name=list(self._world.joint_positions()))
-        self._odom_message = Odometry(header=Header(frame_id="odom"), child_frame_id="base_link")
-        self._imu_message = Imu(header=Header(frame_id="imu_link"))
-        self._clock_publisher = self.create_publisher(Clock, "/clock", SENSORS) if clock else None
+        self._simulated_time = clock
+        self._sensors = SimSensors(self, self._world, self._lock, self._stamp, clock=clock)
         shots = [self._camera_shot(), self._film_shot()]
         try:
             self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp)
@@ -231,60 +222,16 @@ class Sim(RuntimeNode):
             self.get_logger().error(f"refused: {text}")
 
     def _stamp(self) -> Time:
-        if self._clock_publisher is None:
+        if not self._simulated_time:
             return self.get_clock().now().to_msg()
         seconds = self._world.time
         return Time(sec=int(seconds), nanosec=int(seconds % 1.0 * 1e9))
 
     def _publish(self) -> None:
-        with self._lock:
-            base, quaternion, stamp = self._world.base(), self._world.base_quaternion(), self._stamp()
-        if self._clock_publisher is not None:
-            self._clock_publisher.publish(Clock(clock=stamp))
-        self._publish_odometry(base, quaternion, stamp)
-        # What nobody hears is not even made: on a busy machine the rest comes in time.
-        if self._joint_states.get_subscription_count():
-            self._publish_joints(stamp)
-        if self._imu.get_subscription_count():
-            self._publish_imu(stamp)
+        self._sensors.publish(self._base.publish if self._base is not None else None)
         if self._viewer is not None and self._viewer.is_running():
             with self._lock:
                 self._viewer.sync()
-
-    def _publish_odometry(self, base: BaseState, quaternion: tuple[float, float, float, float], stamp: Time) -> None:
-        odom = self._odom_message
-        odom.header.stamp = stamp
-        at = odom.pose.pose.position
-        at.x, at.y, at.z = base.pose.x, base.pose.y, base.height
-        turned = odom.pose.pose.orientation
-        turned.w, turned.x, turned.y, turned.z = quaternion
-        linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
-        linear.x, linear.y, linear.z = base.linear_velocity
-        angular.x, angular.y, angular.z = base.angular_velocity
-        if self._base is not None:
-            self._base.disturb(odom)
-            self._base.publish(odom, base)
-        self._odom.publish(odom)
-
-    def _publish_joints(self, stamp: Time) -> None:
-        joints = self._joints_message
-        with self._lock:
-            joints.position = array("d", self._world.joint_positions().values())
-            joints.velocity = array("d", self._world.joint_velocities().values())
-            joints.effort = array("d", self._world.joint_efforts().values())
-        joints.header.stamp = stamp
-        self._joint_states.publish(joints)
-
-    def _publish_imu(self, stamp: Time) -> None:
-        with self._lock:
-            reading = self._world.imu()
-        imu = self._imu_message
-        imu.header.stamp = stamp
-        q, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
-        q.w, q.x, q.y, q.z = reading.orientation
-        gyro.x, gyro.y, gyro.z = reading.angular_velocity
-        force.x, force.y, force.z = reading.linear_acceleration
-        self._imu.publish(imu)
 
     def _snapshot(self) -> tuple[State, Time]:
         with self._lock:

@@ -68,7 +68,7 @@ class SimBase:
         node.steady_timer(BATTERY_S, self._publish_battery)
         self._tf_static.publish(TFMessage(transforms=self._fixed_frames(camera)))
 
-    def disturb(self, odom: Odometry) -> None:
+    def _disturb(self, odom: Odometry) -> None:
         """Put noise that does not add up on an odometry message."""
         at, turned = odom.pose.pose.position, odom.pose.pose.orientation
         dx, dy, dyaw = (float(part) for part in self._random.normal(0.0, (POSITION_NOISE_M, POSITION_NOISE_M, YAW_NOISE_RAD)))
@@ -79,7 +79,9 @@ class SimBase:
         )  # fmt: skip
 
     def publish(self, odom: Odometry, measured: BaseState) -> None:
-        """What goes with an odometry message: its transform, that of the level laser, and the posture when it changed."""
+        """Disturb an odometry message, and publish what goes with it: its transform, that of the level laser, and the posture
+        when it changed."""
+        self._disturb(odom)
         if self._tf.get_subscription_count():
             base, laser = self._frames.transforms
             base.header, laser.header.stamp = odom.header, odom.header.stamp

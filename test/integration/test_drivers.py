@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.node_runtime import LATCHED, RuntimeNode
-from ros_support import Plant, Processes, wait_until
+from ghostshell_ros.nodes.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.drivers import DriverResult
 
@@ -36,13 +37,18 @@ class Robot(RuntimeNode):
         self.create_subscription(String, "face", lambda message: self.faces.append(message.data), LATCHED)
         self.create_subscription(Image, "face/image_raw", self.images.append, LATCHED)
         self._halt = self.create_client(Trigger, "halt")
+        self._clear = self.create_client(Trigger, "clear_halt")
 
     def halt(self) -> None:
         self.call_soon(self._halt.call_async, Trigger.Request())
 
+    def clear_halt(self) -> None:
+        self.call_soon(self._clear.call_async, Trigger.Request())
+
 
 @pytest.fixture
-def robot(namespace: str, host: Callable[..., Any]) -> Robot:
+def alone(namespace: str, host: Callable[..., Any]) -> Robot:
+    """The kernel's place where there is nobody else, or whom the test starts."""
     made = Robot(namespace)
     host(made)
     return made
@@ -67,24 +73,78 @@ def all_ready(robot: Robot) -> None:
     assert seen.wait(15.0), "the drivers were not discovered within 15 s"
 
 
+@dataclass
+class Rig:
+    """Gate and drivers for all tests of this file: to start them takes longer than most of these. `reset` starts those
+    anew that a test killed."""
+
+    plant: Plant
+    robot: Robot
+    processes: Processes
+    file: str
+    running: dict[str, Any] = field(default_factory=dict)
+
+    def reset(self) -> None:
+        """Up and connected, not halted, all joints at 0, nothing remembered."""
+        self.plant.blocked.clear()
+        if not self._runs("gate"):
+            self.plant.halted = None
+            self.running["gate"] = self.processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={self.file}")
+        if not self._runs("drivers"):
+            self.robot.faces.clear()
+            self.robot.images.clear()
+            self.running["drivers"] = self.processes.start(
+                "ghostshell_ros.drivers.drivers", f"robot:={self.file}", "synthesiser:=timing", "player:=timing"
+            )
+        wait_until(lambda: self.plant.halted is not None, 15.0, "the gate is up")
+        all_ready(self.robot)
+        self.robot.clear_halt()
+        wait_until(lambda: self.plant.halted is False, 15.0, "the gate says that it is not halted")
+        wait_until(self.robot.drivers.joint_positions, 5.0, "joint positions")
+        wait_until(self._home, 15.0, "the joints are at 0")
+        self.plant.commands.clear()
+        self.robot.lost.clear()
+
+    def _runs(self, name: str) -> bool:
+        return name in self.running and self.running[name].poll() is None
+
+    def _home(self) -> bool:
+        """A driver that was just started may still refuse."""
+        return self.robot.drivers.move_joints(list(JOINTS), [0.6], [[0.0] * len(JOINTS)], stop=threading.Event()).ok
+
+
+@pytest.fixture(scope="module")
+def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    namespace = f"/drivers{os.getpid()}"
+    file = tmp_path_factory.mktemp("drivers") / "stub.yaml"
+    file.write_text(ROBOT)
+    made = Rig(Plant(namespace), Robot(namespace), Processes(namespace), str(file))
+    with NodeHost([made.plant, made.robot]) as host:
+        host.start()
+        try:
+            yield made
+        finally:
+            made.processes.end()
+
+
 @pytest.fixture
-def body(processes: Processes, plant: Plant, robot: Robot, robot_file: str) -> dict[str, Any]:
-    """Gate and drivers, up and connected; gives their processes."""
-    started = {
-        "gate": processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}"),
-        "drivers": processes.start(
-            "ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "synthesiser:=timing", "player:=timing"
-        ),
-    }
-    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
-    all_ready(robot)
-    wait_until(robot.drivers.joint_positions, 5.0, "joint positions")
-    warm = robot.drivers.move_joints(["neck"], [0.02], [[0.0]], stop=threading.Event())
-    assert warm.ok, warm
-    return started
+def robot(rig: Rig) -> Robot:
+    rig.reset()
+    return rig.robot
 
 
-def test_a_trajectory_is_played_to_its_end(robot: Robot, body: object, plant: Plant) -> None:
+@pytest.fixture
+def plant(rig: Rig, robot: Robot) -> Plant:
+    return rig.plant
+
+
+@pytest.fixture
+def body(rig: Rig, robot: Robot) -> dict[str, Any]:
+    """The processes of gate and drivers."""
+    return rig.running
+
+
+def test_a_trajectory_is_played_to_its_end(robot: Robot, plant: Plant) -> None:
     plant.commands.clear()
     started = time.monotonic()
     result = robot.drivers.move_joints(
@@ -100,7 +160,7 @@ def test_a_trajectory_is_played_to_its_end(robot: Robot, body: object, plant: Pl
 
 
 def test_disjoint_joints_move_side_by_side_and_shared_ones_are_refused(
-    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
+    robot: Robot, plant: Plant, pool: ThreadPoolExecutor
 ) -> None:
     started = time.monotonic()
     one: Future[DriverResult] = pool.submit(robot.drivers.move_joints, ["knee"], [0.8], [[0.5]], stop=threading.Event())
@@ -114,7 +174,7 @@ def test_disjoint_joints_move_side_by_side_and_shared_ones_are_refused(
 
 
 def test_a_stop_ends_the_call_within_a_fifth_of_a_second_and_the_gate_holds(
-    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
+    robot: Robot, plant: Plant, pool: ThreadPoolExecutor
 ) -> None:
     stop = threading.Event()
     call = pool.submit(robot.drivers.move_joints, ["knee"], [2.0], [[1.0]], stop=stop)
@@ -143,24 +203,20 @@ def test_a_stop_ends_the_call_within_a_fifth_of_a_second_and_the_gate_holds(
         ([], [], [], 401, "no joints"),
     ],
 )
-def test_what_cannot_be_played_says_why(
-    robot: Robot, joints: Any, times: Any, positions: Any, code: int, word: str, body: object
-) -> None:
+def test_what_cannot_be_played_says_why(robot: Robot, joints: Any, times: Any, positions: Any, code: int, word: str) -> None:
     result = robot.drivers.move_joints(joints, times, positions, stop=threading.Event())
     assert (result.ok, result.error_code) == (False, code), result
     assert word in result.error_msg
 
 
-def test_a_blocked_joint_is_not_reached(robot: Robot, body: object, plant: Plant) -> None:
+def test_a_blocked_joint_is_not_reached(robot: Robot, plant: Plant) -> None:
     plant.blocked.set()
     result = robot.drivers.move_joints(["knee"], [0.2], [[0.5]], stop=threading.Event(), tolerance_rad=0.05)
     assert (result.ok, result.error_code) == (False, 404), result
     assert "knee" in result.error_msg
 
 
-def test_halt_ends_running_motion_and_refuses_new_one(
-    robot: Robot, body: object, plant: Plant, pool: ThreadPoolExecutor
-) -> None:
+def test_halt_ends_running_motion_and_refuses_new_one(robot: Robot, plant: Plant, pool: ThreadPoolExecutor) -> None:
     call = pool.submit(robot.drivers.move_joints, ["knee"], [3.0], [[1.0]], stop=threading.Event())
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     robot.halt()
@@ -171,12 +227,11 @@ def test_halt_ends_running_motion_and_refuses_new_one(
     assert robot.drivers.move_joints(["knee"], [0.2], [[0.0]], stop=threading.Event()).error_code == 403
 
 
-def test_a_killed_gate_ends_the_motion(
-    robot: Robot, body: dict[str, Any], plant: Plant, pool: ThreadPoolExecutor
-) -> None:
+def test_a_killed_gate_ends_the_motion(robot: Robot, body: dict[str, Any], plant: Plant, pool: ThreadPoolExecutor) -> None:
     call = pool.submit(robot.drivers.move_joints, ["knee"], [5.0], [[1.0]], stop=threading.Event())
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     body["gate"].kill()
+    body["gate"].wait(5)
     result = call.result(2)
     assert (result.ok, result.error_code) == (False, 403), result
     assert plant.positions["knee"] < 0.9
@@ -188,6 +243,7 @@ def test_a_killed_driver_is_lost_within_a_second_and_the_robot_holds(
     call = pool.submit(robot.drivers.move_joints, ["knee"], [5.0], [[1.0]], stop=threading.Event())
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
     body["drivers"].kill()
+    body["drivers"].wait(5)
     killed = time.monotonic()
     result = call.result(3)
     assert (result.ok, result.error_code) == (False, CallCode.DRIVER_LOST), result
@@ -201,30 +257,30 @@ def test_a_killed_driver_is_lost_within_a_second_and_the_robot_holds(
     assert plant.positions["knee"] == held
 
 
-def test_an_absent_driver_is_reported_soon(robot: Robot) -> None:
+def test_an_absent_driver_is_reported_soon(alone: Robot) -> None:
     started = time.monotonic()
-    result = robot.drivers.speak("hello", stop=threading.Event())
+    result = alone.drivers.speak("hello", stop=threading.Event())
     assert (result.ok, result.error_code) == (False, CallCode.DRIVER_UNAVAILABLE), result
-    assert "/speak" in result.error_msg and not robot.lost, "what never was is not lost"
+    assert "/speak" in result.error_msg and not alone.lost, "what never was is not lost"
     assert time.monotonic() - started < 1.0
 
 
-def test_a_stop_while_looking_for_the_driver_ends_the_call(robot: Robot, pool: ThreadPoolExecutor) -> None:
+def test_a_stop_while_looking_for_the_driver_ends_the_call(alone: Robot, pool: ThreadPoolExecutor) -> None:
     stop = threading.Event()
-    call = pool.submit(robot.drivers.speak, "hello", stop=stop)
+    call = pool.submit(alone.drivers.speak, "hello", stop=stop)
     stop.set()
     assert call.result(0.4).cancelled
 
 
-def test_without_a_gate_nothing_is_played(processes: Processes, robot: Robot, robot_file: str) -> None:
+def test_without_a_gate_nothing_is_played(processes: Processes, alone: Robot, robot_file: str) -> None:
     processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "gate_wait_s:=0.2")
-    all_ready(robot)
-    result = robot.drivers.move_joints(["knee"], [0.2], [[0.1]], stop=threading.Event())
+    all_ready(alone)
+    result = alone.drivers.move_joints(["knee"], [0.2], [[0.1]], stop=threading.Event())
     assert (result.ok, result.error_code) == (False, 403), result
     assert "safety gate" in result.error_msg
 
 
-def test_speech_takes_its_time_and_tells_how_far_it_came(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+def test_speech_takes_its_time_and_tells_how_far_it_came(robot: Robot, pool: ThreadPoolExecutor) -> None:
     started = time.monotonic()
     assert robot.drivers.speak("你好", stop=threading.Event()).values == {"spoken_chars": 2.0}
     assert 0.45 < time.monotonic() - started < 1.0
@@ -236,7 +292,7 @@ def test_speech_takes_its_time_and_tells_how_far_it_came(robot: Robot, body: obj
     assert result.cancelled and 0 <= result.values["spoken_chars"] < 200
 
 
-def test_faces_lie_on_each_other(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+def test_faces_lie_on_each_other(robot: Robot, pool: ThreadPoolExecutor) -> None:
     wait_until(lambda: robot.faces == ["neutral"], 5.0, "the face at rest, latched")
     stop = threading.Event()
     happy = pool.submit(robot.drivers.show_face, "happy", stop=stop)
@@ -252,7 +308,7 @@ def test_faces_lie_on_each_other(robot: Robot, body: object, pool: ThreadPoolExe
     assert unknown.error_code == 430 and "'happy'" in unknown.error_msg
 
 
-def test_sounds_play_to_their_end_or_until_stopped(robot: Robot, body: object, pool: ThreadPoolExecutor) -> None:
+def test_sounds_play_to_their_end_or_until_stopped(robot: Robot, pool: ThreadPoolExecutor) -> None:
     assert robot.drivers.play_sound("beep", stop=threading.Event()).ok
     stop = threading.Event()
     loop = pool.submit(robot.drivers.play_sound, "beep", stop=stop, loop=True)
@@ -264,21 +320,20 @@ def test_sounds_play_to_their_end_or_until_stopped(robot: Robot, body: object, p
 
 
 def test_the_synthesiser_gets_the_text_verbatim_and_dies_with_the_cancel(
-    processes: Processes, robot: Robot, robot_file: str, tmp_path: Path, pool: ThreadPoolExecutor
+    processes: Processes, alone: Robot, robot_file: str, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
     """A stand-in for espeak-ng that notes its input and starts a child, which must die with it."""
     script = tmp_path / "espeak-ng"
     script.write_text(
-        f'#!/bin/sh\ncat > {tmp_path}/said\necho "$@" > {tmp_path}/arguments\n'
-        f"sleep 60 & echo $! > {tmp_path}/child\nwait\n"
+        f'#!/bin/sh\ncat > {tmp_path}/said\necho "$@" > {tmp_path}/arguments\nsleep 60 & echo $! > {tmp_path}/child\nwait\n'
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "synthesiser:=espeak", env={"PATH": path})
-    all_ready(robot)
+    all_ready(alone)
     text = "-v --help; $(touch pwned) `id` 'quote\" \n你好"
     stop = threading.Event()
-    call = pool.submit(robot.drivers.speak, text, stop=stop, voice="--path=/etc", rate=2.0)
+    call = pool.submit(alone.drivers.speak, text, stop=stop, voice="--path=/etc", rate=2.0)
     wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip(), 5.0, "it speaks")
     child = int((tmp_path / "child").read_text())
     stop.set()

@@ -48,7 +48,8 @@ def test_without_the_drivers_it_halts_and_walks_again_once_the_halt_is_cleared(a
     assert "move_joints_driver" in told.error_msg and "clear" in told.error_msg
     assert failed(walk, 5.0).error_code == TaskCode.ROBOT_HALTED
     came_back(watch, walk, "move_joints_driver", "show_face_driver")
-    assert watch.halted and set(watch.drivers.values()) == {"unconfigured"}
+    wait_until(lambda: set(watch.drivers.values()) == {"unconfigured"}, 3.0, "they are up and left as they are")
+    assert watch.halted
 
 
 def test_without_the_lifecycle_manager_it_walks_on(apart: BroughtUp) -> None:

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from process_robot import ROBOT_YAML
 
 from ghostshell_ros.nodes import action_planner
 from ghostshell_ros.nodes.diagnostics import Level
-from ghostshell_ros.nodes.node_runtime import LATCHED, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
 from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
 from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
 from pipeline_support import Observer
@@ -229,23 +231,60 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
     robot.state(patrol, ProcessState.STOPPED)
 
 
-def test_a_stream_that_nobody_takes_ends_its_plan(
-    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]
-) -> None:
-    """As when the parser was killed, which stays in the graph for a while: here one that throws away what it reads."""
+@pytest.fixture
+def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Callable[..., Observer]:
+    """A planner that is given a process, before a parser that does `read(chunk)`."""
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
     monkeypatch.setattr(action_planner, "TAKEN_S", 0.5)
-    parser, watch = RuntimeNode("token_parser"), Observer("/")
-    parser.create_subscription(LlmChunk, "llm_chunks", lambda _: None, STREAM)
-    said = parser.create_publisher(ProcessArray, "processes", LATCHED)
-    host(action_planner.ActionPlanner(), parser, watch)
-    wait_until(lambda: said.get_subscription_count() > 1 and watch.count_publishers("events"), 5.0, "the planner hears")
-    said.publish(ProcessArray())
-    now = parser.get_clock().now().to_msg()
-    process = ProcessState(process_id="p", instruction="nod", status=ProcessState.IN_PROGRESS, strategy="stream", created=now)
-    said.publish(ProcessArray(processes=[process]))
-    ended = watch.wait_event(SkillEvent.PLAN_ENDED, 10.0, process_id="p")
-    assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "token_parser" in ended.error_msg
+    monkeypatch.setattr(action_planner, "ENDED_S", 0.3)
+
+    def begin(parser: RuntimeNode, read: Callable[[LlmChunk], None]) -> Observer:
+        watch = Observer("/")
+        parser.create_subscription(LlmChunk, "llm_chunks", read, STREAM)
+        said = parser.create_publisher(ProcessArray, "processes", LATCHED)
+        host(action_planner.ActionPlanner(), parser, watch)
+        wait_until(lambda: said.get_subscription_count() > 1 and watch.count_publishers("events"), 5.0, "the planner hears")
+        said.publish(ProcessArray())
+        now = parser.get_clock().now().to_msg()
+        process = ProcessState(
+            process_id="p", instruction="nod", status=ProcessState.IN_PROGRESS, strategy="stream", created=now
+        )
+        said.publish(ProcessArray(processes=[process]))
+        return watch
+
+    return begin
+
+
+def test_a_stream_that_nobody_takes_ends_its_plan(plan: Callable[..., Observer]) -> None:
+    """As when the parser was killed, which stays in the graph for a while: here one that throws away what it reads."""
+    ended = plan(RuntimeNode("token_parser"), lambda _: None).wait_event(SkillEvent.PLAN_ENDED, 10.0, process_id="p")
+    assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "did not take" in ended.error_msg
+
+
+def test_a_stream_whose_end_is_lost_ends_its_plan_once_what_began_has_ended(plan: Callable[..., Observer]) -> None:
+    """As when the parser was killed after the last tag and before the end."""
+    parser = RuntimeNode("token_parser")
+    streams: list[str] = []
+    events = parser.create_publisher(SkillEvent, "events", EVENTS)
+
+    def tell(kind: int) -> None:
+        events.publish(
+            SkillEvent(type=kind, node="channel_scheduler", process_id="p", stream_id=streams[0], call_id="c", function="nod")
+        )
+
+    def read(chunk: LlmChunk) -> None:
+        if not streams:
+            streams.append(chunk.stream_id)
+            tell(SkillEvent.STREAM_STARTED)
+            tell(SkillEvent.CALL_STARTED)
+
+    watch = plan(parser, read)
+    watch.wait_event(SkillEvent.CALL_STARTED, 10.0, process_id="p")
+    time.sleep(1.0)
+    assert not watch.of("p", SkillEvent.PLAN_ENDED), "the call still runs"
+    tell(SkillEvent.CALL_ENDED)
+    ended = watch.wait_event(SkillEvent.PLAN_ENDED, 5.0, process_id="p")
+    assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "lost the end" in ended.error_msg
 
 
 def test_without_its_file_the_scheduler_goes_on_and_says_so(
@@ -264,6 +303,22 @@ def test_without_its_file_the_scheduler_goes_on_and_says_so(
     wait_until(lambda: watch.servers_ready or watch.tasks.server_is_ready(), 5.0, "it takes tasks")
     process_id = watch.task("walk").process_id
     assert watch.wait_status(process_id, ProcessState.IN_PROGRESS, 5.0).instruction == "walk"
+
+
+def test_the_kernel_hears_who_owns_a_process_before_anybody_hears_of_the_process(
+    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    node, watch = ProcessSchedulerNode(), Observer("/")
+    said: list[tuple[str, bool]] = []
+    for name, ids in (("_heartbeat", lambda m: m.process_ids), ("_publisher", lambda m: [p.process_id for p in m.processes])):
+        publisher = getattr(node, name)
+        publish = partial(lambda of, ids, send, m: (said.append((of, bool(ids(m)))), send(m)), name, ids, publisher.publish)
+        monkeypatch.setattr(publisher, "publish", publish)
+    host(node, watch)
+    wait_until(lambda: watch.servers_ready or watch.tasks.server_is_ready(), 5.0, "it takes tasks")
+    watch.wait_status(watch.task("walk").process_id, ProcessState.IN_PROGRESS, 5.0)
+    assert [of for of, names_it in said if names_it][:2] == ["_heartbeat", "_publisher"]
 
 
 def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(

@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.node_runtime import SET_POINTS, RuntimeNode
-from ros_support import Plant, Processes, wait_until
+from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 
 SPEED = 2.0
 PERIOD_S = 0.02
+OLD_S = 8.5
+"""A gate older than this is the first of two."""
 
 
 class Commander(RuntimeNode):
@@ -36,9 +40,7 @@ class Commander(RuntimeNode):
 
     def ready(self) -> bool:
         return bool(
-            self._publisher.get_subscription_count()
-            and self._halt.service_is_ready()
-            and self._clear.service_is_ready()
+            self._publisher.get_subscription_count() and self._halt.service_is_ready() and self._clear.service_is_ready()
         )
 
     def call(self, name: str) -> Any:
@@ -49,24 +51,67 @@ class Commander(RuntimeNode):
         return replies[0].result()
 
 
-@pytest.fixture
-def gate(processes: Processes, plant: Plant, robot_file: str) -> Any:
-    process = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}", "measurement_timeout_s:=0.5")
-    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
-    return process
+@dataclass
+class Rig:
+    """One gate for the tests of this file: to start it takes longer than most of them. `reset` starts a killed one anew."""
+
+    plant: Plant
+    commander: Commander
+    processes: Processes
+    file: str
+    gate: Any = None
+    started_s: float = 0.0
+
+    def reset(self) -> None:
+        """Up, not halted, nobody commands, all joints at 0 and nothing remembered."""
+        self.commander.wish = {}
+        if self.gate is None or self.gate.poll() is not None:
+            self.plant.halted, self.started_s = None, time.monotonic()
+            self.gate = self.start()
+            wait_until(lambda: self.plant.halted is not None, 15.0, "the gate says whether it is halted")
+            wait_until(self.commander.ready, 10.0, "commander and gate see each other")
+        else:
+            self.plant.silent.set()  # after that set-points start anew from what is measured
+            wait_until(lambda: self.plant.halted, 2.0, "halted by the silence")
+            time.sleep(0.6)  # also where it was halted before
+        self.plant.positions.update(dict.fromkeys(JOINTS, 0.0))
+        self.plant.silent.clear()
+        time.sleep(0.1)  # a few measurements
+        self.commander.call("clear_halt")
+        wait_until(lambda: self.plant.halted is False, 5.0, "the gate is not halted")
+        self.plant.commands.clear()
+
+    def start(self) -> Any:
+        return self.processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={self.file}", "measurement_timeout_s:=0.5")
+
+
+@pytest.fixture(scope="module")
+def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    namespace = f"/joints{os.getpid()}"
+    file = tmp_path_factory.mktemp("gate") / "stub.yaml"
+    file.write_text(ROBOT)
+    made = Rig(Plant(namespace), Commander(namespace), Processes(namespace), str(file))
+    with NodeHost([made.plant, made.commander]) as host:
+        host.start()
+        try:
+            yield made
+        finally:
+            made.processes.end()
 
 
 @pytest.fixture
-def commander(namespace: str, host: Callable[..., Any], gate: Any) -> Commander:
-    made = Commander(namespace)
-    host(made)
-    wait_until(made.ready, 10.0, "commander and gate see each other")
-    return made
+def plant(rig: Rig) -> Plant:
+    rig.reset()
+    return rig.plant
+
+
+@pytest.fixture
+def commander(rig: Rig, plant: Plant) -> Commander:
+    return rig.commander
 
 
 def test_a_leap_is_walked_at_the_joints_speed(plant: Plant, commander: Commander) -> None:
     plant.positions["knee"] = 0.5
-    wait_until(lambda: not commander.wish and plant.halted is False, 1.0, "gate")
     time.sleep(0.1)  # a few measurements, so that the gate has seen the knee at 0.5
     commander.wish = {"knee": -7.0}
     wait_until(lambda: plant.positions["knee"] == -1.0, 5.0, "the knee at its lower limit, not beyond")
@@ -117,27 +162,23 @@ def test_halt_stops_within_a_tenth_of_a_second_and_stays_until_cleared(plant: Pl
     wait_until(lambda: plant.positions["knee"] == 1.0, 5.0, "commands count again")
 
 
-def test_a_late_listener_learns_that_it_is_halted(
-    plant: Plant, commander: Commander, namespace: str, host: Callable[..., Any]
-) -> None:
+def test_a_late_listener_learns_that_it_is_halted(plant: Plant, commander: Commander, host: Callable[..., Any]) -> None:
     commander.call("halt")
-    late = Plant(namespace)
+    late = Plant(plant.get_namespace())
     late.silent.set()
     host(late)
     wait_until(lambda: late.halted, 5.0, "the latched state reaches a late subscriber")
 
 
-def test_a_second_gate_of_the_robot_ends_and_the_first_goes_on(
-    plant: Plant, commander: Commander, gate: Any, processes: Processes, robot_file: str
-) -> None:
+def test_a_second_gate_of_the_robot_ends_and_the_first_goes_on(plant: Plant, commander: Commander, rig: Rig) -> None:
     commander.call("halt")
     commander.call("clear_halt")  # neither change of its own may look like another gate
-    time.sleep(8.5)  # older than this, a gate is the first
-    second = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={robot_file}")
+    time.sleep(max(0.0, rig.started_s + OLD_S - time.monotonic()))
+    second = rig.start()
     wait_until(lambda: second.poll() is not None, 15.0, "the second gate ends")
     commander.wish = {"knee": 1.0}
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the first gate still moves the knee")
-    assert gate.poll() is None
+    assert rig.gate.poll() is None
 
 
 def test_a_silent_sensor_halts_for_good(plant: Plant, commander: Commander) -> None:
@@ -151,11 +192,11 @@ def test_a_silent_sensor_halts_for_good(plant: Plant, commander: Commander) -> N
     assert plant.halted and plant.positions["knee"] == held
 
 
-def test_a_killed_gate_leaves_the_robot_where_it_is(plant: Plant, commander: Commander, gate: Any) -> None:
+def test_a_killed_gate_leaves_the_robot_where_it_is(plant: Plant, commander: Commander, rig: Rig) -> None:
     commander.wish = {"knee": 1.0}
     wait_until(lambda: plant.positions["knee"] > 0.1, 5.0, "the knee moves")
-    gate.kill()
-    gate.wait()
+    rig.gate.kill()
+    rig.gate.wait()
     time.sleep(0.1)
     held = plant.positions["knee"]
     time.sleep(0.2)

@@ -60,6 +60,7 @@ def test_a_picture_shows_the_state_that_was_sent(world: SimWorld, process: Pictu
 
 def test_a_face_stays_until_the_next_one(world: SimWorld, process: PictureProcess) -> None:
     world.reset()
+    process.draw(request(world))  # the first one shows the display before its picture was loaded
     before = process.draw(request(world))
     happy = process.draw(request(world, face=("happy", draw("happy"))))
     assert far_from(before, happy) > 0.01
@@ -95,7 +96,7 @@ class Taken:
     """A thread of pictures whose snapshots are numbered, and what it delivered."""
 
     def __init__(self, world: SimWorld, model: Path = MODEL, wanted: Callable[[], bool] = lambda: True) -> None:
-        self.pictures: queue.Queue[int] = queue.Queue()
+        self.pictures: queue.Queue[tuple[int, Image]] = queue.Queue()
         self.faults: queue.Queue[str] = queue.Queue()
         self.snapshots = 0
 
@@ -103,7 +104,7 @@ class Taken:
             self.snapshots += 1
             return world.state(), self.snapshots
 
-        shot: Shot[int] = Shot("film", *SIZE, 0.01, wanted, lambda picture, stamp: self.pictures.put(stamp))
+        shot: Shot[int] = Shot("film", *SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
         self.thread = PictureThread(model, snapshot, [shot], self.faults.put, lambda: False)
         self.thread.start()
 
@@ -111,11 +112,24 @@ class Taken:
 def test_each_picture_bears_the_stamp_of_what_it_shows_and_none_is_queued(world: SimWorld) -> None:
     taken = Taken(world)
     try:
-        stamps = [taken.pictures.get(timeout=WAIT_S) for _ in range(5)]
+        stamps = [taken.pictures.get(timeout=WAIT_S)[0] for _ in range(5)]
     finally:
         taken.thread.close()
     assert stamps == [1, 2, 3, 4, 5]
     assert taken.snapshots <= taken.pictures.qsize() + len(stamps) + 1
+
+
+def test_a_face_that_is_set_is_on_every_picture_from_the_next_one_on(world: SimWorld) -> None:
+    world.reset()
+    taken = Taken(world)
+    try:
+        _, before = [taken.pictures.get(timeout=WAIT_S) for _ in range(2)][1]
+        taken.thread.set_face("happy", draw("happy"))
+        later = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(6)]
+    finally:
+        taken.thread.close()
+    changes = [far_from(before, picture) > 0.01 for picture in later]
+    assert changes[-1] and changes == sorted(changes), "it came, and stayed"
 
 
 def test_what_nobody_wants_is_not_drawn(world: SimWorld) -> None:
