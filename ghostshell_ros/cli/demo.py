@@ -24,8 +24,8 @@ INSTRUCTION = (
 )
 RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
 ROBOTS = ("coco", "kalos")
-FILM_EVERY_S = 0.4
-"""A film of two minutes keeps so few of the simulator's frames."""
+FILM_EVERY_S = 0.3
+"""A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
 
 
 def demo(
