@@ -86,6 +86,11 @@ class Watch:
     def __post_init__(self) -> None:
         self.taken = frozenset(self.loaded.guarded.subsystems)
 
+    def due(self, now: float) -> bool:
+        """Whether it has cause to fire and may."""
+        may = self.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
+        return bool(self.holds) and may
+
 
 class _Answers:
     """A view that asks each question once a round: fifty rules mostly ask the same few."""
@@ -174,10 +179,9 @@ class ReflexLoop:
             end = self._spent()
             self._charge(watch, end - begin)
             begin = end
-            if watch.holds and watch.armed and not (self.suspended or watch.disabled or watch.firing is not None):
-                if now >= watch.resting_until_s:
-                    self._fire(watch, now)
-                    begin = self._spent()
+            if watch.due(now) and not self.suspended:
+                self._fire(watch, now)
+                begin = self._spent()
         for watch in self._watches:
             if watch.firing is not None and now - watch.firing.since_s > watch.loaded.rule.limit_s:
                 self._disable(watch, f"its action took longer than {watch.loaded.rule.limit_s:g} s")

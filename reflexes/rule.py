@@ -88,8 +88,8 @@ class LoadedRule:
 
 def name_of(sentence: str, taken: frozenset[str] = frozenset()) -> str:
     """A name made of a sentence's first telling words, unlike those taken."""
-    words = [word for word in _WORDS.findall(sentence.lower()) if word not in _LEFT_OUT and not word.isdigit()][:5]
-    base = "_".join(words)[:40].strip("_") or "reflex"
+    words = [w for w in _WORDS.findall(sentence.lower()) if len(w) > 1 and w not in _LEFT_OUT and not w.isdigit()]
+    base = "_".join(words[:5])[:40].strip("_") or "reflex"
     base = base if base[0].isalpha() else f"reflex_{base}"
     name, count = base, 2
     while name in taken:

@@ -41,10 +41,10 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
             if state.name in BANDS:
                 wide, colour = stop - state.begin_s, BANDS[state.name]
                 axes.barh(y + len(own) / 2 + 0.25, wide, left=state.begin_s, height=len(own) + 0.7, color=colour, zorder=0)
-        head = f"process {number} ({track.source.lower()}, {track.status}): {track.instruction}"
+        head = f"process {number} ({track.source.lower()}, {track.status}): {track.instruction} {track.note}"
         late = track.begun_s > 0.55 * end
-        at = end if late else track.begun_s + 0.003 * end
-        axes.text(at, y + 0.16, textwrap.shorten(head, 120), fontsize=8, va="center", ha="right" if late else "left",
+        at = min([end, *view.halts]) - 0.003 * end if late else track.begun_s + 0.003 * end
+        axes.text(at, y + 0.16, textwrap.shorten(head, 140), fontsize=8, va="center", ha="right" if late else "left",
                   fontweight="bold", parse_math=False)  # fmt: skip
         for row, subsystem in enumerate(own):
             at = y + 0.75 + row
@@ -76,7 +76,8 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     axes.set_title(textwrap.fill(title, 120), fontsize=10, loc="left", pad=24)
     handles = [Patch(color=COLOURS[o], label=o) for o in COLOURS if o in used]
     handles += [Patch(color=RUNNING_COLOUR, label="running")] if "running" in used else []
-    handles.append(Patch(facecolor="#dcdcdc", hatch="////", edgecolor="#888888", label="process paused"))
+    paused = "process paused (s0: by a reflex, s3: by a task)"
+    handles.append(Patch(facecolor="#dcdcdc", hatch="////", edgecolor="#888888", label=paused))
     axes.legend(handles=handles, fontsize=8, ncols=len(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
     if note:
         figure.text(0.985, 0.12 / height, note, fontsize=7, color="#777777", ha="right")

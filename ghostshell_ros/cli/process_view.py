@@ -40,6 +40,8 @@ class ProcessTrack:
     states: list[State] = field(default_factory=list)
     bars: dict[str, Bar] = field(default_factory=dict)
     ended_s: float | None = None
+    note: str = ""
+    """What came of it."""
 
     @property
     def status(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ Person = Annotated[str, typer.Option("--by", help="who does this; empty: the use
 COMPILE_S = 150.0
 """A model may take its time, twice."""
 SHOWN = 60
+ASK_AGAIN_S = 0.5
 
 
 @reflex.command("add")
@@ -140,6 +142,7 @@ class _Client:
 
     def __init__(self, robot: str, wait_s: float) -> None:
         self._robot, self._wait_s = robot, wait_s
+        self._met = False
 
     def __enter__(self) -> _Client:
         import rclpy
@@ -161,8 +164,8 @@ class _Client:
         import rclpy
         from ghostshell.srv import CompileReflex
 
-        if not self._client.wait_for_service(timeout_sec=self._wait_s):
-            self._nobody()
+        if not self._met:
+            self._meet()
         future = self._client.call_async(CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields))
         rclpy.spin_until_future_complete(self._node, future, timeout_sec=answer_s)
         answer = future.result() if future.done() else None
@@ -172,6 +175,20 @@ class _Client:
             print(f"ghostshell reflex {command.lower()}: {answer.error_msg}", file=sys.stderr)
             raise typer.Exit(1)
         return answer
+
+    def _meet(self) -> None:
+        """Ask something harmless until it is answered: a service that does not know its client yet loses its answer."""
+        import rclpy
+        from ghostshell.srv import CompileReflex
+
+        end_s = time.monotonic() + self._wait_s
+        while not self._met:
+            left_s = end_s - time.monotonic()
+            if left_s <= 0 or not self._client.wait_for_service(timeout_sec=left_s):
+                self._nobody()
+            future = self._client.call_async(CompileReflex.Request(command=CompileReflex.Request.LIST))
+            rclpy.spin_until_future_complete(self._node, future, timeout_sec=min(ASK_AGAIN_S, left_s))
+            self._met = future.done()
 
     def _nobody(self) -> None:
         print(

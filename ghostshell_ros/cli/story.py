@@ -30,6 +30,10 @@ CROSSING_X_M = 7.0
 """Where the person steps into the hallway."""
 AHEAD_M = (1.2, 1.6)
 """The person sets out when Kalos comes so near, and then stands in front of it about 2 s later."""
+REFLEX_S = 20.0
+"""So long somebody stands in its way at most, or beside it."""
+WALK_S = 180.0
+"""Longest wait for Kalos to come somewhere, six times what it takes: a busy machine simulates more slowly."""
 PASSES = 2
 """How often Kalos may pass there before somebody has stepped in its way in time."""
 
@@ -63,19 +67,20 @@ class Story:
     def play(self) -> None:
         """Raises StoryError when a part of it does not come about in time."""
         fetch = self.say(FETCH, "goto_waypoint", 20.0)
-        self._until(lambda: fetch.running("search") is not None, 60.0, "it does not begin to search", fetch)
+        self._until(lambda: fetch.running("search") is not None, WALK_S, "it does not begin to search", fetch)
         self._go_on(2.0)
         patrol = self.say(PATROL, "patrol", 20.0)
-        self._until(lambda: fetch.status == "STOPPED", 5.0, "the patrol did not replace what ran")
-        self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, 60.0, "it does not walk along the hallway", patrol)
+        self._until(lambda: fetch.status == "STOPPED", 10.0, "the patrol did not replace what ran")
+        self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, WALK_S, "it does not walk along the hallway", patrol)
         look = self.say(LOOK, "rotate", 20.0)
-        self._until(lambda: look.status in ENDED, 45.0, f"“{LOOK}” does not end")
-        self._until(lambda: patrol.status == "IN_PROGRESS", 5.0, "the patrol does not go on after the picture", patrol)
+        self._until(lambda: look.status in ENDED, 90.0, f"“{LOOK}” does not end")
+        self._until(lambda: patrol.status == "IN_PROGRESS", 10.0, "the patrol does not go on after the picture", patrol)
         self.step_in_front(patrol)
         self.ask(QUESTION, patrol)
+        self._walks(0.3, patrol)
         self._line("halt")
         self._client.halt()
-        self._until(lambda: self._client.halted and patrol.status in ENDED, 5.0, "the halt does not end the patrol")
+        self._until(lambda: self._client.halted and patrol.status in ENDED, 10.0, "the halt does not end the patrol")
         self._go_on(1.0)
 
     def step_in_front(self, walk: ProcessTrack) -> ProcessTrack:
@@ -83,10 +88,10 @@ class Story:
         the reflex. Raises StoryError."""
         states = len(walk.states)
         acting = self._meet(walk)
-        self._until(lambda: acting.status in ENDED, 15.0, "the reflex does not end", walk)
+        self._until(lambda: acting.status in ENDED, 40.0, "the reflex does not end", walk)
         if acting.status != "SUCCESS":
             raise StoryError(f"the reflex “{acting.instruction}” ended as {acting.status}")
-        self._until(lambda: walk.status == "IN_PROGRESS", 5.0, "the walk does not go on after the reflex", walk)
+        self._until(lambda: walk.status == "IN_PROGRESS", 10.0, "the walk does not go on after the reflex", walk)
         if not walk.paused_by("s0", states):
             raise StoryError("the reflex acted, but the walk was not paused for it")
         self._walks(0.4, walk)
@@ -98,13 +103,14 @@ class Story:
         asked = self.say(question, "query_memory", 20.0)
         bar = asked.running("query_memory")
         assert bar is not None
-        self._until(lambda: asked.status in ENDED, 45.0, f"“{question}” is not answered", walk)
+        self._until(lambda: asked.status in ENDED, 60.0, f"“{question}” is not answered", walk)
         if bar.outcome != "DONE" or "not said" in bar.told:
             raise StoryError(f"“{question}” was not answered aloud: {bar.told or bar.outcome}")
         if len(walk.states) != states:
             raise StoryError("the walk was interrupted by the question")
         if self._apart(came_from) < 0.2:
             raise StoryError(f"it did not walk on while it answered: {self._apart(came_from):.2f} m")
+        asked.note = bar.told
         return bar.told
 
     def say(self, instruction: str, function: str, limit_s: float) -> ProcessTrack:
@@ -120,7 +126,7 @@ class Story:
     def _meet(self, walk: ProcessTrack) -> ProcessTrack:
         """Send the person when Kalos comes, and back when a reflex of it acts: the process of that."""
         for left in reversed(range(PASSES)):
-            self._until(self._comes_to_crossing, 90.0, "it does not come where the person steps into the hallway", walk)
+            self._until(self._comes_to_crossing, WALK_S, "it does not come where the person steps into the hallway", walk)
             before = set(self.view.tracks)
             self._line("a person steps in its way")
             self._client.send_person(True)
@@ -136,7 +142,7 @@ class Story:
 
     def _acting(self, before: set[str], walk: ProcessTrack) -> ProcessTrack:
         """The process of a reflex that is new and has called a skill."""
-        self._until(lambda: any(t.bars for t in self._new(before, REFLEX)), 12.0, "no reflex acts on the person", walk)
+        self._until(lambda: any(t.bars for t in self._new(before, REFLEX)), REFLEX_S, "no reflex acts on the person", walk)
         return next(t for t in self._new(before, REFLEX) if t.bars)
 
     def _new(self, before: set[str], source: str = "USER") -> list[ProcessTrack]:
@@ -159,7 +165,7 @@ class Story:
 
     def _walks(self, metres: float, walk: ProcessTrack) -> None:
         start = self._at
-        self._until(lambda: self._apart(start) > metres, 20.0, f"it does not walk {metres:g} m", walk)
+        self._until(lambda: self._apart(start) > metres, 60.0, f"it does not walk {metres:g} m", walk)
 
     def _go_on(self, seconds: float) -> None:
         """For those who watch."""

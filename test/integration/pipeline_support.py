@@ -387,6 +387,7 @@ def is_up(robot: BroughtUp) -> bool:
         and all(c.service_is_ready() for c in clients)
         and observer.servers_ready
         and set(observer.drivers.values()) == {"active"}
+        and {n for n in robot.nodes if n.endswith("_driver")} <= {n.rpartition("/")[2] for n in observer.drivers}
         and any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log)
     )
 

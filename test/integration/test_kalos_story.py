@@ -32,7 +32,7 @@ def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(
         host.start()
         wait_until(lambda: not client.lacking, 30.0, "all that the story needs is there")
         story = Story(client, ("sound",))
-        patrol = story.say("Patrol the hallway.", "patrol", 20.0)
+        patrol = story.say("Patrol the hallway twice.", "patrol", 20.0)
         (walking,) = patrol.bars.values()
 
         reflex = story.step_in_front(patrol)

@@ -96,6 +96,7 @@ def test_honest_rules_are_accepted_and_do_what_they_say(name: str) -> None:
     (GuardCode.CONSTRUCT, rule("heard().upper() == 'A'"), "a dot (attribute access) is not allowed"),
     (GuardCode.CONSTRUCT, rule(action="while True:\n    stop()"), "while is not allowed"),
     (GuardCode.TOO_MANY_STEPS, rule(action="for i in range(101):\n    stop()"), "100 are allowed"),
+    (GuardCode.TOO_DEEP, rule("(" * 13 + "moving()" + ")" * 13), "brackets are nested more than 12 deep"),
     (GuardCode.FORM, "def condition():\n    return moving()\n", "the function 'action' is missing"),
 ])  # fmt: skip
 def test_an_error_says_what_is_wrong_and_what_to_write(code: GuardCode, source: str, says: str) -> None:

@@ -138,15 +138,15 @@ def test_a_rule_whose_skill_is_gone_is_not_run_and_comes_back_with_the_skill(tmp
 
 def test_names_are_made_of_the_sentence_and_unlike_each_other(tmp_path: Path) -> None:
     mine = book(tmp_path)
-    assert [add(mine).name for _ in range(2)] == ["person_m_stop_say_hello", "person_m_stop_say_hello_2"]
-    assert name_of("when anything is closer than 0.2 m in front, step back") == "m_front_step_back"
+    assert [add(mine).name for _ in range(2)] == ["person_stop_say_hello", "person_stop_say_hello_2"]
+    assert name_of("when anything is closer than 0.2 m in front, step back") == "front_step_back"
     assert name_of("当有人") == "reflex"
     with pytest.raises(ReflexError, match="already"):
         add(mine, name=mine.rules[0].name)
     with pytest.raises(ReflexError, match="no name"):
         add(mine, name="../../etc/passwd")
     with pytest.raises(ReflexError, match="did you mean 'person"):
-        mine.get("person_m_stop_say_helo")
+        mine.get("person_stop_say_helo")
 
 
 def test_a_full_disk_is_an_error_and_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from reflex_kit import kalos, vocabulary
 
 from reflexes.grammar import FORMS, Grammar, GrammarError
 from reflexes.guard import GuardError, Vocabulary, compile_guarded
+from reflexes.store import RuleStore
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
@@ -131,3 +133,11 @@ def test_no_sentence_makes_it_raise_anything_else() -> None:
             compile_guarded(GRAMMAR.read(sentence).source, vocabulary())
         except (GrammarError, GuardError):
             continue
+
+
+def test_the_reflexes_that_kalos_ships_are_what_the_grammar_makes_of_their_sentences() -> None:
+    shipped = Path(__file__).parents[2] / "config" / "reflexes" / "kalos.yaml"
+    rules, problems = RuleStore(Path("/nowhere"), shipped).load()
+    assert rules and not problems
+    for rule in rules:
+        assert rule.shipped and rule.source == GRAMMAR.read(rule.sentence).source

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The service `compile_reflex` and the command line: a sentence is compiled, tried, approved and removed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ghostshell.msg import ReflexState as State
+from ghostshell.srv import CompileReflex
+
+from ghostshell_ros.testing.model_server import ModelServer
+from reflex_support import BACK, NEAR, Setting, ended, reflex
+from ros_support import ROOT, Processes, wait_until
+from skill_kernel.codes import ReflexCode
+
+
+@pytest.fixture
+def setting(tmp_path: Path, namespace: str, processes: Processes, host: Callable[..., Any]) -> Setting:
+    return Setting(tmp_path, namespace, processes, host)
+
+
+def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(setting: Setting) -> None:
+    node = setting.start()
+    added = node.ask("ADD", sentence="stand back", source=BACK, person="Ada", name="back", priority=70, cooldown_s=0.3)
+    assert added.success and added.reflexes[0].state == State.PROPOSED and added.report
+    wait_until(lambda: "would have fired never" in node.ask("TEST", name="back").report, 5.0, "observations to try it on")
+    node.comes(NEAR)
+    time.sleep(0.4)
+    assert node.stops == []
+    tried = node.ask("TEST", name="back")
+    assert "would have fired once" in tried.report and "move_back(distance_m=0.5)" in tried.report
+    assert not node.ask("APPROVE", name="back").success
+    approved = node.ask("APPROVE", name="back", person="Ada")
+    assert approved.success and approved.reflexes[0].approver == "Ada"
+    assert "done" in ended(node, "back").text
+    assert node.ask("REMOVE", name="back").success
+    wait_until(lambda: not node.states, 3.0, "it is gone")
+    refused = node.ask("TEST", name="back")
+    assert (refused.success, refused.error_code) == (False, ReflexCode.REFLEX_REFUSED)
+
+
+def test_what_cannot_be_compiled_is_answered_with_the_reason(setting: Setting) -> None:
+    node = setting.start()
+    bad = node.ask("ADD", sentence="x", source=BACK.replace("near_m", "nearm"), person="Ada")
+    assert bad.error_code == ReflexCode.NOT_COMPILED and "did you mean 'near_m'" in bad.error_msg
+    unclear = node.ask("ADD", sentence="when it is night, sing")
+    assert unclear.error_code == ReflexCode.NOT_COMPILED and "was not understood" in unclear.error_msg
+    assert node.ask("ADD", sentence="x", source=BACK).error_code == ReflexCode.INVALID_COMMAND
+    assert node.ask("APPROVE").error_code == ReflexCode.INVALID_COMMAND
+    missing = node.ask("ADD", sentence="x", source=BACK, person="Ada", name="back")
+    assert missing.success
+    assert node.ask("TEST", name="back", observations_file="/no/such/file").error_code == ReflexCode.REFLEX_REFUSED
+
+
+def test_a_slow_model_holds_no_reflex_up(setting: Setting, tmp_path: Path) -> None:
+    with ModelServer(f"```python\n{BACK}```", first_token_s=1.5) as server:
+        models = tmp_path / "models.yaml"
+        entry = {"provider": "openai", "model": "any", "base_url": server.openai_url}
+        models.write_text(yaml.safe_dump({"default": "local", "models": {"local": entry}}))
+        node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"), model="local", models_file=models)
+        answers: list[Any] = []
+        request = CompileReflex.Request(sentence="when anything is near, step back", name="made")
+        node.call_soon(lambda: node.service.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
+        wait_until(lambda: server.requests, 10.0, "the model is asked")
+        sent = node.comes(NEAR)
+        wait_until(lambda: node.stops, 1.0, "the stop")
+        assert node.stops[0][0] - sent < 0.2 and not answers
+        wait_until(lambda: answers, 10.0, "the answer")
+        assert answers[0].success and answers[0].reflexes[0].model == "openai:any"
+        assert answers[0].reflexes[0].source == BACK
+
+
+def test_the_command_line_adds_lists_tests_approves_and_removes(setting: Setting, namespace: str, tmp_path: Path) -> None:
+    setting.start()
+    code = tmp_path / "back.py"
+    code.write_text(BACK)
+
+    def cli(*words: str) -> str:
+        command = [sys.executable, "-m", "ghostshell_ros.cli.main", "reflex", *words, "--robot", namespace.strip("/")]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=40)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Approve it with" in cli("add", "stand back", "--code", str(code), "--name", "back", "--by", "Ada")
+    assert "would have fired" in cli("test", "back")
+    assert "approved by Ada" in cli("approve", "back", "--by", "Ada", "--yes")
+    assert "def condition():" in cli("show", "back") and "back" in cli("list")
+    assert "removed" in cli("remove", "back")
