@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
+from skill_kernel.codes import TaskCode
+
 CAUSE_USER = "user"
 CAUSE_S3 = "s3"
 OWN_CAUSES = frozenset({CAUSE_USER, CAUSE_S3})
@@ -123,6 +125,16 @@ class Process:
             self, **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})}, status=ProcessStatus.PAUSED, message=why,
             history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False, drained=True,
             code=0, epoch=0,
+        )  # fmt: skip
+
+    def shut_down(self, now_s: float, why: str) -> Process:
+        """The block as it is kept when the robot is switched off on purpose: nothing of it is to go on another day."""
+        if self.status.ended:
+            return self
+        lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
+        return replace(
+            self, **_NOTHING_MORE, status=ProcessStatus.STOPPED, message=why, code=int(TaskCode.CANCELLED), ended_s=now_s,
+            history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False,
         )  # fmt: skip
 
 

@@ -198,8 +198,10 @@ class ProcessSchedulerNode(RuntimeNode):
         return Health(f"{len(living)} processes", Level.OK, values)
 
     def close(self) -> None:
-        """Write what is left of the processes."""
+        """Keep what lives as stopped: a robot that is switched on again does not take up yesterday's walk."""
         if self._store is not None:
+            for process in self._core.living:
+                self._store.save(process.shut_down(self._now(), "the robot was shut down while it ran"))
             self._store.close()
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -351,3 +352,14 @@ def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_
         assert "started anew" in server.requests[-1].last_user_text
         assert robot.control(STOP, wave).success
         assert robot.state(wave, ProcessState.STOPPED) and len(server.requests) == asked + 1
+
+
+def test_what_ran_when_the_robot_was_shut_down_on_purpose_is_not_taken_up_again(ros: None, tmp_path: Path) -> None:
+    with ModelServer(answer) as server, Several(tmp_path, server) as robot:
+        patrol = robot.begin("patrol", call="walk")
+        assert robot.mind is not None
+        robot.mind.send_signal(signal.SIGINT)
+        assert robot.mind.wait(10.0) == 0
+        robot.start_mind()
+        assert "shut down" in robot.state(patrol, ProcessState.STOPPED).message
+        assert not robot.control(RESUME, "").success

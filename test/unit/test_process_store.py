@@ -35,6 +35,16 @@ def saved(path: Path, *processes: Process) -> list[Process]:
     return ProcessStore(path, on_problem=fail).found
 
 
+def test_what_ran_when_the_robot_was_shut_down_is_kept_as_stopped_with_its_calls(tmp_path: Path) -> None:
+    under_way = replace(call(1), outcome="RUNNING")
+    running = process(status=ProcessStatus.PAUSED, pause_causes=frozenset({"s3"}), running=(under_way,))
+    done = process("b", status=ProcessStatus.SUCCESS, ended_s=14.0)
+    kept, same = saved(tmp_path / "p.sqlite3", *(p.shut_down(20.0, "shut down") for p in (running, done)))
+    assert (kept.status, kept.ended_s, kept.message) == (ProcessStatus.STOPPED, 20.0, "shut down")
+    assert not kept.pause_causes and not kept.running and [c.outcome for c in kept.history] == ["INTERRUPTED"]
+    assert same == done
+
+
 def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
     full = process(
         "b", source=ProcessSource.IDLE, status=ProcessStatus.PAUSED, pause_causes=frozenset({"user", "s3"}), resumes=True,
