@@ -14,7 +14,7 @@ def make_detector(
     kind: str,
     *,
     model: str = "",
-    confidence: float = 0.4,
+    confidence: float = 0.35,
     overlap: float = 0.5,
     threads: int = 1,
     looks: Sequence[str] = (),

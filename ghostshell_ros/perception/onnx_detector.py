@@ -20,7 +20,7 @@ class OnnxDetector:
     """A network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `boxes.decode` knows, as that of
     `things.onnx` and of what ultralytics exports. The file's metadata entry `names` tells its classes."""
 
-    def __init__(self, model: str | Path = "", *, confidence: float = 0.4, overlap: float = 0.5, threads: int = 1) -> None:
+    def __init__(self, model: str | Path = "", *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
         """`model` is a file, empty for our own. Raises DetectorError when it is missing or no such network."""
         path = Path(model) if model else OWN_MODEL
         if not path.is_file():

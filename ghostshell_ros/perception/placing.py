@@ -11,6 +11,8 @@ from skill_kernel.drivers import Scan
 
 EDGE_PX = 1.5
 """A thing this near to the image's edge goes on beyond it."""
+RAYS = 1.5
+"""Of a thing that is far away and narrow, so many steps of the scan to each side are looked at: one of them meets it."""
 GROUND_REACH_M = 6.0
 """Farther away a pixel of the lower edge is worth too many metres."""
 
@@ -69,7 +71,7 @@ def _on_ground(box: Box, camera: Camera) -> float:
 def _range(scan: Scan, laser: Laser, camera: Camera, direction: float, half_width: float) -> float:
     """Nearest return, as a way along the camera's axis, that the camera sees within `half_width` rad of `direction`."""
     nearest = math.inf
-    margin = max(half_width, abs(scan.angle_step))
+    margin = max(half_width, RAYS * abs(scan.angle_step))
     for i, length in enumerate(scan.ranges):
         if math.isfinite(length):
             angle = laser.yaw + scan.angle_min + i * scan.angle_step

@@ -12,7 +12,7 @@ from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
 class YoloDetector:
     """Any weights that `ultralytics.YOLO` loads for detection."""
 
-    def __init__(self, model: str, *, confidence: float = 0.4, overlap: float = 0.5, threads: int = 1) -> None:
+    def __init__(self, model: str, *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
         """`model` is a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`). Raises DetectorError when
         ultralytics is missing or the weights cannot be had."""
         if not model:

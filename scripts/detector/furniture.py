@@ -104,27 +104,6 @@ def screen(r: Random) -> Shape:
     return shape
 
 
-def posts(r: Random) -> Shape:
-    """A door frame without its door, or one upright of a rack."""
-    wide, thin, high = r.uniform(0.4, 0.7), r.uniform(0.03, 0.08), r.uniform(0.6, 1.05)
-    shape = Shape("", radius=wide, materials={"post": (ANY, 0.1)})
-    for side in (-1, 1) if r.random() < 0.8 else (0,):
-        shape.box("post", (thin, r.uniform(0.03, 0.1), high), (side * wide, 0, high))
-    if r.random() < 0.3:
-        shape.box("post", (wide, 0.05, thin), (0, 0, 2 * high))
-    return shape
-
-
-def board(r: Random) -> Shape:
-    """A cupboard or a partition: large and flat as a door is, without a handle."""
-    w, d, h = r.uniform(0.25, 0.9), r.uniform(0.02, 0.3), r.uniform(0.4, 1.0)
-    shape = Shape("", radius=math.hypot(w, d), materials={"front": (ANY, 0.1), "edge": (ANY, 0.1)})
-    shape.box("front", (w, d, h), (0, 0, h))
-    if r.random() < 0.4:
-        shape.box("edge", (0.01, d + 0.003, h), (0, 0, h))
-    return shape
-
-
 def clutter(r: Random) -> Shape:
     """Small, bright, and none of the things to find: a cube, a mug, a can, a bowl, a pot, a cone of boxes."""
     shape = Shape("", radius=0.12, materials={"a": (VIVID, 0.3), "b": (ANY, 0.1)})
@@ -148,4 +127,4 @@ def clutter(r: Random) -> Shape:
     return shape
 
 
-LARGE = (table, block, block, shelf, sofa, bin_or_pillar, plant, lamp, screen, posts, posts, board)
+LARGE = (table, block, block, shelf, sofa, bin_or_pillar, plant, lamp, screen)

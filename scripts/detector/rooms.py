@@ -23,8 +23,8 @@ COUNTS = {"person": 2, "chair": 3, "ball": 3, "apple": 4, "bottle": 4, "door": 1
 """Bodies of each label in a room; each frame shows some of them."""
 PRESENT = 0.5
 NEAR_FAR = {
-    "person": (0.9, 8.0), "chair": (0.7, 7.0), "ball": (0.4, 7.0),
-    "apple": (0.3, 4.0), "bottle": (0.35, 5.0), "door": (1.3, 8.0),
+    "person": (0.9, 8.0), "chair": (0.7, 7.0), "ball": (0.4, 6.5),
+    "apple": (0.3, 3.2), "bottle": (0.35, 4.0), "door": (1.3, 8.0),
 }  # fmt: skip
 """How far from the camera [m] they are put, evenly by logarithm."""
 SMALL = ("ball", "apple", "bottle")
@@ -52,7 +52,7 @@ class Room:
         hall = r.random() < 0.25
         self.half = (r.uniform(3.0, 6.5), r.uniform(0.85, 1.3)) if hall else (r.uniform(1.8, 5.5), r.uniform(1.8, 5.5))
         self.bodies = [Body(f"{label}_{k}", make(r)) for label, make in MAKERS.items() for k in range(COUNTS[label])]
-        count = int(r.integers(1, 4)) if hall else int(r.integers(2, 9))
+        count = int(r.integers(1, 4)) if hall else int(r.integers(2, 8))
         self.furniture = [Body(f"furniture_{k}", LARGE[r.integers(len(LARGE))](r)) for k in range(count)]
         self.furniture += [Body(f"clutter_{k}", clutter(r)) for k in range(int(r.integers(1, 6)))]
         self._materials: dict[str, Palette] = {}

@@ -61,8 +61,7 @@ def targets(rows: Rows, height: int, width: int) -> tuple[Floats, Floats, Floats
     weight, edges = np.zeros((height, width), np.float32), np.zeros((4, height, width), np.float32)
     xs, ys = (np.arange(width) + 0.5) * STRIDE, (np.arange(height)[:, None] + 0.5) * STRIDE
     ignored = np.zeros_like(heat, bool)
-    owner = np.full((height, width), -1)
-    for number, (label, left, top, right, bottom, hidden) in enumerate(rows):
+    for label, left, top, right, bottom, hidden in rows:
         if hidden:
             ignored[int(label)] |= (xs > left - 4) & (xs < right + 4) & (ys > top - 4) & (ys < bottom + 4)
             continue
@@ -73,29 +72,26 @@ def targets(rows: Rows, height: int, width: int) -> tuple[Floats, Floats, Floats
         near = np.exp(-(((xs - xs[column]) / sx) ** 2 + ((ys - ys[row]) / sy) ** 2) / 2).astype(np.float32)
         heat[int(label)] = np.maximum(heat[int(label)], near)
         own = (near >= MIDDLE) & (near > weight)
-        weight[own], owner[own] = near[own], number
+        weight[own] = near[own]
         edges[:, own] = np.array([left, top, right, bottom], np.float32)[:, None]
-    for number in np.unique(owner[owner >= 0]):  # a small thing, of one cell or two, counts as much as a large one
-        weight[owner == number] /= weight[owner == number].sum()
     heat[ignored & (heat < 1.0)] = np.nan
     return heat, weight, edges
 
 
 def changed(image: Images, rows: Rows, random: np.random.Generator) -> tuple[Floats, Rows]:
     """The image with other light, colours, noise and sharpness, or in a mirror."""
-    picture = image.astype(np.float32)
+    picture = image.astype(np.float32) / 255.0
     if random.random() < 0.5:
         picture, rows = picture[:, ::-1], rows.copy()
         rows[:, [1, 3]] = picture.shape[1] - rows[:, [3, 1]]
-    # Light, colour cast and saturation are one matrix of the colours.
-    light = random.uniform(0.7, 1.3) * random.normal(1.0, 0.05, 3) / 255.0
-    saturation = random.uniform(0.7, 1.25)
-    picture = picture @ ((saturation * np.eye(3) + (1 - saturation) / 3) * light).astype(np.float32)
+    picture = picture * (random.uniform(0.7, 1.3) * random.normal(1.0, 0.05, 3)).astype(np.float32)
+    grey = picture.mean(axis=2, keepdims=True)
+    picture = grey + (picture - grey) * np.float32(random.uniform(0.7, 1.25))
     if random.random() < 0.3:
         picture = (picture + np.roll(picture, 1, axis=0) + np.roll(picture, 1, axis=1)) / 3
-    if random.random() < 0.3:
-        picture += random.standard_normal(picture.shape, dtype=np.float32) * np.float32(random.uniform(0, 0.03))
-    return np.clip(picture, 0.0, 1.0, out=picture), rows
+    if random.random() < 0.5:
+        picture = picture + random.standard_normal(picture.shape, dtype=np.float32) * np.float32(random.uniform(0, 0.03))
+    return np.clip(picture, 0.0, 1.0), rows
 
 
 def batches(frames: Frames, count: int, size: int, random: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
@@ -147,11 +143,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=9)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=2e-3, help="highest learning rate")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--bfloat16", action="store_true", help="calculate in bfloat16: three times as fast where the CPU can")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
