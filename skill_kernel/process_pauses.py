@@ -17,6 +17,10 @@ class ProcessPauses:
         self._table, self._do, self._plans = table, on_command, plans
         self._due: dict[str, set[str]] = {}
         """Causes to take back as soon as nobody is known to stand in the way."""
+        self._asked: set[tuple[str, str]] = set()
+        """Causes that the kernel has been asked to take back, and has not answered."""
+        self._kept: set[tuple[str, str]] = set()
+        """Those among them that were given anew meanwhile."""
 
     def pause(self, process: Process, cause: str) -> None:
         """Give a cause."""
@@ -37,7 +41,21 @@ class ProcessPauses:
             self._table.change(process.process_id, displaced_by="")
             return
         for cause in sorted(causes & process.pause_causes):
+            self._asked.add((process.process_id, cause))
             self._do(ResumeProcess(process.process_id, cause))
+
+    def stay(self, process: Process, cause: str) -> bool:
+        """Keep a cause that is to be taken back and has not been yet; whether there was one."""
+        process_id, due = process.process_id, self._due.get(process.process_id, set())
+        if (process_id, cause) in self._asked:
+            self._kept.add((process_id, cause))
+            self._do(PauseProcess(process_id, cause))
+        elif cause not in due:
+            return False
+        due.discard(cause)
+        if CAUSE_S3 not in process.pause_causes:
+            self._table.change(process_id, displaced_by="", resumes=False)
+        return True
 
     def try_again(self) -> None:
         """Let those go on whose subsystems were held by nobody known here, or are still being given back."""
@@ -54,6 +72,8 @@ class ProcessPauses:
     def forget(self, process_id: str) -> None:
         """The process has ended."""
         self._due.pop(process_id, None)
+        self._asked = {asked for asked in self._asked if asked[0] != process_id}
+        self._kept &= self._asked
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -65,7 +85,11 @@ class ProcessPauses:
     def resumed(self, process_id: str, cause: str, ok: bool, holders: Iterable[str] = ()) -> None:
         """The kernel's answer to a resume; not done while others hold what the process needs."""
         process = self._table.lives(process_id)
+        self._asked.discard((process_id, cause))
         if process is None:
+            return
+        if (process_id, cause) in self._kept:
+            self._kept.discard((process_id, cause))
             return
         others = [h for h in holders if h != process_id]
         if not ok and others:

@@ -131,9 +131,10 @@ class ProcessScheduler:
     def pause(self, process_id: str) -> None:
         """Pause until the user resumes it. Raises ProcessError when it has ended or is paused by the user already."""
         process = self._living(process_id, "paused")
-        if CAUSE_USER in process.pause_causes:
+        if CAUSE_USER not in process.pause_causes:
+            self.pauses.pause(process, CAUSE_USER)
+        elif not self.pauses.stay(process, CAUSE_USER):
             raise ProcessError(f"process {process_id} is paused already; ghostshell resume {process_id} lets it go on")
-        self.pauses.pause(process, CAUSE_USER)
 
     def resume(self, process_id: str) -> str:
         """Take the user's pause back; says what it still waits for, "" for nothing known. Raises ProcessError when the

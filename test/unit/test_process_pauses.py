@@ -204,3 +204,38 @@ def test_the_users_pause_outlasts_the_reflex_and_the_reflexes_pause_the_user() -
     desk.asked.clear()
     desk.core.pauses.resumed(patrol, "user", False)
     assert desk.process(patrol).pause_causes == {"s0"} and not desk.asked
+
+
+def test_a_resume_that_waits_is_taken_back_by_a_pause() -> None:
+    desk = Desk()
+    patrol = desk.says("patrol")
+    desk.core.pause(patrol)
+    desk.answer()
+    kitchen = desk.says("go to the kitchen")
+    desk.legs = kitchen
+    assert desk.core.resume(patrol) == ""
+    desk.answer()
+    assert desk.process(patrol).displaced_by == kitchen
+    desk.core.pause(patrol)
+    desk.finishes(kitchen)
+    assert ResumeProcess(patrol, "user") not in desk.answer()
+    assert desk.status(patrol) == [PAUSED] and desk.process(patrol).displaced_by == ""
+    with pytest.raises(ProcessError, match="paused already"):
+        desk.core.pause(patrol)
+    desk.core.resume(patrol)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
+
+
+def test_a_pause_that_overtakes_the_answer_to_a_resume_stands() -> None:
+    desk = Desk()
+    patrol = desk.says("patrol")
+    desk.core.pause(patrol)
+    desk.answer()
+    desk.core.resume(patrol)
+    desk.core.pause(patrol)
+    assert desk.answer() == [ResumeProcess(patrol, "user"), PauseProcess(patrol, "user")]
+    assert desk.status(patrol) == [PAUSED]
+    desk.core.resume(patrol)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
