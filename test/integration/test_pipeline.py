@@ -235,7 +235,8 @@ def test_an_interrupt_of_everything_by_somebody_else_leaves_a_robot_that_works(w
     watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id)
     watch.interrupt("")
     result = task.result(5.0)
-    assert (result.status, result.error_code) == (ProcessState.FAILED, TaskCode.CANCELLED), result
+    # The walk's end and the interrupt come to the planner on two ways.
+    assert result.status == ProcessState.FAILED and result.error_code in (TaskCode.CANCELLED, TaskCode.CALL_FAILED), result
     server.answer = NOD
     first = watch.task("nod").result(10.0)
     second = watch.task("nod").result(10.0)
