@@ -18,7 +18,7 @@ def rules() -> list[dict[str, Any]]:
     kinds = (
         "front_distance_m() < 0.0{n}", "nearest_distance_m() < 0.0{n}", "distance_to('person') < 0.{n}",
         "battery_percent() < 0.{n} and not charging()", "any(distance_to(x) < 0.0{n} for x in ['ball', 'chair'])",
-        "'halt{n}' in lower(heard()) and heard_age_s() < 2", "room() == 'kitchen' and speed_mps() > {n}.0", "x_m() > 1{n}",
+        "heard_words('halt{n}') and heard_age_s() < 2", "room() == 'kitchen' and speed_mps() > {n}.0", "x_m() > 1{n}",
     )  # fmt: skip
     made = [
         rule("stop", "front_distance_m() < 0.2", "stop()", priority=90),

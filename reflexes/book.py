@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from reflexes.compiler import Proposal
+from reflexes.duration import limit_of
 from reflexes.guard import GuardError, Vocabulary, compile_guarded
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
 from reflexes.store import RuleStore, Unreadable
@@ -79,7 +80,8 @@ class RuleBook:
             raise ReflexError(f"there are {len(self._rules)} reflexes, more are not evaluated in time; remove one first")
         fields = {
             "name": name or name_of(proposal.sentence, taken), "sentence": proposal.sentence, "source": proposal.source,
-            "model": proposal.model, "created_s": self._wall(), **(settings or {}),
+            "model": proposal.model, "created_s": self._wall(), "limit_s": limit_of(proposal.source, self._vocabulary),
+            **(settings or {}),
         }  # fmt: skip
         try:
             rule = Rule.model_validate(fields)
@@ -102,8 +104,14 @@ class RuleBook:
         return self._changed(rule, changed)
 
     def disable(self, name: str, reason: str) -> Rule:
-        """It does not fire any more, until it is enabled. Raises ReflexError."""
-        return self._changed(self.get(name), {"state": RuleState.DISABLED, "reason": reason[:1000]})
+        """It does not fire any more, until it is enabled. Raises ReflexError; where only the disk refuses, it is disabled all
+        the same, until a restart."""
+        rule = self.get(name).model_copy(update={"state": RuleState.DISABLED, "reason": reason[:1000]})
+        self._rules[name] = rule
+        if (before := self._loaded.get(name)) is not None:
+            self._loaded[name] = LoadedRule(rule, before.guarded)
+        self._store.save(rule)
+        return rule
 
     def enable(self, name: str) -> Rule:
         """An approved rule that was disabled may fire again. Raises ReflexError."""

@@ -21,6 +21,8 @@ TICK_S = 0.1
 """Between two observations it is evaluated so often: what is recorded may have gaps in which fields grow stale."""
 LONGEST_GAP_S = 5.0
 MOST_TOLD = 20
+MOST_TICKS = 100_000
+"""More are not tried: about 3 hours of observations without a gap."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class WouldFire:
 
 @dataclass
 class DryRunReport:
-    """What came of a dry run. `held_s` is how long the condition was true, `unknown_s` how long a field it needs was stale."""
+    """What came of a dry run. `held_s` is how long the condition was true, `unknown_s` how long a field it needs was stale;
+    `cut`: there were too many observations, and the later ones were left out."""
 
     observations: int = 0
     span_s: float = 0.0
@@ -45,6 +48,7 @@ class DryRunReport:
     unknown_s: float = 0.0
     fired: list[WouldFire] = field(default_factory=list)
     disabled: str = ""
+    cut: bool = False
     mean_us: float = 0.0
     longest_us: float = 0.0
 
@@ -64,6 +68,8 @@ class DryRunReport:
             lines.append(f"  at {firing.at_s:.1f} s{f' ({seen})' if seen else ''}: {'; '.join(firing.calls) or 'nothing'}")
         if len(self.fired) > MOST_TOLD:
             lines.append(f"  … and {len(self.fired) - MOST_TOLD} more")
+        if self.cut:
+            lines.append("The later observations were left out: they are too many for one try.")
         if self.disabled:
             lines.append(f"It would have been disabled: {self.disabled}.")
         return "\n".join(lines)
@@ -78,11 +84,15 @@ def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary:
     rehearsal.loop = loop
     loop.set_rules([loaded])
     before: Observation | None = None
+    ticks = 0
     for observation in observations:
         if before is not None:
             if observation.stamp <= before.stamp:
                 continue
-            _between(loop, rehearsal, before.stamp, observation.stamp)
+            if ticks >= MOST_TICKS:
+                report.cut = True
+                break
+            ticks += 1 + _between(loop, rehearsal, before.stamp, observation.stamp)
         rehearsal.see(observation)
         loop.observe(observation, observation.stamp)
         report.observations += 1
@@ -94,17 +104,21 @@ def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary:
     return report
 
 
-def _between(loop: ReflexLoop, rehearsal: _Rehearsal, begin_s: float, end_s: float) -> None:
-    """Tick until the next observation; of a long gap only its beginning, in which everything grows stale."""
-    now = begin_s
-    while now < end_s:
-        step = min(TICK_S, end_s - now) if now - begin_s < LONGEST_GAP_S else end_s - now
-        rehearsal.count(loop.watches[0].holds, step, bool(loop.watches[0].disabled))
-        now += step
-        if now < end_s:
-            rehearsal.end_due(now)
-            loop.tick(now)
+def _between(loop: ReflexLoop, rehearsal: _Rehearsal, begin_s: float, end_s: float) -> int:
+    """Tick until the next observation; of a long gap only its beginning, in which everything grows stale. How many ticks: as
+    many as the gap has, whatever the times, which may be so great that a tick more is the same number."""
+    watch, now, ticks = loop.watches[0], begin_s, int(min(end_s - begin_s, LONGEST_GAP_S) / TICK_S + 1e-6)
+    for number in range(1, ticks + 1):
+        later = begin_s + number * TICK_S
+        if not now < later < end_s:
+            break
+        rehearsal.count(watch.holds, later - now, bool(watch.disabled))
+        now = later
+        rehearsal.end_due(now)
+        loop.tick(now)
+    rehearsal.count(watch.holds, end_s - now, bool(watch.disabled))
     rehearsal.end_due(end_s)
+    return ticks
 
 
 class _Rehearsal:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+from reflexes.answers import Answers
 from reflexes.guard import SkillRequest
 from reflexes.rule import LoadedRule
 from skill_kernel.observation.accessors import Accessor
@@ -81,38 +82,18 @@ class Watch:
     longest_s: float = 0.0
     last: str = ""
     """How its last firing ended, in words."""
-    taken: frozenset[str] = field(default_factory=frozenset)
+    renewed: LoadedRule | None = None
+    """The same rule compiled anew while it acts: it counts from the end of the action on."""
 
-    def __post_init__(self) -> None:
-        self.taken = frozenset(self.loaded.guarded.subsystems)
+    @property
+    def taken(self) -> frozenset[str]:
+        """What its action takes."""
+        return frozenset(self.loaded.guarded.subsystems)
 
     def due(self, now: float) -> bool:
         """Whether it has cause to fire and may."""
         may = self.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
         return bool(self.holds) and may
-
-
-class _Answers:
-    """A view that asks each question once a round: fifty rules mostly ask the same few."""
-
-    __slots__ = ("_known", "_view")
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._known: dict[tuple[Any, ...], Any] = {}
-
-    def __call__(self, *question: Any) -> Any:
-        try:
-            answer = self._known[question]
-        except KeyError:
-            try:
-                answer = self._view.call(*question)
-            except StaleFieldError as error:
-                answer = error
-            self._known[question] = answer
-        if answer.__class__ is StaleFieldError:
-            raise answer.with_traceback(None)
-        return answer
 
 
 class ReflexLoop:
@@ -135,7 +116,7 @@ class ReflexLoop:
         self._observation: Observation | None = None
         self._now = float("-inf")
         self.suspended = ""
-        """Why nothing fires at all (the robot is halted); conditions are evaluated all the same."""
+        """Why nothing fires at all (the robot is halted); conditions are evaluated all the same. Set by `suspend`."""
 
     @property
     def watches(self) -> tuple[Watch, ...]:
@@ -148,20 +129,37 @@ class ReflexLoop:
         return tuple(w.firing for w in self._watches if w.firing is not None)
 
     def set_rules(self, rules: Iterable[LoadedRule]) -> None:
-        """Exchange the rules. One that is unchanged keeps its state; one that is gone and fires is cancelled."""
+        """Exchange the rules. One that is unchanged keeps its state, but takes its new code; one that is gone and fires is
+        cancelled."""
         before = {w.loaded.rule.name: w for w in self._watches}
         watches = []
         for loaded in rules:
             old = before.get(loaded.rule.name)
             if old is not None and old.loaded.rule.hash == loaded.rule.hash and not old.disabled:
                 before.pop(loaded.rule.name)
+                if old.firing is None:
+                    old.loaded, old.renewed = loaded, None
+                else:
+                    old.renewed = loaded
                 watches.append(old)
             else:
                 watches.append(Watch(loaded))
         for gone in before.values():
             if gone.firing is not None:
-                self._cancel(gone.firing, "the reflex was removed or changed")
+                self.interrupt(gone.firing, "the reflex was removed or changed")
         self._watches = sorted(watches, key=lambda w: (-w.loaded.rule.priority, w.loaded.rule.name))
+
+    def suspend(self, cause: str) -> None:
+        """Let nothing fire and cancel what does; "" lets reflexes fire again."""
+        self.suspended = cause
+        for firing in self.active if cause else ():
+            self.interrupt(firing, cause)
+
+    def interrupt(self, firing: Firing, cause: str) -> None:
+        """Cancel a firing; its rule may fire again."""
+        if not firing.cancelled:
+            firing.cancelled = cause
+            self._performer.cancel(firing, cause)
 
     def observe(self, observation: Observation, now: float) -> None:
         """A new observation has come: evaluate at once."""
@@ -170,7 +168,7 @@ class ReflexLoop:
 
     def tick(self, now: float) -> None:
         """Evaluate every condition once, the highest priority first, and fire what is due."""
-        answers = _Answers(View(self._observation, self._table, now))
+        answers = Answers(View(self._observation, self._table, now))
         begin = self._spent()
         for watch in self._watches:
             if watch.disabled:
@@ -183,7 +181,8 @@ class ReflexLoop:
                 self._fire(watch, now)
                 begin = self._spent()
         for watch in self._watches:
-            if watch.firing is not None and now - watch.firing.since_s > watch.loaded.rule.limit_s:
+            firing = watch.firing
+            if firing is not None and not firing.cancelled and now - firing.since_s > watch.loaded.rule.limit_s:
                 self._disable(watch, f"its action took longer than {watch.loaded.rule.limit_s:g} s")
 
     def advance(self, firing: Firing, succeeded: bool, now: float) -> SkillRequest | None:
@@ -218,6 +217,7 @@ class ReflexLoop:
         if watch is None:
             return
         watch.firing = None
+        watch.loaded, watch.renewed = watch.renewed or watch.loaded, None
         watch.resting_until_s = now + watch.loaded.rule.cooldown_s
         watch.last = f"{how.value}{': ' if message else ''}{message}"
         if how is Ended.NOT_NOW or watch.loaded.rule.repeats:
@@ -226,7 +226,7 @@ class ReflexLoop:
     def _watch_of(self, firing: Firing) -> Watch | None:
         return next((w for w in self._watches if w.firing is firing), None)
 
-    def _evaluate(self, watch: Watch, answers: _Answers, now: float) -> None:
+    def _evaluate(self, watch: Watch, answers: Answers, now: float) -> None:
         watch.evaluations += 1
         try:
             holds: bool | None = watch.loaded.guarded.condition(answers)
@@ -263,7 +263,7 @@ class ReflexLoop:
             return
         for rival in rivals:
             if rival.firing is not None:
-                self._cancel(rival.firing, f"reflex '{watch.loaded.rule.name}' has a higher priority")
+                self.interrupt(rival.firing, f"reflex '{watch.loaded.rule.name}' has a higher priority")
         firing = Firing(watch.loaded, now, watch.loaded.guarded.action(self._answer))
         watch.firing, watch.armed, watch.fired, watch.fired_at_s = firing, False, watch.fired + 1, now
         self._now = now
@@ -273,17 +273,12 @@ class ReflexLoop:
         """What an action asks while it runs: the newest observation, as old as it is by then."""
         return View(self._observation, self._table, self._now).call(*question)
 
-    def _cancel(self, firing: Firing, cause: str) -> None:
-        if not firing.cancelled:
-            firing.cancelled = cause
-            self._performer.cancel(firing, cause)
-
     def _disable(self, watch: Watch, why: str) -> None:
         if watch.disabled:
             return
         watch.disabled, watch.holds = why, None
         if watch.firing is not None:
-            self._cancel(watch.firing, why)
+            self.interrupt(watch.firing, why)
         self._on_disabled(watch.loaded, why)
 
 

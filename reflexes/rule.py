@@ -15,6 +15,8 @@ from pydantic import AfterValidator, Field
 from reflexes.guard import Guarded
 from skill_kernel.sections import Section
 
+LONGEST_ACTION_S = 600.0
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _WORDS = re.compile(r"[a-z0-9]+")
 _LEFT_OUT = frozenset(
@@ -60,7 +62,7 @@ class Rule(Section):
     cooldown_s: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
     repeats: bool = False
     budget_ms: Annotated[float, Field(ge=0.1, le=20)] = 2.0
-    limit_s: Annotated[float, Field(ge=0.5, le=600)] = 30.0
+    limit_s: Annotated[float, Field(ge=0.5, le=LONGEST_ACTION_S)] = 30.0
     created_s: float = 0.0
     state: RuleState = RuleState.PROPOSED
     reason: Annotated[str, Field(max_length=1000)] = ""

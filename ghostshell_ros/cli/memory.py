@@ -112,18 +112,18 @@ def forget(
         _fail("name records by their ids, or say which by the options")
     with _memory(data_dir) as opened:
         if ids:
-            doomed = [r for r in opened.store.get(ids) if not r.revoked_s]
+            doomed = [r.id for r in opened.store.get(ids) if not r.revoked_s]
         else:
-            doomed = opened.store.find(_query(robot, kind, since, until, room, text, sender, MOST), deadline_s=30.0)
+            doomed = opened.store.all_ids(_query(robot, kind, since, until, room, text, sender, 1))
         if not doomed:
             _fail("there is no such record")
-        for record in doomed[:20]:
+        for record in opened.store.get(doomed[:20]):
             _print(record)
         if len(doomed) > 20:
             print(f"… and {len(doomed) - 20} more")
         if not yes and not typer.confirm(f"forget {len(doomed)} records and what was made of them?"):
             raise typer.Exit(1)
-        gone = opened.forget([r.id for r in doomed], who="command line", why=why).result(60.0)
+        gone = opened.forget(doomed, who="command line", why=why).result(600.0)
         opened.store.scrub()
         print(f"{len(gone)} records are forgotten")
 

@@ -146,10 +146,12 @@ class MemoryNode(RuntimeNode):
             response.error_msg = self._problem or f"{self._asked} questions are being answered already; ask again"
             return response
         self._asked += 1
-        answered: Future = Future(executor=self.executor)
-        self._pool.submit(self._answer, self._memory, request, response, answered)
-        await answered
-        self._asked -= 1
+        try:
+            answered: Future = Future(executor=self.executor)
+            self._pool.submit(self._answer, self._memory, request, response, answered)
+            await answered
+        finally:
+            self._asked -= 1
         return response
 
     def _answer(self, memory: Memory, request: Any, response: Any, answered: Future) -> None:

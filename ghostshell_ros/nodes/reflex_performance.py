@@ -35,6 +35,8 @@ class Means(Protocol):
     def tell_ended(self, performance: Performance, call: Call, result: CallResult) -> None: ...
     def needs_base(self, firing: Firing) -> bool: ...
     def stand_still(self) -> None: ...
+    def moves(self, call: Call) -> bool: ...
+    def exclusive(self, call: Call) -> bool: ...
     def later(self, delay_s: float, callback: Callable[[], None]) -> None: ...
     def now(self) -> float: ...
     def finish(self, performance: Performance, how: Ended, message: str) -> None: ...
@@ -49,11 +51,19 @@ class Performance:
         self.process_id = process_id
         self._asked = True
         self._call: Call | None = None
+        self._bound = False
         self._waiting = False
         self._stopped_s = performer.now()
         self._held_since_s: float | None = None
         self._waits = 0
+        self._stands = False
+        self._failed = False
         self._over = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether the base is to be kept still: the action has asked for it and moves nothing itself now."""
+        return self._stands and not (self._call is not None and self._performer.moves(self._call))
 
     def answered(self, response: Any) -> None:
         """The kernel has answered the pre-emption."""
@@ -81,21 +91,23 @@ class Performance:
             return
         request = self._performer.advance(self.firing, succeeded)
         while request is not None and request.name == STOP:
+            self._stands = True
             self._performer.stand_still()
             request = self._performer.advance(self.firing, True)
         if request is None:
-            self._end(Ended.NOT_NOW if self.firing.cancelled else Ended.DONE, self.firing.cancelled or message)
+            how = Ended.NOT_NOW if self.firing.cancelled else Ended.FAILED if self._failed else Ended.DONE
+            self._end(how, self.firing.cancelled or message)
         elif request.name == WAIT:
             self._waits += 1
             turn = self._waits
             self._performer.later(float(request.arguments["seconds"]), lambda: self._waited(turn))
         else:
-            self._held_since_s = None
+            self._held_since_s, self._bound = None, request.bound
             self._call = self._performer.call(self, request)
 
     def cancel(self, cause: str) -> None:
         """Stop what runs; it ends when that has."""
-        if self._call is not None:
+        if self._call is not None and not self._waiting:
             self._performer.interrupt(self._call, cause)
             self._performer.later(FREE_S, lambda: self._end(Ended.NOT_NOW, cause))
         else:
@@ -136,8 +148,12 @@ class Performance:
             self._end(Ended.NOT_NOW, self.firing.cancelled)
         elif result.outcome is not Outcome.DONE and result.code in NOT_NOW:
             self._end(Ended.NOT_NOW, result.error or result.message)
+        elif result.outcome is not Outcome.DONE and not self._bound and call is not None and self._performer.exclusive(call):
+            # What follows was meant for where this one would have brought it (law C11).
+            self._end(Ended.FAILED, result.error or result.message)
         else:
-            self.go_on(result.outcome is Outcome.DONE, result.error or result.message)
+            self._failed = result.outcome is not Outcome.DONE
+            self.go_on(not self._failed, result.error or result.message)
 
     def _waited(self, turn: int) -> None:
         if turn == self._waits:

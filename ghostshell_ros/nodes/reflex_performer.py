@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from geometry_msgs.msg import Twist
-from ghostshell.msg import CallControl, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat, SkillEvent
 from ghostshell.srv import ProcessLease
 
 from ghostshell_ros.nodes.event_writer import EventWriter
@@ -23,14 +23,17 @@ from reflexes.loop import Ended, Firing, ReflexLoop
 
 BEAT_S = 0.1
 MEET_AGAIN_S = 0.2
+FORGOTTEN_S = 3.0
+"""A request that was not answered by then is forgotten: the kernel that had it is gone."""
 
 
 class ReflexPerformer:
     """Implements `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
     executor's thread only.
 
-    Publishes `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs the base), `process_heartbeat` (10 Hz while
-    something is performed), `events`; calls `skill_kernel/process_lease` and `execute_skill`.
+    Publishes `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs the base, and at 10 Hz while one keeps it
+    still), `process_heartbeat` (10 Hz while something is performed), `events`; calls `skill_kernel/process_lease` and
+    `execute_skill`.
     """
 
     def __init__(self, node: RuntimeNode, setup: RobotSetup, events: EventWriter) -> None:
@@ -61,17 +64,22 @@ class ReflexPerformer:
             nobody = ProcessLease.Request(
                 command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
             )
-            self._lease.call_async(nobody).add_done_callback(self._have_met)
+            self._ask(nobody, self._have_met)
         self._node.call_later(MEET_AGAIN_S, self._meet)
 
     def _have_met(self, _: Any) -> None:
         self._met = True
 
-    def kernel_changed(self) -> None:
-        """The kernel has published a new state: what waits for a subsystem asks again."""
+    def kernel_changed(self, state: KernelState) -> None:
+        """The kernel has published a new state: what it has paused is over, what waits for a subsystem asks again."""
         self._link.kernel_changed()
-        for performance in list(self._acting.values()):
-            performance.freed()
+        paused = {hold.process_id: ", ".join(hold.pause_causes) for hold in state.processes if hold.pause_causes}
+        for firing, performance in list(self._acting.items()):
+            causes = paused.get(performance.process_id)
+            if causes is not None and self.loop is not None:
+                self.loop.interrupt(firing, f"the kernel paused it ({causes})")
+            else:
+                performance.freed()
 
     def start(self, firing: Firing) -> None:
         """Stop the base at once if the action needs it, and take what it needs."""
@@ -104,15 +112,24 @@ class ReflexPerformer:
         """Zero velocity at the gate, above whatever skills wish."""
         self._stop.publish(Twist())
 
+    def moves(self, call: Call) -> bool:
+        """Whether a call takes what motion of the base needs."""
+        return bool(self._base_subsystems & set(call.subsystems))
+
+    def exclusive(self, call: Call) -> bool:
+        """Whether a call takes a part of the body that only one process may use."""
+        return bool(set(call.subsystems) - self._shared)
+
     def finish(self, performance: Performance, how: Ended, message: str) -> None:
         """Give back what a firing has taken: whom it displaced goes on."""
         firing = performance.firing
         if self._acting.pop(firing, None) is None:
             return
-        request = ProcessLease.Request(
+        end = ProcessLease.Request(
             command=ProcessLease.Request.END, process_id=performance.process_id, cause="the reflex is over"
         )
-        self._lease.call_async(request)
+        if self._lease.service_is_ready():  # otherwise nobody keeps anything for it
+            self._ask(end, lambda _: None)
         if self.loop is not None:
             self.loop.ended(firing, how, self._node.steady_now(), message)
         text = f"reflex '{firing.name}': {how.value}{f', {message}' if message else ''}"
@@ -177,9 +194,16 @@ class ReflexPerformer:
             subsystems=subsystems, cause=f"reflex {performance.firing.name}",
         )  # fmt: skip
         self._node.call_later(LEASE_S, performance.unanswered)
-        self._lease.call_async(request).add_done_callback(lambda future: performance.answered(future.result()))
+        self._ask(request, performance.answered)
+
+    def _ask(self, request: ProcessLease.Request, answered: Callable[[Any], None]) -> None:
+        future = self._lease.call_async(request)
+        future.add_done_callback(lambda f: answered(f.result()))
+        self._node.call_later(FORGOTTEN_S, lambda: self._lease.remove_pending_request(future))
 
     def _beat(self) -> None:
         self._link.ready()
+        if any(performance.stands for performance in self._acting.values()):
+            self.stand_still()
         if self._acting:
             self._beats.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._acting.values()]))

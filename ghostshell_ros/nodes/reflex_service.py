@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,9 @@ from skill_kernel.observation.records import RecordError, observation_from_json
 KEPT_EVERY_S = 0.19
 KEPT = 1500
 """Observations kept for dry runs: five minutes at 5 Hz."""
-MOST_LINES = 50_000
+MOST_BYTES = 64_000_000
+LONGEST_LINE = 1_000_000
+"""Bytes; a longer one would hold up the loop while it is parsed."""
 
 
 class Recorder:
@@ -57,7 +59,7 @@ class ReflexService:
         self,
         node: RuntimeNode,
         book: RuleBook,
-        compiler: Compiler,
+        compiler: Callable[[], Compiler],
         vocabulary: Callable[[], Vocabulary],
         recorder: Recorder,
         *,
@@ -136,8 +138,8 @@ class ReflexService:
 
         def make() -> Proposal:
             if source:
-                return self._compiler.check(sentence, source, f"by hand, {person}")
-            return self._compiler.compile(sentence, cancel=self._cancel, offline=offline)
+                return self._compiler().check(sentence, source, f"by hand, {person}")
+            return self._compiler().compile(sentence, cancel=self._cancel, offline=offline)
 
         proposal = await self._threaded(make)
         rule = self._book.add(proposal, name=request.name, settings=settings)
@@ -147,7 +149,7 @@ class ReflexService:
 
     async def _test(self, name: str, file: str) -> str:
         loaded = self._book.loaded(name)
-        return str(await self._threaded(lambda: self._tried(loaded, _recorded(file) if file else self._recorder.all())))
+        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else self._recorder.all())))
 
     def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
         return dry_run(loaded, observations, self._vocabulary()).text()
@@ -177,18 +179,19 @@ class ReflexService:
             self._busy = False
 
 
-def _recorded(file: str) -> list[Observation]:
+def recorded(file: str) -> list[Observation]:
     """Observations out of a file. Raises ReflexError."""
-
-    def lines() -> Iterator[Observation]:
-        with Path(file).expanduser().open(encoding="utf-8") as stream:
-            for number, line in enumerate(stream):
-                if number >= MOST_LINES:
-                    return
-                if line.strip():
-                    yield observation_from_json(line)
-
     try:
-        return list(lines())
-    except (OSError, UnicodeDecodeError, RecordError) as error:
+        path = Path(file).expanduser()
+        if path.exists() and not path.is_file():
+            raise RecordError("it is no regular file")
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise RecordError(f"it is longer than {MOST_BYTES // 1_000_000} MB; give it in parts")
+        lines = [line for line in content.split(b"\n") if line.strip()]
+        if any(len(line) > LONGEST_LINE for line in lines):
+            raise RecordError(f"a line is longer than {LONGEST_LINE // 1_000_000} MB; it holds one observation a line")
+        return [observation_from_json(line.decode()) for line in lines]
+    except (OSError, RuntimeError, ValueError) as error:
         raise ReflexError(f"observations in {file} cannot be used: {error}") from error

@@ -73,10 +73,11 @@ class ReflexesNode(RuntimeNode):
         self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
         self._recorder = Recorder()
-        compiler = Compiler(self._words, config, self._client)
+        self._compiler = Compiler(self._words, config, self._client)
         self._service = ReflexService(
-            self, self._book, compiler, lambda: self._words, self._recorder, changed=self._on_rules, show=self._shown
-        )
+            self, self._book, lambda: self._compiler, lambda: self._words, self._recorder,
+            changed=self._on_rules, show=self._shown,
+        )  # fmt: skip
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(Observation, "observation", self._on_observation, OBSERVATION)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
@@ -130,12 +131,13 @@ class ReflexesNode(RuntimeNode):
             self.get_logger().error(problem)
         if self._setup.registry.version != before:
             self._words = self._vocabulary()
+            self._compiler = Compiler(self._words, self._setup.config, self._client)
             self._book.reload(self._words)
             self._on_rules()
-        self._performer.kernel_changed()
+        self._performer.kernel_changed(message)
 
     def _on_halted(self, message: Bool) -> None:
-        self._loop.suspended = "the robot is halted" if message.data else ""
+        self._loop.suspend("the robot is halted" if message.data else "")
 
     def _on_disabled(self, loaded: LoadedRule, why: str) -> None:
         name = loaded.rule.name

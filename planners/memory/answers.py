@@ -37,6 +37,7 @@ class Answerer:
         self._store, self._asked, self._viewer, self._now_s = store, question, viewer, now_s
         self._robot = robot
         """Who is meant by “you”; "" means all robots, each by its name."""
+        self._complete = True
 
     def answer(self) -> Answer | None:
         """The answer, or None where the form of the question has none."""
@@ -55,7 +56,11 @@ class Answerer:
             found = self._done()
         else:
             return None
-        return None if found is None else replace(found, form=form.value, sources=found.sources[:MAX_SOURCES])
+        if found is None:
+            return None
+        older_count = form in (Form.HOW_OFTEN_SEEN, Form.HOW_OFTEN_DONE) or self._asked.first or not found.sources
+        note = found.note or (self._limited() if older_count else "")
+        return replace(found, form=form.value, sources=found.sources[:MAX_SOURCES], note=note)
 
     # -- places -------------------------------------------------------------------------------------------------------
 
@@ -125,13 +130,14 @@ class Answerer:
         return Answer(f"{yes}{who} {which} saw the {label} {spot} {at}.{usual}", tuple(sightings))
 
     def _unseen(self, wanted: str) -> Answer | None:
+        note = self._limited()
         told = self._words(wanted, (Kind.HEARD, Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
         if self._asked.form is Form.LAST_SEEN and not told and not self._find(Kind.SIGHTING, limit=1):
             return None
         text = f"{self._who(self._robot)} remember{self._s(self._robot)} no {wanted}{self._when()}."
         if told:
             text += f" But: {told[0].text}"
-        return Answer(text, tuple(told[:5]))
+        return Answer(text, tuple(told[:5]), note=note)
 
     def _things(self) -> Answer | None:
         found = self._find(Kind.SIGHTING)
@@ -207,7 +213,14 @@ class Answerer:
         return self._store.find(self._query(kinds, robot, limit))
 
     def _words(self, text: str, kinds: Sequence[Kind], robot: str = "", limit: int = 50) -> list[Record]:
-        return self._store.find_words(replace(self._query(kinds, robot, limit), text=text)) if words_of(text) else []
+        if not words_of(text):
+            return []
+        found, complete = self._store.find_words(replace(self._query(kinds, robot, limit), text=text))
+        self._complete = self._complete and complete
+        return found
+
+    def _limited(self) -> str:
+        return "" if self._complete else "of the records with these frequent words only the newest were looked at"
 
     def _labelled(self, wanted: str) -> list[Record]:
         found = self._words(wanted, (Kind.SIGHTING,), limit=MANY)

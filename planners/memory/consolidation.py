@@ -5,11 +5,8 @@ knowledge, and what has served its time goes."""
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from planners.memory import graph, rows
@@ -18,10 +15,11 @@ from planners.memory.episodes import HOUR_S, Summariser, hour_digest, task_episo
 from planners.memory.errors import RecordRefusedError, StoreError
 from planners.memory.knowledge import habits_of
 from planners.memory.query import MAX_LIMIT, Query
-from planners.memory.records import Kind, Record, Tier
+from planners.memory.records import Kind, Record, Tier, Viewer, Visibility
+from planners.memory.remaking import nodes_anew, sentences_anew, summaries_anew
 from planners.memory.retention import Retention, expired
-from planners.memory.schema import COLUMNS, record_of
 from planners.memory.store import Store
+from planners.memory.writer import Ticket
 
 CHUNK = 300
 """Records looked at in one step; a step writes once."""
@@ -44,7 +42,8 @@ class ConsolidationSettings:
 
 class Consolidator:
     """One step at a time; `Background` calls it on a thread. What a step read and what it made of it is written in one
-    transaction with the place it came to, so a kill between two steps repeats and loses nothing."""
+    transaction with the place it came to, so a kill between two steps repeats and loses nothing; and it is not written at
+    all when something was forgotten in between."""
 
     def __init__(
         self,
@@ -61,15 +60,51 @@ class Consolidator:
         """Records that could not be worked with."""
         self._store, self._wall, self._summariser = store, wall, summariser
         self._settings = settings or ConsolidationSettings()
-        self._distiller = Distiller(self._newest, self._settings.gap_s)
+        self._distiller = Distiller(store.newest, self._settings.gap_s)
         self._clocks: dict[str, float] = {}
         """Newest time of each robot's records: its own clock, which may be simulated."""
         self._knowledge_due = True
         self._knowledge_at = float("-inf")
+        self._revision = ""
+        self._freeing: Ticket[None] | None = None
+        self._digested: set[str] = set()
+        """Robots without an hour to sum up, until something new comes."""
 
     def step(self) -> bool:
         """Do the next piece of work; false when there was nothing to do. Raises StoreError."""
+        with self._store.reading() as file:
+            revision = rows.meta(file, rows.REVISION, "0")
+        if revision != self._revision:
+            self._distiller.forget()
+            self._revision = revision
+        if self._store.state.problem is not None and (self._freeing is None or self._freeing.done):
+            old = self._old()  # it would wait behind what has no room
+            self._freeing = self._store.do(lambda file: rows.delete(file, old), urgent=True) if old else None
         return self._redo() or self._advance() or self._digest() or self._know() or self._expire()
+
+    def _commit(
+        self, write: Callable[[sqlite3.Connection], object], still: Callable[[sqlite3.Connection], bool] = lambda _: True
+    ) -> bool:
+        """Write what was made, if nothing was forgotten since it was read and `still` holds. Raises StoreError; then it is
+        not written later either, or a disk that has room again would get all that was tried."""
+        revision = self._revision
+
+        def job(file: sqlite3.Connection) -> bool:
+            if rows.meta(file, rows.REVISION, "0") != revision or not still(file):
+                return False
+            write(file)
+            return True
+
+        ticket = self._store.do(job)
+        try:
+            done = ticket.result()
+        except StoreError:
+            ticket.withdraw()
+            self._distiller.forget()
+            raise
+        if not done:
+            self._distiller.forget()
+        return done
 
     # -- new records --------------------------------------------------------------------------------------------------
 
@@ -80,25 +115,28 @@ class Consolidator:
         if not found:
             return False
         try:
-            self._take(found)
+            self._take(found, cursor)
         except StoreError as error:
             if not isinstance(error, RecordRefusedError):
                 raise
-            self._spoilt(found, error)
+            self._spoilt(found, error, cursor)
         except Exception as error:  # noqa: BLE001 - a strange record, imported perhaps, must not end all consolidation
-            self._spoilt(found, error)
+            self._spoilt(found, error, cursor)
         return True
 
-    def _spoilt(self, found: Sequence[Record], error: Exception) -> None:
+    @staticmethod
+    def _at(cursor: int) -> Callable[[sqlite3.Connection], bool]:
+        return lambda file: rows.meta(file, _CURSOR, "0") == str(cursor)
+
+    def _spoilt(self, found: Sequence[Record], error: Exception, cursor: int) -> None:
         """One of them cannot be worked with: each by itself, and that one not at all."""
         self._distiller.forget()
         self._singly_until = max(self._singly_until, found[-1].id)
         if len(found) == 1:
-            self.skipped += 1
-            self._on_problem(StoreError(f"record {found[0].id} is left out of consolidation: {type(error).__name__}: {error}"))
-            self._store.do(lambda file: rows.set_meta(file, _CURSOR, str(found[0].id))).result()
+            self._left_out(f"record {found[0].id}", error)
+            self._commit(lambda file: rows.set_meta(file, _CURSOR, str(found[0].id)), self._at(cursor))
 
-    def _take(self, found: list[Record]) -> None:
+    def _take(self, found: list[Record], cursor: int) -> None:
         ends = next((n for n, r in enumerate(found) if r.kind == Kind.OUTCOME.value), len(found))
         # An episode needs the sentences up to its end: they are stored by a step of their own.
         found = found[: ends or 1]
@@ -114,42 +152,25 @@ class Consolidator:
                 told.append(record)
         sentences = self._distiller.drain(max(self._clocks.values(), default=0.0))
         episodes = [
-            self._worded(task_episode(r, self._sentences(r.provenance.robot, r.start_s, r.time_s)))
+            self._worded(task_episode(r, self._sentences(r.provenance.robot, r.start_s, r.time_s, r.provenance.process)))
             for r in found
             if r.kind == Kind.OUTCOME.value and not r.revoked_s
         ]
 
         def write(file: sqlite3.Connection) -> None:
-            self._write_sentences(file, sentences, told)
+            graph.write_sentences(file, sentences, self._settings.people, self._settings.facilities, told)
             rows.insert(file, episodes)
             rows.set_meta(file, _CURSOR, str(found[-1].id))
 
-        self._store.do(write).result()
+        self._digested.clear()
+        self._commit(write, self._at(cursor))
         self._knowledge_due = self._knowledge_due or bool(episodes)
 
-    def _write_sentences(
-        self, file: sqlite3.Connection, sentences: Sequence[Record], told: Sequence[Record] = ()
-    ) -> None:
-        known = {r.key for r in sentences if file.execute(
-            "SELECT 1 FROM record WHERE key = ?", (f"{r.scope}\x1f{r.key}",)).fetchone()}  # fmt: skip
-        ids = rows.insert(file, sentences)
-        stored = [(r.with_id(i), r.key not in known) for r, i in zip(sentences, ids, strict=True)]
-        for record, fresh in (*stored, *((r, True) for r in told)):
-            graph.note(
-                file, graph.from_sentence(record, self._settings.people, self._settings.facilities, fresh=fresh)
-            )
-
-    def _newest(self, prefix: str, scope: str) -> Record | None:
-        bounds = f"{scope}\x1f{prefix}", f"{scope}\x1f{prefix}\U0010ffff"
-        newest = f"SELECT {COLUMNS} FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
-        with self._store.reading() as file:
-            row = file.execute(newest, bounds).fetchone()
-            made_of = [] if row is None else file.execute("SELECT parent FROM link WHERE child = ?", (row[0],)).fetchall()
-        return record_of(row, tuple(p for (p,) in made_of)) if row else None
-
-    def _sentences(self, robot: str, since_s: float, until_s: float) -> list[Record]:
+    def _sentences(self, robot: str, since_s: float, until_s: float, process: str = "") -> list[Record]:
+        """Those that this process may read, or for no process those that no process keeps to itself."""
         query = Query(kinds=_SENTENCES, robot=robot, since_s=since_s, until_s=until_s, limit=SUMMARY_SENTENCES)
-        return self._store.find(query)[::-1]
+        mine = Viewer(robot, process)
+        return [r for r in self._store.find(query)[::-1] if r.visibility is not Visibility.PROCESS or mine.may_read(r)]
 
     def _worded(self, summary: Record) -> Record:
         if self._summariser is None:
@@ -163,29 +184,43 @@ class Consolidator:
     def _digest(self) -> bool:
         """The next hour of a robot that is over."""
         for robot, now_s in self._clocks.items():
+            if robot in self._digested:
+                continue
             name = f"digested:{robot}"
             with self._store.reading() as file:
-                since = float(rows.meta(file, name, "-1e18"))
+                done = rows.meta(file, name, "0.0")
                 first = file.execute(
                     "SELECT min(time) FROM record WHERE kind IN ('visit', 'sighting') AND robot = ? AND time >= ? AND "
-                    "revoked = 0", (robot, since),
+                    "revoked = 0", (robot, float(done)),
                 ).fetchone()[0]  # fmt: skip
             if first is None:
+                self._digested.add(robot)
                 continue
             begun = first // HOUR_S * HOUR_S
             if begun + HOUR_S + self._settings.gap_s > now_s:
                 continue
-            during = [r for r in self._sentences(robot, begun, begun + HOUR_S - 1e-6) if r.kind != Kind.CALL.value]
-            self._write_digest(name, begun + HOUR_S, [self._worded(hour_digest(robot, begun, during))] if during else [])
+            made: list[Record] = []
+            try:
+                during = [r for r in self._sentences(robot, begun, begun + HOUR_S - 1e-6) if r.kind != Kind.CALL.value]
+                made = [self._worded(hour_digest(robot, begun, during))] if during else []
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - as for a strange record: without this hour the next ones go on
+                self._left_out(f"the hour of {robot} from {begun:.0f} s", error)
+            self._write_digest(name, done, begun + HOUR_S, made)
             return True
         return False
 
-    def _write_digest(self, name: str, until_s: float, made: list[Record]) -> None:
+    def _left_out(self, what: str, error: Exception) -> None:
+        self.skipped += 1
+        self._on_problem(StoreError(f"{what} is left out of consolidation: {type(error).__name__}: {error}"))
+
+    def _write_digest(self, name: str, since: str, until_s: float, made: list[Record]) -> None:
         def write(file: sqlite3.Connection) -> None:
             rows.insert(file, made)
             rows.set_meta(file, name, repr(until_s))
 
-        self._store.do(write).result()
+        self._commit(write, lambda file: rows.meta(file, name, "0.0") == since)
         self._knowledge_due = True
 
     def _know(self) -> bool:
@@ -194,7 +229,11 @@ class Consolidator:
             return False
         self._knowledge_at, self._knowledge_due = now, False
         summaries = self._store.find(Query(kinds=(Kind.DIGEST.value, Kind.EPISODE.value), limit=MAX_LIMIT), deadline_s=30.0)
-        habits = habits_of(summaries)
+        try:
+            habits = habits_of(summaries)
+        except Exception as error:  # noqa: BLE001 - the habits there are stay; what is left to do goes on
+            self._left_out("what the summaries have in common", error)
+            return True
         keys = {f"{r.scope}\x1f{r.key}" for r in habits}
 
         def write(file: sqlite3.Connection) -> None:
@@ -202,7 +241,7 @@ class Consolidator:
             old = file.execute("SELECT id, key FROM record WHERE kind = 'habit' AND revoked = 0").fetchall()
             rows.delete(file, [i for i, key in old if key not in keys])
 
-        self._store.do(write).result()
+        self._knowledge_due = not self._commit(write)
         return True
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
@@ -214,77 +253,42 @@ class Consolidator:
         if row is None:
             return False
         self._knowledge_due = True
-        self._distiller.forget()
-        parents = json.loads(row[2])
+        self._digested.clear()
         made: list[Record] = []
         nodes: list[Record] = []
-        if row[1] == Tier.M1:
-            again = Distiller(lambda *_: None, self._settings.gap_s)
-            for record in self._store.get(parents):
-                if not record.revoked_s:
-                    again.take(record)
-            made = again.drain(float("inf"))
-        elif row[1] == Tier.M2:
-            kept = [r for r in self._store.get(parents) if not r.revoked_s]
-            if ended := [r for r in kept if r.kind == Kind.OUTCOME.value]:
-                made = [self._worded(task_episode(ended[0], [r for r in kept if r is not ended[0]]))]
-            elif kept:
-                begun = min(r.time_s for r in kept) // HOUR_S * HOUR_S
-                made = [self._worded(hour_digest(kept[0].provenance.robot, begun, kept))]
-        else:
-            kinds = (Kind.VISIT.value, Kind.SIGHTING.value, Kind.HEARD.value)
-            for record in reversed(self._store.find(Query(kinds=kinds, limit=MAX_LIMIT), deadline_s=30.0)):
-                told = graph.from_sentence(record, self._settings.people, self._settings.facilities)
-                nodes += [n for n in told if f"{n.scope}\x1f{n.key}" in parents]
+        parents = json.loads(row[2])
+        try:
+            if row[1] == Tier.M1:
+                made = sentences_anew(self._store, parents, self._settings.gap_s)
+            elif row[1] == Tier.M2:
+                made = [self._worded(r) for r in summaries_anew(self._store, parents)]
+            else:
+                nodes = nodes_anew(self._store, parents, self._settings.people, self._settings.facilities)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as for a strange record
+            self._left_out("what is to be made anew", error)
 
         def write(file: sqlite3.Connection) -> None:
             if row[1] == Tier.M1:
-                self._write_sentences(file, made)
-            else:
+                graph.write_sentences(file, made, self._settings.people, self._settings.facilities)
+            elif row[1] == Tier.M2:
                 rows.insert(file, made)
+            else:
+                # Sentences made anew before have noted it already; all are counted here.
+                of_key = f"SELECT id FROM record WHERE key IN ({', '.join('?' * len(parents))})"
+                rows.delete(file, [i for (i,) in file.execute(of_key, parents)])
                 graph.note(file, nodes)
             file.execute("DELETE FROM redo WHERE id = ?", (row[0],))
 
-        self._store.do(write).result()
+        self._commit(write, lambda file: file.execute("SELECT 1 FROM redo WHERE id = ?", (row[0],)).fetchone() is not None)
         return True
 
     def _expire(self) -> bool:
+        if old := self._old():
+            self._commit(lambda file: rows.delete(file, old))
+        return bool(old)
+
+    def _old(self) -> list[int]:
         with self._store.reading() as file:
-            cursor = int(rows.meta(file, _CURSOR, "0"))
-            old = expired(file, self._settings.retention, self._wall(), cursor)
-        if not old:
-            return False
-        self._store.do(lambda file: rows.delete(file, old)).result()
-        return True
-
-
-class Background:
-    """Runs steps on a thread of low priority: one after the other while there is work, then every `period_s`."""
-
-    def __init__(
-        self, step: Callable[[], bool], *, name: str, period_s: float, on_problem: Callable[[StoreError], None]
-    ) -> None:
-        self._step, self._period_s, self._on_problem = step, period_s, on_problem
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End after the step that runs."""
-        self._ending.set()
-        self._thread.join(5.0)
-
-    def _run(self) -> None:
-        with suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-        wait_s = 0.0
-        while not self._ending.wait(wait_s):
-            try:
-                # A breath between two steps: readers and the writer's other work go first.
-                wait_s = 0.002 if self._step() else self._period_s
-            except StoreError as error:
-                self._on_problem(error)
-                wait_s = max(2.0, self._period_s)
-            except Exception as error:  # noqa: BLE001 - the thread lives on; what failed is tried again
-                self._on_problem(StoreError(f"{type(error).__name__} in the memory's background work: {error}"))
-                wait_s = max(10.0, self._period_s)
+            return expired(file, self._settings.retention, self._wall(), int(rows.meta(file, _CURSOR, "0")))

@@ -14,7 +14,7 @@ SOURCE = "consolidation"
 GAP_S = 20.0
 """After so long unseen it is another sighting."""
 MAX_PARENTS = 200
-"""A sentence names so many of the observations it stands on, the newest."""
+"""So many of the observations a sentence stands on are kept at hand once they are stored with it, the newest."""
 
 Key = tuple[str, str, str, str]
 
@@ -60,11 +60,12 @@ class Distiller:
                 self._extend(seen, scope, Kind.SIGHTING, label, spot, [int(t.get("track", 0)) for t in same])
 
     def drain(self, now_s: float) -> list[Record]:
-        """The sentences that are new or have grown; what is over is let go of."""
+        """The sentences that are new or have grown, to be stored before the next ones; what is over is let go of."""
         found = [_record(run) for run in (*self._over, *self._runs.values()) if run.changed]
         self._over.clear()
         for key, run in list(self._runs.items()):
             run.changed = False
+            run.parents = run.parents[-MAX_PARENTS:]
             if now_s - run.last_s > self._gap_s:
                 del self._runs[key]
         return found
@@ -96,7 +97,7 @@ class Distiller:
         run.count = max(run.count, len(tracks))
         run.tracks.update(tracks)
         if seen.id:
-            run.parents = [*run.parents, seen.id][-MAX_PARENTS:]
+            run.parents.append(seen.id)
 
     def _stored(self, kind: Kind, scope: str, subject: str, seen: Record, spot: Spot) -> _Run | None:
         found = self._last(_prefix(kind, seen.provenance.robot, subject, spot.room), scope)

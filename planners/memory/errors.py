@@ -45,8 +45,12 @@ _CORRUPT = ("malformed", "not a database", "corrupt", "no such table", "no such 
 _FULL_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def named(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+def named(error: Exception, path: Path) -> StoreError:
     """The error by its name. What SQLite calls an I/O error while writing is nearly always a full or vanished disk."""
+    if isinstance(error, StoreError):
+        return error
+    if not isinstance(error, (sqlite3.Error, OSError)):
+        return StoreError(f"{path} cannot be used ({type(error).__name__}: {error}); this is a fault of the memory, report it")
     text = str(error)
     low = text.lower()
     name = str(getattr(error, "sqlite_errorname", ""))  # from Python 3.11 on

@@ -12,7 +12,7 @@ from typing import Any
 
 from planners.memory import rows
 from planners.memory.records import Provenance, Record, Spot, Tier, Visibility, clean
-from planners.memory.schema import VERSION, record_of
+from planners.memory.schema import VERSION, record_of, row_of
 from planners.memory.store import Store
 
 CHUNK = 500
@@ -74,7 +74,7 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
                     raise ValueError(f"this program reads {FORMAT}, version {VERSION}")
                 continue
             chunk.append(_read(told))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             if chunk:
                 write(chunk)
             raise ExchangeError(f"line {number} is no record of a memory's export: {error}") from error
@@ -90,13 +90,13 @@ def _restore(
 ) -> Imported:
     new = 0
     for record, origin, parents in chunk:
-        record_id, fresh = rows.restore(file, record, origin, own)
+        record_id, fresh, taken = rows.restore(file, record, origin, own)
         new += fresh
         for where, number in parents:
             found = (number,) if where == own else file.execute(
                 "SELECT id FROM record WHERE origin = ? AND origin_id = ?", (where, number)
             ).fetchone()  # fmt: skip
-            if found is not None and fresh:
+            if found is not None and taken:
                 file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], record_id))
     return Imported(new, len(chunk) - new)
 
@@ -112,13 +112,33 @@ def _plain(record: Record) -> dict[str, Any]:
 def _read(told: dict[str, Any]) -> tuple[Record, tuple[str, int], list[tuple[str, int]]]:
     origin = _origin(told.pop("origin"))
     parents = [_origin(o) for o in told.pop("parents", [])]
-    spot, who = Spot(**told.pop("spot")), Provenance(**{k: clean(str(v)) for k, v in told.pop("provenance").items()})
+    at = told.pop("spot")
+    spot = Spot(_number(at["x"]), _number(at["y"]), _text(at["room"]))
+    who = Provenance(**{k: clean(_text(v)) for k, v in told.pop("provenance").items()})
     told["tier"], told["visibility"] = Tier[told["tier"]], Visibility[told["visibility"]]
     if told.get("keep_until_s") == "forever":
         told["keep_until_s"] = math.inf
-    if not isinstance(told.get("text"), str) or not isinstance(told.get("data"), dict):
-        raise ValueError("a record needs a text and data")
-    return Record(**told, spot=spot, provenance=who), origin, parents
+    if not isinstance(told.get("data"), dict):
+        raise ValueError("a record needs data")
+    told |= {name: _text(told[name]) for name in ("kind", "text", "key")}
+    told |= {name: _number(told[name]) for name in ("time_s", "begun_s", "keep_until_s", "revoked_s")}
+    record = Record(**told, spot=spot, provenance=who)
+    row_of(record, 0)  # what cannot be stored is told here, with its line
+    return record, origin, parents
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.60} is no text")
+    return value
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ValueError(f"{value!r:.60} is no number")
+    return float(value)
 
 
 def _origin(value: Any) -> tuple[str, int]:

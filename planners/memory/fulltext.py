@@ -18,6 +18,9 @@ MAX_WORDS = 24
 RARE = 1000
 """A word in fewer records than this is looked up whole; of a more frequent one only the newest records."""
 
+MANY = 20_000
+"""Where none of those fits the rest of the query, so many are looked through."""
+
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 STOP_WORDS = frozenset(
     "a an and any are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
@@ -61,23 +64,48 @@ def search(file: sqlite3.Connection, query: Query, newest_only: bool = False) ->
     frequent = [w for w in words if len(newest[w]) >= RARE]
     if newest_only and len(words) > 1:
         everything = _newest(file, " AND ".join(map(quoted_word, words)), RARE)
-        scores = dict.fromkeys(everything, 1.0)
-        complete = len(everything) < RARE
-    elif newest_only:
-        scores = dict.fromkeys(newest[words[0]], 1.0)
-        complete = not frequent
-    else:
-        holding = {w: set(newest[w]) for w in words}
-        candidates = set().union(*(holding[w] for w in rare))
-        complete = bool(candidates) or not frequent
-        if candidates and frequent:
-            either = " OR ".join(map(quoted_word, rare))
-            holding |= {w: set(_newest(file, f"{quoted_word(w)} AND ({either})", RARE)) for w in frequent}
-        elif frequent:
-            candidates = set(_newest(file, " AND ".join(map(quoted_word, frequent)), RARE)) or holding[frequent[0]]
-        weights = {w: math.log(2.0 + RARE / (1.0 + len(newest[w]))) for w in words}
-        scores = {c: sum(weights[w] for w in words if c in holding[w]) for c in candidates}
+        return _among_all(file, query, everything)
+    if newest_only:
+        return _among_all(file, query, newest[words[0]])
+    holding = {w: set(newest[w]) for w in words}
+    candidates = set().union(*(holding[w] for w in rare))
+    complete = bool(candidates) or not frequent
+    if candidates and frequent:
+        either = " OR ".join(map(quoted_word, rare))
+        holding |= {w: set(_newest(file, f"{quoted_word(w)} AND ({either})", RARE)) for w in frequent}
+    elif frequent:
+        candidates = set(_newest(file, " AND ".join(map(quoted_word, frequent)), RARE)) or holding[frequent[0]]
+    weights = {w: math.log(2.0 + RARE / (1.0 + len(newest[w]))) for w in words}
+    scores = {c: sum(weights[w] for w in words if c in holding[w]) for c in candidates}
     return _fitting(file, query, scores, complete)
+
+
+def _among_all(file: sqlite3.Connection, query: Query, newest: list[int]) -> Found:
+    """Of the newest records that hold all the words those that fit; where none does, of many more of them."""
+    found = _fitting(file, query, dict.fromkeys(newest, 1.0), len(newest) < RARE)
+    if found.rows or found.complete:
+        return found
+    where, values = conditions(query)
+    held = "SELECT rowid FROM record_text WHERE record_text MATCH ? ORDER BY rowid DESC LIMIT ?"
+    match = " AND ".join(map(quoted_word, words_of(query.text)))
+    fits = " AND ".join([f"id IN ({held})", *where])
+    ids = [i for (i,) in file.execute(f"SELECT id FROM record WHERE {fits} ORDER BY id DESC LIMIT ?",
+                                      (match, MANY, *values, query.limit))]  # fmt: skip
+    (held_by,) = file.execute(f"SELECT count(*) FROM ({held})", (match, MANY)).fetchone()
+    return _fitting(file, query, dict.fromkeys(ids, 1.0), held_by < MANY and len(ids) < query.limit)
+
+
+def all_ids(file: sqlite3.Connection, query: Query) -> list[int]:
+    """All records that fit and hold all words of the query's text, whatever its limit."""
+    where, values = conditions(query)
+    if query.text:
+        words = words_of(query.text)
+        if not words:
+            return []
+        where.append("id IN (SELECT rowid FROM record_text WHERE record_text MATCH ?)")
+        values.append(" AND ".join(map(quoted_word, words)))
+    sql = f"SELECT id FROM record WHERE {' AND '.join(where) or '1'} ORDER BY time DESC, id DESC"
+    return [i for (i,) in file.execute(sql, values)]
 
 
 def _newest(file: sqlite3.Connection, match: str, limit: int) -> list[int]:

@@ -5,7 +5,7 @@ the store and given as a networkx graph."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeAlias
@@ -97,28 +97,37 @@ def _merged(old: Record, new: Record) -> Record:
         data["count"] = int(old.data.get("count", 0)) + int(new.data.get("count", 1))
         data["since_s"] = min(float(old.data.get("since_s", old.time_s)), float(new.data.get("since_s", new.time_s)))
     spot = newer.spot if newer.spot != NOWHERE else older.spot
-    return replace(newer, data=data, spot=spot, key=new.key, id=0)
+    return replace(newer, data=data, spot=spot, key=new.key, id=0, parents=new.parents)
 
 
 def load(store: Store, viewer: Viewer | None = None) -> Graph:
-    """The graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from."""
+    """The graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from. A
+    record that is no node or edge, imported perhaps, is left out."""
     graph: Graph = nx.MultiDiGraph()
     for record in store.find(Query(kinds=(Kind.ENTITY.value,), viewer=viewer, limit=MAX_LIMIT)):
         told = record.data
-        graph.add_node(
-            f"{told['type']}:{told['name']}", **told.get("attributes", {}), type=told["type"], name=told["name"],
-            time_s=record.time_s, spot=record.spot, record=record.id,
-        )  # fmt: skip
+        if not all(isinstance(told.get(k), str) for k in ("type", "name")):
+            continue
+        graph.add_node(f"{told['type']}:{told['name']}", **_attributes(told) | {
+            "type": told["type"], "name": told["name"], "time_s": record.time_s, "spot": record.spot, "record": record.id,
+        })  # fmt: skip
     for record in store.find(Query(kinds=(Kind.RELATION.value,), viewer=viewer, limit=MAX_LIMIT)):
         told = record.data
+        if not all(isinstance(told.get(k), str) for k in ("subject", "relation", "object")):
+            continue
         for end in (told["subject"], told["object"]):
             if end not in graph:
                 graph.add_node(end, type=end.partition(":")[0], name=end.partition(":")[2])
-        graph.add_edge(
-            told["subject"], told["object"], key=told["relation"], **told.get("attributes", {}), relation=told["relation"],
-            count=told.get("count", 1), time_s=record.time_s, spot=record.spot, record=record.id,
-        )  # fmt: skip
+        graph.add_edge(told["subject"], told["object"], key=told["relation"], **_attributes(told) | {
+            "relation": told["relation"], "count": told.get("count", 1), "time_s": record.time_s, "spot": record.spot,
+            "record": record.id,
+        })  # fmt: skip
     return graph
+
+
+def _attributes(told: Mapping[str, Any]) -> dict[str, Any]:
+    found = told.get("attributes")
+    return {k: v for k, v in found.items() if k != "key"} if isinstance(found, dict) else {}
 
 
 def describe(graph: Graph, around: Iterable[str] = (), steps: int = 1) -> list[str]:
@@ -179,3 +188,19 @@ def _from_sentence(record: Record, people: frozenset[str], facilities: frozenset
         found.append(entity(EntityType.PERSON, record.provenance.sender, record.time_s, **shared))
         found.append(relation(node_name(EntityType.PERSON, record.provenance.sender), "talked_to", me, record.time_s, **shared))
     return found
+
+
+def write_sentences(
+    file: sqlite3.Connection,
+    sentences: Sequence[Record],
+    people: frozenset[str],
+    facilities: frozenset[str],
+    told: Sequence[Record] = (),
+) -> None:
+    """Store sentences, and note what they say about the graph, and what others say that were stored (`told`)."""
+    known = {r.key for r in sentences if file.execute(
+        "SELECT 1 FROM record WHERE key = ?", (f"{r.scope}\x1f{r.key}",)).fetchone()}  # fmt: skip
+    ids = insert(file, sentences)
+    stored = [(r.with_id(i), r.key not in known) for r, i in zip(sentences, ids, strict=True) if i]
+    for record, fresh in (*stored, *((r, True) for r in told)):
+        note(file, from_sentence(record, people, facilities, fresh=fresh))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer
-from planners.memory.consolidation import Background, ConsolidationSettings, Consolidator
+from planners.memory.background import Background
+from planners.memory.consolidation import ConsolidationSettings, Consolidator
 from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.errors import StoreError
 from planners.memory.experience import InteractionExample, example_of

@@ -16,6 +16,9 @@ MAX_TEXT = 20_000
 MAX_DATA = 262_144
 """Longest data of a record, in characters of its JSON."""
 
+MAX_TIME_S = 4_102_444_800.0
+"""The year 2100: later times are no times, and no calendar holds some of them."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -126,6 +129,8 @@ class Record:
         numbers = (self.time_s, self.time_s if self.begun_s is None else self.begun_s, self.spot.x or 0.0, self.spot.y or 0.0)
         if not all(map(math.isfinite, numbers)):
             raise ValueError(f"time and place of a record must be finite numbers, not {numbers}")
+        if not 0.0 <= self.start_s <= MAX_TIME_S or not 0.0 <= self.time_s <= MAX_TIME_S:
+            raise ValueError(f"a record's times are seconds from 1970 to 2100, not {self.start_s} to {self.time_s}")
         if (self.spot.x is None) != (self.spot.y is None):
             raise ValueError("a place needs both x and y, or neither")
         if self.begun_s is not None and self.begun_s > self.time_s:

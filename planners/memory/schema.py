@@ -41,6 +41,7 @@ CREATE INDEX link_child ON link (child, parent);
 CREATE TABLE vector (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE unembedded (id INTEGER PRIMARY KEY);
 CREATE TABLE redo (id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, parents TEXT NOT NULL);
+CREATE TABLE forgotten (key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE record_text USING fts5 (
     text, content='record', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
@@ -88,7 +89,8 @@ def connect(path: Path, *, write: bool = False, power_safe: bool = True) -> sqli
         else:
             file.execute("PRAGMA query_only = ON")
         file.execute("PRAGMA cache_size = -32768")
-        file.execute("PRAGMA mmap_size = 1073741824")
+        # Mapped, a file that another program cuts short would end this one by a signal.
+        file.execute("PRAGMA mmap_size = 0")
     except sqlite3.Error:
         file.close()
         raise
@@ -109,13 +111,16 @@ def prepare(path: Path) -> str:
         version = file.execute("PRAGMA user_version").fetchone()[0]
         empty = not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if version == 0 and empty:
-            file.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
-            file.execute("INSERT INTO meta VALUES ('name', ?)", (secrets.token_hex(8),))
+            own = f"INSERT INTO meta VALUES ('name', '{secrets.token_hex(8)}');"
+            file.executescript(f"BEGIN IMMEDIATE;{_TABLES}{own}PRAGMA user_version = {VERSION};COMMIT;")
         elif version != VERSION:
             why = "holds something else" if version == 0 else f"has format {version}, this program writes {VERSION}"
             raise StoreCorruptError(f"{path} {why}; move it away, a new one is made")
         file.execute("SELECT max(id) FROM record").fetchone()
-        return str(file.execute("SELECT value FROM meta WHERE name = 'name'").fetchone()[0])
+        name = file.execute("SELECT value FROM meta WHERE name = 'name'").fetchone()
+        if name is None:
+            raise StoreCorruptError(f"{path} has lost its name; move it away, start anew, and import the last export")
+        return str(name[0])
     except sqlite3.Error as error:
         if "fts5" in str(error):
             raise StoreError(f"this Python's SQLite {sqlite3.sqlite_version} has no FTS5; use one that has") from error

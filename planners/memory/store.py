@@ -65,9 +65,9 @@ class Store:
         """Queue records; they are written together or not at all. Never waits; see `Writer.put`."""
         return self._writer.put(records)
 
-    def do(self, job: Callable[[sqlite3.Connection], T]) -> Ticket[T]:
-        """Queue a change of several rows that belong together, such as those in `rows`."""
-        return self._writer.do(job)
+    def do(self, job: Callable[[sqlite3.Connection], T], *, urgent: bool = False) -> Ticket[T]:
+        """Queue a change of several rows that belong together, such as those in `rows`; see `Writer.do`."""
+        return self._writer.do(job, urgent=urgent)
 
     def revoke(self, ids: Iterable[int], *, now_s: float, who: str, why: str = "") -> Ticket[list[int]]:
         """Forget records and what was made of them; the ticket tells which."""
@@ -113,11 +113,16 @@ class Store:
             found = fulltext.find(file, query)
         return [record_of(row) for row in found.rows], found.scores, found.complete
 
-    def find_words(self, query: Query, *, deadline_s: float = QUERY_S) -> list[Record]:
-        """The newest records that hold all words of the query's text."""
+    def find_words(self, query: Query, *, deadline_s: float = QUERY_S) -> tuple[list[Record], bool]:
+        """The newest records that hold all words of the query's text, and whether older ones cannot have been left out."""
         with self.reading(deadline_s) as file:
             found = fulltext.search(file, query, newest_only=True)
-        return sorted((record_of(row) for row in found.rows), key=lambda r: (-r.time_s, -r.id))
+        return sorted((record_of(row) for row in found.rows), key=lambda r: (-r.time_s, -r.id)), found.complete
+
+    def all_ids(self, query: Query, *, deadline_s: float = 60.0) -> list[int]:
+        """The ids of all records that fit and hold all words of the query's text, whatever its limit."""
+        with self.reading(deadline_s) as file:
+            return fulltext.all_ids(file, query)
 
     def get(self, ids: Sequence[int], *, parents: bool = False) -> list[Record]:
         """Records by id, in that order; those that are no more are left out."""
@@ -131,6 +136,14 @@ class Store:
         with self.reading() as file:
             row = file.execute(f"SELECT {COLUMNS} FROM record WHERE key = ?", (f"{scope}\x1f{key}",)).fetchone()
         return record_of(row) if row else None
+
+    def newest(self, prefix: str, scope: str = "") -> Record | None:
+        """The record, with its parents, whose key is the last of those that begin so, or None."""
+        bounds = f"{scope}\x1f{prefix}", f"{scope}\x1f{prefix}\U0010ffff"
+        last = f"SELECT {COLUMNS} FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
+        with self.reading() as file:
+            row = file.execute(last, bounds).fetchone()
+            return record_of(row, _parents(file, row[0])) if row else None
 
     def after(self, record_id: int, limit: int) -> list[Record]:
         """The next records in the order they were stored, for background work."""

@@ -33,7 +33,7 @@ class Ticket(Generic[T]):
         self._writer = writer
         self._value: T | None = None
         self._error: StoreError | None = None
-        self._done = False
+        self._done = self._withdrawn = False
 
     @property
     def done(self) -> bool:
@@ -47,6 +47,10 @@ class Ticket(Generic[T]):
         or when the time is over.
         """
         return self._writer._wait(self, timeout_s)
+
+    def withdraw(self) -> None:
+        """Take a job that `Writer.do` queued back, unless it is being done at this moment."""
+        self._writer._withdraw(self)
 
     def _finish(self, value: T | None, error: StoreError | None = None) -> None:
         self._value, self._error, self._done = value, error, True
@@ -89,6 +93,7 @@ class Writer:
         self._on_problem = on_problem
         self._changed = threading.Condition()
         self._items: deque[_Item] = deque()
+        self._urgent: deque[_Item] = deque()
         self._queued = self._written = self._dropped = 0
         self._problem = problem
         self._ending = False
@@ -114,14 +119,15 @@ class Writer:
             self._changed.notify_all()
         return ticket
 
-    def do(self, job: Callable[[sqlite3.Connection], T]) -> Ticket[T]:
-        """Run a change in a transaction of its own, after all that was queued before. What it raises, the ticket raises."""
+    def do(self, job: Callable[[sqlite3.Connection], T], *, urgent: bool = False) -> Ticket[T]:
+        """Run a change in a transaction of its own, after all that was queued before, or `urgent`: before it, also while
+        that cannot be written. What it raises, the ticket raises."""
         ticket: Ticket[T] = Ticket(self)
         with self._changed:
             if self._ending:
                 ticket._finish(None, StoreError("the memory is closed"))
                 return ticket
-            self._items.append(_Item(ticket, job=job))
+            (self._urgent if urgent else self._items).append(_Item(ticket, job=job))
             self._changed.notify_all()
         return ticket
 
@@ -137,6 +143,11 @@ class Writer:
             self._ending = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
+
+    def _withdraw(self, ticket: Ticket[Any]) -> None:
+        with self._changed:
+            ticket._withdrawn = True
+            self._items = deque(i for i in self._items if i.job is None or i.ticket is not ticket)
 
     def _wait(self, ticket: Ticket[T], timeout_s: float) -> T:
         with self._changed:
@@ -155,26 +166,31 @@ class Writer:
         file: sqlite3.Connection | None = None
         batch: list[_Item] = []
         while True:
-            batch = batch or self._next()
-            if not batch:
+            batch = [i for i in batch if i.job is None or not i.ticket._withdrawn]
+            first = [self._urgent.popleft()] if self._urgent else []
+            batch = batch or ([] if first else self._next())
+            if not first and not batch:
                 break
             try:
                 if file is None:
                     file = self._open()
-                self._write(file, batch)
-            except (OSError, sqlite3.Error, StoreError) as error:
+                self._write(file, first or batch)
+            except Exception as error:  # noqa: BLE001 - without this thread nothing is ever kept again
                 if file is not None:
                     file.close()
                     file = None
-                if not self._failed(error if isinstance(error, StoreError) else named(error, self._path)):
+                for item in first:
+                    item.ticket._finish(None, named(error, self._path))
+                if not self._failed(named(error, self._path)):
                     break
                 continue
-            batch = []
-            self._worked()
+            if not first or not batch:  # else it is not known yet whether what waits can be written now
+                batch = []
+                self._worked()
         if file is not None:
             file.close()
         with self._changed:
-            for item in (*batch, *self._items):
+            for item in (*batch, *self._urgent, *self._items):
                 item.ticket._finish(None, self._problem or StoreError("the memory was closed before this was written"))
             self._dropped += self._queued
             self._queued = 0
@@ -192,12 +208,14 @@ class Writer:
     def _next(self) -> list[_Item]:
         """The next items for one transaction: a job alone, or what records there are. Empty at the end."""
         with self._changed:
-            while not self._items and not self._ending:
+            while not self._items and not self._urgent and not self._ending:
                 if self._problem is not None:
                     return [_Item(Ticket(self), job=_probe)]
                 self._changed.wait(60.0)
             batch: list[_Item] = []
             count = 0
+            if self._urgent:
+                return [self._urgent.popleft()]
             while self._items and (not batch or (self._items[0].job is None and batch[0].job is None and count < BATCH)):
                 batch.append(self._items.popleft())
                 count += len(batch[-1].records)

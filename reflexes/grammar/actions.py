@@ -35,6 +35,8 @@ _REWRITTEN = tuple(
 )  # fmt: skip
 _SAY = re.compile(r"(?:say|shout|call|announce|tell (?:them|him|her|everybody))\s*:?\s+(?P<text>.+)", re.IGNORECASE)
 
+_CONDITION = re.compile(r"\b(?:if|when(?:ever)?|unless|until|till|but|while|except)\b", re.IGNORECASE)
+
 
 class Actions:
     """Reads actions for the skills of one robot."""
@@ -61,6 +63,12 @@ class Actions:
             if not 0 < seconds <= LONGEST_WAIT_S:
                 raise GrammarError(f"“{step}”: a reflex waits at most {LONGEST_WAIT_S:g} seconds")
             return [f"wait({seconds:g})"]
+        if found := _CONDITION.search(step):
+            whole = _restored(step, texts, quote='"')
+            raise GrammarError(
+                f"“{whole}”: a step takes no '{found.group()}'; say before it when it is to happen, and put what is to be said "
+                'in quotes: say "hello"'
+            )
         if said := _SAY.fullmatch(step):
             return [self._speaking(_restored(said["text"], texts))]
         for pattern, other in _REWRITTEN:
@@ -91,7 +99,8 @@ class Actions:
                 if token.text.strip():
                     lines.append(self._speaking(token.text))
             elif token.kind is TokenKind.SCF and token.name == self._stop:
-                lines.append("stop()")
+                # What only stands still is read before; this would end something else, such as barking.
+                raise GrammarError(f"the step “{step}” was not understood; to stand still, say only: stop")
             elif token.kind is TokenKind.SCF and token.name == self._sleep:
                 lines.append(f"wait({token.attrs['seconds']})")
             elif token.kind is TokenKind.SCF:

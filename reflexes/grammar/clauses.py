@@ -7,9 +7,10 @@ import re
 
 from reflexes.grammar.quantities import LENGTH, NUMBER
 
-_IS = r"(?:is|are|comes?|gets?|appears?|walks?|stands?|moves?|goes|steps?|runs?|shows? up|turns? up|becomes?|was|lies?|sits?)"
+_IS = r"(?:is|are|comes?|gets?|appears?|walks?|stands?|moves?|goes|steps?|runs?|shows? up|turns? up|becomes?|lies?|sits?)"
+_COMES = r"(?:is|are|comes?|gets?|appears?)"
 _SUBJECT = r"(?:it|you|the robot)"
-_ANY = r"(?:there IS )?(?:anything|something|whatever|an?y? obstacles?|obstacles?|(?:an?|some) (?:object|thing)|anybody)"
+_ANY = r"(?:there COMES )?(?:anything|something|whatever|an?y? obstacles?|obstacles?|(?:an?|some) (?:object|thing))"
 _NEAR = r"(?:(?:closer|nearer|less|not farther|not further)(?: to SUBJECT)? than|within|at less than|under|below|inside)"
 _FAR = r"(?:(?:farther|further|more)(?: away)? than|beyond|over|outside)"
 _TAIL = r"(?: (?:away|off|of SUBJECT|from SUBJECT|to SUBJECT|near SUBJECT))?"
@@ -23,9 +24,9 @@ _HOW_MANY = r"(?P<how>more than|at least|fewer than|less than|exactly) (?P<count
 _MPS = r"(?:m/s|met(?:re|er)s? (?:a|per) second)"
 
 _FORMS = r"""
-near: ANY(?: IS)?SIDE NEAR LENGTHTAILOTHER
-close: ANY(?: IS)? (?:too |very )?(?:close|near)SIDE
-close: ANY(?: IS)?SIDE(?: (?:too |very )?(?:close|near))?
+near: ANY(?: COMES)?SIDE NEAR LENGTHTAILOTHER
+close: ANY(?: COMES)? (?:too |very )?(?:close|near)SIDE
+close: ANY(?: COMES)?PLACED(?: (?:too |very )?(?:close|near))?
 free: the waySIDE is (?P<no>not )?(?:free|clear|open)(?: for LENGTH)?
 free: the waySIDE is (?P<no>blocked)(?: within LENGTH)?
 clear: (?:there is )?no obstacle NEAR LENGTHTAILSIDE
@@ -56,8 +57,10 @@ seen: (?P<thing>.+?) (?:appears?|shows? up|turns? up|comes? along|comes?|is)SIDE
 
 _PIECES = {
     "HOWMANY": _HOW_MANY, "HOWFULL": r"(?P<how>below|under|less than|lower than|above|over|more than) (?P<count>NUMBER)",
-    "OTHER": rf"(?: (?P<other>{_PLACE}))?", "SIDE": rf"(?: (?P<side>{_PLACE}))?", "ANY": _ANY, "TAIL": _TAIL, "NEAR": _NEAR,
-    "FAR": _FAR, "SEEN": _SEEN, "SEE": _SEE, "MPS": _MPS, "LENGTH": LENGTH, "NUMBER": NUMBER, "SUBJECT": _SUBJECT, "IS": _IS,
+    "OTHER": rf"(?: (?P<other>{_PLACE}))?", "PLACED": rf" (?P<side>{_PLACE})",
+    "SIDE": rf"(?: (?P<side>{_PLACE}))?", "ANY": _ANY, "TAIL": _TAIL, "NEAR": _NEAR,
+    "FAR": _FAR, "SEEN": _SEEN, "SEE": _SEE, "MPS": _MPS, "LENGTH": LENGTH, "NUMBER": NUMBER, "SUBJECT": _SUBJECT,
+    "COMES": _COMES, "IS": _IS,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from reflexes.grammar.clauses import CLAUSES
 from reflexes.grammar.problem import FORMS, GrammarError
 from reflexes.grammar.quantities import metres_of, number_of, written
 from reflexes.guard import Vocabulary
+from skill_kernel.observation.accessors import plain_words
 from skill_kernel.robot import RobotConfig
 
 CLOSE_M = 0.5
@@ -22,7 +23,7 @@ ASIDE_DEG = 15.0
 """From which bearing on something is on the left or the right, not ahead."""
 
 _PERSON = frozenset(
-    {"people", "human", "humans", "man", "woman", "child", "somebody", "someone", "anyone", "everybody", "visitor"}
+    {"people", "human", "humans", "man", "woman", "child", "somebody", "someone", "anyone", "anybody", "everybody", "visitor"}
 )
 
 
@@ -180,10 +181,10 @@ class Conditions:
         return f"{self._call('speed_mps')} {sign} {written(number_of(match['count']))}"
 
     def _hears(self, match: re.Match[str]) -> str:
-        words = re.sub(r"[^\w' -]", "", self._restored(match["text"])).strip().lower().replace("'", "")
+        words = plain_words(self._restored(match["text"]))
         if not words:
             raise GrammarError(f"“{self._restored(match[0])}” does not say which word", FORMS)
-        return f"{words!r} in lower({self._call('heard')}) and {self._call('heard_age_s')} < {written(FRESH_S)}"
+        return f"{self._call('heard_words', words)} and {self._call('heard_age_s')} < {written(FRESH_S)}"
 
     def _room(self, match: re.Match[str]) -> str:
         if match["room"].lower() not in self._rooms:

@@ -151,7 +151,7 @@ class Calls:
         type_: Type = codes[0].type
         for code in codes:
             type_ = joined(type_, code.type) or FLOAT
-        runs = [code.run for code in codes]
+        runs = [code.fitted(type_.kind).run for code in codes]
         return Code(type_, lambda frame: apply([run(frame) for run in runs]), 1 + sum(code.steps for code in codes))
 
     def range(self, node: ast.Call) -> Code:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from reflexes.guard.errors import GuardCode, at, shown
-from reflexes.guard.types import Kind, Type
+from reflexes.guard.errors import GuardCode, RuleFault, at, shown
+from reflexes.guard.limits import LARGEST_WHOLE
+from reflexes.guard.types import FLOAT, INT, Kind, Type
 from reflexes.guard.vocabulary import Vocabulary
 
 Value = Any
@@ -35,10 +36,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class SkillRequest:
-    """What an action asks for next: a skill of the robot, or one of S0's own actions, with typed arguments."""
+    """What an action asks for next: a skill of the robot, or one of S0's own actions, with typed arguments. `bound`:
+    the action keeps whether it succeeded, and so decides itself what follows a failure."""
 
     name: str
     arguments: dict[str, Any]
+    bound: bool = False
 
 
 Evaluate = Callable[[Frame], Value]
@@ -47,12 +50,56 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class Code:
-    """A compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known."""
+    """A compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known.
+
+    Whatever it was made of, a value of type float is a Python float and one of type int is bounded: whole numbers of Python
+    grow without end, and with them the time one product takes.
+    """
 
     type: Type
     run: Evaluate
     steps: int
     constant: Value = UNKNOWN
+
+    def __post_init__(self) -> None:
+        keep = {FLOAT: _float, INT: _whole}.get(self.type)
+        if keep is not None:
+            object.__setattr__(self, "run", _keeping(keep, self.run))
+
+    def fitted(self, kind: Kind) -> Code:
+        """The same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
+        if kind is not Kind.FLOAT or self.type.kind is not Kind.INT:
+            return self
+        run, known = self.run, self.constant is not UNKNOWN
+        if not self.type.is_list:
+            return Code(FLOAT, run, self.steps, float(self.constant) if known else UNKNOWN)
+        length = self.type.length or 0
+        constant = _floats(self.constant) if known else UNKNOWN
+        return Code(Type(kind, length), lambda frame: _floats(run(frame)), self.steps + length, constant)
+
+
+def _keeping(keep: Callable[[Value], Value], run: Evaluate) -> Evaluate:
+    return lambda frame: keep(run(frame))
+
+
+def _float(value: Value) -> float:
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise RuleFault(f"a number was expected, but a {type(value).__name__} came")
+
+
+def _whole(value: Value) -> int:
+    if not isinstance(value, int):
+        raise RuleFault(f"a whole number was expected, but a {type(value).__name__} came")
+    if -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
+        return int(value)
+    raise RuleFault(f"a whole number grew beyond {LARGEST_WHOLE:g}")
+
+
+def _floats(values: Iterable[Value]) -> list[float]:
+    return [float(value) for value in values]
 
 
 class Signal(Enum):
@@ -97,6 +144,10 @@ class Scope:
     def find(self, name: str) -> tuple[int, Type] | None:
         """Number and type of a variable that has a value here."""
         return self._slots[name] if name in self.known else None
+
+    def kind(self, name: str) -> Kind:
+        """What a variable that was assigned holds, one or a list of it."""
+        return self._slots[name][1].kind
 
     def assign(self, node: ast.AST, name: str, type_: Type) -> int:
         """The number of a variable that gets a value of this type. Raises GuardError when the name is taken."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from reflexes.guard.calls import Calls
 from reflexes.guard.code import UNKNOWN, Code, Evaluate, Frame, Scope, Value
-from reflexes.guard.errors import GuardCode, GuardError, RuleFault, at, nearest, shown
-from reflexes.guard.limits import LARGEST_LITERAL, LARGEST_WHOLE, Limits
-from reflexes.guard.types import BOOL, FLOAT, INT, STR, Kind, Type, joined
+from reflexes.guard.errors import GuardCode, GuardError, at, nearest, shown
+from reflexes.guard.limits import LARGEST_LITERAL, Limits
+from reflexes.guard.types import BOOL, FLOAT, INT, STR, Type, joined
 from reflexes.guard.vocabulary import FUNCTIONS, OWN_ACTIONS, Vocabulary
 
 ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -124,7 +124,8 @@ class Expressions:
         if divides and right.constant is not UNKNOWN and right.constant == 0:
             raise at(node, GuardCode.NUMBER, "this divides by zero")
         type_ = FLOAT if word == "/" else joined(left.type, right.type) or FLOAT
-        return Code(type_, combined(apply, left.run, right.run, type_), left.steps + right.steps + 1)
+        left_run, right_run = left.fitted(type_.kind).run, right.fitted(type_.kind).run
+        return Code(type_, lambda frame: apply(left_run(frame), right_run(frame)), left.steps + right.steps + 1)
 
     def _compare(self, node: ast.Compare) -> Code:
         codes = [self.compile(side) for side in (node.left, *node.comparators)]
@@ -148,6 +149,7 @@ class Expressions:
         type_ = joined(yes.type, no.type)
         if type_ is None:
             raise at(node, GuardCode.TYPE, f"both values must be of one type, but they are {yes.type} and {no.type}")
+        yes, no = yes.fitted(type_.kind), no.fitted(type_.kind)
         test_run, yes_run, no_run = test.run, yes.run, no.run
         steps = test.steps + max(yes.steps, no.steps) + 1
         return Code(type_, lambda frame: yes_run(frame) if test_run(frame) else no_run(frame), steps)
@@ -161,6 +163,7 @@ class Expressions:
             kind = joined(kind, item.type) if kind is not None and not item.type.is_list else None
             if kind is None:
                 raise at(place, GuardCode.TYPE, f"all items must be of one type, but one is {items[0].type}, one {item.type}")
+        items = [item.fitted((kind or STR).kind) for item in items]
         runs = [item.run for item in items]
         known = all(item.constant is not UNKNOWN for item in items)
         constant = [item.constant for item in items] if known else UNKNOWN
@@ -183,6 +186,7 @@ class Expressions:
         if self.scope.find(name) is not None:
             raise at(part.target, GuardCode.NAME, f"'{name}' is a variable already; take another name in the comprehension")
         number = self.scope.assign(part.target, name, source.type.item)
+        source = source.fitted(self.scope.kind(name))
         tests = [self.wanted(test, BOOL, "what stands behind 'if'") for test in part.ifs]
         item = self.compile(node.elt)
         self.scope.known.discard(name)
@@ -215,25 +219,11 @@ class Expressions:
         return at(node, GuardCode.CALL, f"{name} is {what}; only an action may call it, as a statement of its own")
 
 
-def combined(apply: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate, type_: Type) -> Evaluate:
-    """Both sides combined; a whole number that grew too large is a RuleFault, for it would grow without bound."""
-    if type_.kind is not Kind.INT:
-        return lambda frame: apply(left(frame), right(frame))
-
-    def run(frame: Frame) -> Value:
-        value = apply(left(frame), right(frame))
-        if -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
-            return value
-        raise RuleFault(f"a whole number grew beyond {LARGEST_WHOLE:g}")
-
-    return run
-
-
 def rounded(value: float, digits: int | None = None) -> float:
     """Python's round, but an infinite number (nothing in sight) and NaN stay what they are."""
     if not math.isfinite(value):
         return value
-    return round(value, digits)
+    return float(round(value, digits))
 
 
 def _chain(runs: list[Evaluate], applied: list[Callable[[Any, Any], bool]]) -> Evaluate:

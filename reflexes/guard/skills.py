@@ -64,7 +64,7 @@ class SkillCalls:
         def perform(frame: Frame) -> Steps:
             values = {parameter: run(frame) for parameter, run in runs.items()}
             values = _waiting(values) if skill is None else bind_typed(skill, values, limits).values
-            done = yield SkillRequest(name, values)
+            done = yield SkillRequest(name, values, number is not None)
             if number is not None:
                 frame.values[number] = done
             return Signal.NEXT

@@ -83,15 +83,26 @@ class Statements:
         target = node.targets[0]
         if not self._is_condition and self.skills.is_one(node.value):
             return self.skills.compile(node.value, self.scope.assign(target, target.id, BOOL))
-        code = self.expressions.compile(node.value)
-        return _setting(self.scope.assign(target, target.id, code.type), code)
+        return self._setting(target, self.expressions.compile(node.value))
 
     def _change(self, node: ast.AugAssign) -> Block:
         if not isinstance(node.target, ast.Name):
             raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         code = self.expressions.compile(ast.copy_location(ast.BinOp(name, node.op, node.value), node))
-        return _setting(self.scope.assign(node.target, node.target.id, code.type), code)
+        return self._setting(node.target, code)
+
+    def _setting(self, target: ast.Name, code: Code) -> Block:
+        number = self.scope.assign(target, target.id, code.type)
+        fitted = code.fitted(self.scope.kind(target.id))
+        run = fitted.run
+
+        def perform(frame: Frame) -> Steps:
+            frame.values[number] = run(frame)
+            return Signal.NEXT
+            yield
+
+        return Block(perform, fitted.steps + 1, 0)
 
     def _if(self, node: ast.If) -> Block:
         test = self.expressions.wanted(node.test, BOOL, "what stands behind 'if'")
@@ -115,6 +126,7 @@ class Statements:
         source = self.expressions.iterable(node.iter)
         before = set(self.scope.known)
         number = self.scope.assign(node.target, node.target.id, source.type.item)
+        source = source.fitted(self.scope.kind(node.target.id))
         self._in_loop += 1
         body = self.block(node.body)
         self._in_loop -= 1
@@ -149,14 +161,3 @@ def _signalling(signal: Signal) -> Perform:
         yield
 
     return perform
-
-
-def _setting(number: int, code: Code) -> Block:
-    run = code.run
-
-    def perform(frame: Frame) -> Steps:
-        frame.values[number] = run(frame)
-        return Signal.NEXT
-        yield
-
-    return Block(perform, code.steps + 1, 0)

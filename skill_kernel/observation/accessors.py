@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -135,6 +136,8 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
     subsystem = Parameter("name", tuple(robot.subsystems))
     add("subsystem_busy", bool, "Whether a skill uses this subsystem now.", "subsystems", _busy, subsystem)
     add("heard", str, "The last thing somebody said to the robot; '' when nobody has.", "last_heard", _heard)
+    said = Parameter("words")
+    add("heard_words", bool, "Whether these words, whole and in this order, are in it.", "last_heard", _heard_words, said)
     add("heard_age_s", float, "Seconds since then; inf when nobody has said anything.", "last_heard", _heard_age)
 
     for name, config in fields.items():
@@ -240,6 +243,15 @@ def _busy(view: View, arguments: tuple[str, ...]) -> bool:
 
 def _heard(view: View, _: tuple[str, ...]) -> str:
     return str(view.fresh("last_heard", Kind.TEXT))
+
+
+def _heard_words(view: View, arguments: tuple[str, ...]) -> bool:
+    return f" {plain_words(arguments[0])} " in f" {plain_words(_heard(view, ()))} "
+
+
+def plain_words(text: str) -> str:
+    """The words of a text in small letters with one blank between; apostrophes inside words stay."""
+    return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower().replace("’", "'")))
 
 
 def _heard_age(view: View, _: tuple[str, ...]) -> float:

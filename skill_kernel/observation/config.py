@@ -22,7 +22,7 @@ STANDARD: dict[str, Kind] = {
 RESERVED = frozenset({
     "visible", "count", "distance_to", "bearing_to", "people_visible", "front_distance_m", "left_distance_m",
     "right_distance_m", "back_distance_m", "nearest_distance_m", "x_m", "y_m", "heading_deg", "speed_mps",
-    "battery_percent", "subsystem_busy", "heard", "heard_age_s", "age_s", "stale", "value",
+    "battery_percent", "subsystem_busy", "heard", "heard_words", "heard_age_s", "age_s", "stale", "value",
     "abs", "min", "max", "round", "len", "range", "any", "all", "sum", "lower", "wait", "inf",
     "condition", "action", "say", "stop",
 })  # fmt: skip

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,9 @@ class Observer:
             self._trail(topic).add(odometry)
 
     def odom_in_map(self, pose: Pose) -> None:
-        """Where the odometry's origin lies in the map."""
+        """Where the odometry's origin lies in the map; a pose that is not all finite numbers counts as silence."""
+        if not all(map(math.isfinite, (pose.x, pose.y, pose.yaw))):
+            return
         for trail in self._trails.values():
             trail.odom_in_map = pose
 

@@ -11,6 +11,9 @@ from typing import Any
 
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, Value
 
+LATEST_S = 1e11
+"""No time of a clock, of ROS or of the machine, lies beyond: thousands of years."""
+
 
 class RecordError(ValueError):
     """A text is no recorded observation; the message says what is wrong with it."""
@@ -40,10 +43,13 @@ def observation_from_json(line: str, stamp: float | None = None) -> Observation:
     """
     try:
         record = json.loads(line)
-        at = float(record["time_s"]) if stamp is None else stamp
+        time_s, seq = float(record["time_s"]), int(record["seq"])
+        if not 0.0 <= time_s <= LATEST_S or not 0 <= seq <= LATEST_S:
+            raise ValueError(f"time_s and seq lie between 0 and {LATEST_S:g}")
+        at = time_s if stamp is None else stamp
         fields = {str(f["name"]): _field(f, at) for f in record["fields"]}
-        return Observation(at, int(record["seq"]), float(record["time_s"]), fields)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return Observation(at, seq, time_s, fields)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise RecordError(f"no recorded observation ({why}): {line[:60]!r}; record it anew") from error
 

@@ -61,6 +61,7 @@ class StandIn(RuntimeNode):
         self._seq = 0
         self._out = self.create_publisher(Observation, "observation", OBSERVATION)
         self._beat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
+        self.teleop = self.create_publisher(Bool, "teleop_active", LATCHED)
         self.halted = self.create_publisher(Bool, "halted", LATCHED)
         self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
         self.create_subscription(Twist, "cmd_vel_reflex", lambda m: self.stops.append((time.monotonic(), m)), SET_POINTS)

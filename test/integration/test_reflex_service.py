@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -15,8 +16,10 @@ import yaml
 from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 
+from ghostshell_ros.nodes.reflex_service import recorded
 from ghostshell_ros.testing.model_server import ModelServer
 from reflex_support import BACK, NEAR, Setting, ended, reflex
+from reflexes.rule import ReflexError
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import ReflexCode
 
@@ -93,3 +96,22 @@ def test_the_command_line_adds_lists_tests_approves_and_removes(setting: Setting
     assert "approved by Ada" in cli("approve", "back", "--by", "Ada", "--yes")
     assert "def condition():" in cli("show", "back") and "back" in cli("list")
     assert "removed" in cli("remove", "back")
+
+
+def test_a_file_that_holds_no_observations_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero", tmp_path, "~nosuchuser/x", "a\0b"):
+        with pytest.raises(ReflexError, match="cannot be used"):
+            recorded(str(path))
+    line = '{"time_s": %s, "seq": %s, "fields": [%s]}\n'
+    table = '{"name": "a", "kind": "table", "age_s": 0, "max_age_s": 1, "missing": "", "value": [1]}'
+    for text in (
+        line % ("1e18", 1, "") + line % ("2e18", 2, ""), line % ("NaN", 1, ""), line % (1, "1e999", ""), line % (1, 1, table),
+        line % ("9" * 400, 1, ""), "x" * 1_000_001, "\xff",
+    ):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(ReflexError, match="cannot be used"):
+            recorded(str(file))
+    file.write_text(line % (1, 1, "") + line % (2, 2, ""))
+    assert [observation.seq for observation in recorded(str(file))] == [1, 2]

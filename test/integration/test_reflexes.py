@@ -124,6 +124,61 @@ def test_stale_sensors_and_a_halt_let_nothing_fire(setting: Setting) -> None:
     wait_until(lambda: node.stops, 2.0, "it fires once the halt is cleared")
 
 
+def test_an_operator_who_takes_the_base_ends_a_reflex_for_good(setting: Setting) -> None:
+    node = setting.start(reflex("back", "near_m() < 0.2", "patrol()", limit_s=3.0))
+    node.comes(NEAR)
+    wait_until(lambda: node.of("reflex-back", SkillEvent.CALL_STARTED), 5.0, "it acts")
+    node.comes(FAR)
+    node.teleop.publish(Bool(data=True))
+    assert "not now, the kernel paused it (teleop)" in ended(node, "back", timeout_s=2.0).text
+    node.teleop.publish(Bool(data=False))
+    time.sleep(2.0)
+    assert len(node.of("reflex-back", SkillEvent.CALL_STARTED)) == 1
+    assert node.states["back"].state == State.APPROVED
+
+
+def test_a_halt_ends_a_reflex_that_waits(setting: Setting) -> None:
+    node = setting.start(reflex("back", "near_m() < 0.2", "stop()", "wait(1.5)", "move_back(distance_m=0.5)"))
+    node.comes(NEAR)
+    wait_until(lambda: node.stops, 5.0, "it acts")
+    node.comes(FAR)
+    node.halted.publish(Bool(data=True))
+    assert "not now, the robot is halted" in ended(node, "back", timeout_s=1.0).text
+    node.halted.publish(Bool(data=False))
+    time.sleep(2.0)
+    assert not node.of("reflex-back", SkillEvent.CALL_STARTED)
+
+
+def test_stop_holds_the_base_as_long_as_the_action_lasts(setting: Setting) -> None:
+    node = setting.start(reflex("freeze", "near_m() < 0.2", "stop()", "wait(1.0)"))
+    node.comes(NEAR)
+    assert "done" in ended(node, "freeze").text
+    times = [at for at, _ in node.stops]
+    assert times[-1] - times[0] > 0.8 and max(b - a for a, b in zip(times, times[1:], strict=False)) < 0.19
+    time.sleep(0.3)
+    assert len(node.stops) == len(times)
+
+
+def test_an_action_whose_last_step_failed_has_failed(setting: Setting) -> None:
+    node = setting.start(reflex("trip", "near_m() < 0.2", "stumble()"))
+    node.comes(NEAR)
+    assert "'trip': failed, stumbled" in ended(node, "trip").text
+
+
+def test_nothing_follows_a_step_that_failed_unless_the_action_looks_at_it(setting: Setting) -> None:
+    node = setting.start(
+        reflex("trip", "near_m() < 0.2", "stumble()", "move_back(0.5)"),
+        reflex("look", "loud()", "went = stumble()", "if not went:", "    move_back(0.5)"),
+    )
+    node.comes(NEAR)
+    assert "'trip': failed, stumbled" in ended(node, "trip").text
+    stepped_back = lambda: [e for e in node.events if e.type == SkillEvent.CALL_STARTED and e.function == "move_back"]  # noqa: E731
+    assert not stepped_back()
+    node.loud = True
+    node.comes(FAR)
+    assert "done" in ended(node, "look").text and stepped_back()
+
+
 def test_when_the_node_dies_in_the_middle_the_patrol_goes_on(setting: Setting) -> None:
     node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=5)"))
     node.patrol()

@@ -67,6 +67,13 @@ class Honest:
     calls: tuple[str, ...] = ("move_back(distance_m=0.5)",)
 
 
+GROWING: dict[str, str] = {
+    name: f"def condition():\n{body}    return front_distance_m() < 1\n\ndef action():\n    move_back(0.5)\n"
+    for name, code in _FILE["growing"].items()
+    for body in ["".join(f"    {line}\n" for line in code.splitlines())]
+}
+"""Rules that the guard takes and that try to grow a number without bound, by name."""
+
 HONEST = {
     name: Honest(**{key: tuple(value) if key == "calls" else value for key, value in case.items()})
     for name, case in _FILE["honest"].items()

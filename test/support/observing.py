@@ -73,6 +73,6 @@ class Scene:
 
 
 CALLS: Sequence[tuple[str, ...]] = tuple(
-    (name, *(parameter.choices[0] for parameter in accessor.parameters)) for name, accessor in TABLE.items()
+    (name, *((*parameter.choices, "hello")[0] for parameter in accessor.parameters)) for name, accessor in TABLE.items()
 )
 """Each of Kalos's accessors, once."""

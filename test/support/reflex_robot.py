@@ -81,3 +81,9 @@ def say(text: ContentStream, *, body: NoBody, stop_evt: threading.Event) -> Skil
     said = "".join(text)
     time.sleep(0.05)
     return SkillReturn.success(f"said: {said}")
+
+
+@robot_skill(subsystem="movement", nominal_s=0.1, stop_s=0.2)
+def stumble(*, body: NoBody) -> SkillReturn:
+    """Always fail."""
+    return SkillReturn.failure("stumbled")

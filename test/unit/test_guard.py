@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from guard_corpus import HONEST, SEEN, hostile, rule
+from guard_corpus import GROWING, HONEST, SEEN, hostile, rule
 from reflex_kit import Answers, perform, vocabulary
 
 from reflexes.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
+from reflexes.guard.code import Caller, Frame
+from reflexes.guard.limits import LARGEST_WHOLE
 from reflexes.guard.reading import ALLOWED
+from reflexes.guard.types import FLOAT, INT
 from skill_kernel.observation.errors import StaleFieldError
 
 HOSTILE = hostile()
@@ -156,6 +160,34 @@ def test_a_chained_comparison_asks_its_middle_once() -> None:
     answers = Answers(SEEN)
     assert accepted(rule("0 < front_distance_m() < 0.2")).condition(answers)
     assert answers.asked == [("front_distance_m",)]
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_no_number_grows_without_bound_by_whichever_way_it_came(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames: list[Frame] = []
+
+    def kept(call: Caller, slots: int) -> Frame:
+        frames.append(Frame(call, slots))
+        return frames[-1]
+
+    monkeypatch.setattr("reflexes.guard.rules.Frame", kept)
+    with contextlib.suppress(RuleFault):
+        accepted(GROWING[name]).condition(Answers(SEEN))
+    (frame,) = frames
+    for value in frame.values:
+        for number in value if isinstance(value, list) else [value]:
+            assert not isinstance(number, int) or abs(number) <= LARGEST_WHOLE
+
+
+def test_an_accessor_that_gives_another_type_than_it_says_does_no_harm() -> None:
+    huge = Answers({**SEEN, "people_visible": 10**400, "front_distance_m": 10**20, "x_m": "far"})
+    whole = compile_expression("people_visible()", vocabulary().accessors, wanted=INT)
+    with pytest.raises(RuleFault, match="grew beyond"):
+        whole.evaluate(huge)
+    number = compile_expression("front_distance_m()", vocabulary().accessors, wanted=FLOAT)
+    assert type(number.evaluate(huge)) is float
+    with pytest.raises(RuleFault, match="a str came"):
+        compile_expression("x_m()", vocabulary().accessors, wanted=FLOAT).evaluate(huge)
 
 
 def test_whole_numbers_cannot_grow_without_bound() -> None:

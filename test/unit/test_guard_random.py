@@ -6,14 +6,17 @@ from __future__ import annotations
 import math
 import random
 import string
+from unittest import mock
 
 from guard_corpus import HONEST, SEEN, hostile, rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 
-from reflexes.guard import GuardError, compile_expression, compile_guarded
-from reflexes.guard.types import BOOL, FLOAT, Type
+from reflexes.guard import GuardError, Vocabulary, compile_expression, compile_guarded
+from reflexes.guard.code import Caller, Frame, Scope
+from reflexes.guard.limits import LARGEST_WHOLE
+from reflexes.guard.types import BOOL, FLOAT, Kind, Type
 
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")
@@ -21,6 +24,7 @@ NUMBERS = (
     "front_distance_m()", "back_distance_m()", "x_m()", "y_m()", "battery_percent()", "people_visible()",
     "0", "1", "2.5", "-3", "7",
 )  # fmt: skip
+PYTHON = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float, Kind.STR: str}
 SIGNS = ("+", "-", "*", "/", "//", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -46,6 +50,8 @@ class Writer:
             lambda: f"len({draw.choice(TEXTS)})",
             lambda: f"count('{draw.choice(LABELS)}')",
             lambda: self._over("sum", depth, names),
+            lambda: f"round({self.number(depth - 1, names)}, {draw.randint(0, 3)})",
+            lambda: f"min([{self.number(0, names)}, {self.number(depth - 1, names)}] if {self.truth(0)} else [3, 7])",
         ))()
 
     def truth(self, depth: int, names: tuple[str, ...] = ()) -> str:
@@ -81,7 +87,7 @@ def python_says(source: str, answers: Answers) -> object:
     names = {name: (lambda *a, n=name: answers(n, *a)) for name in SEEN}
     return eval(source, {
         "__builtins__": {}, **names, "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all, "sum": sum,
-        "range": range, "lower": str.lower,
+        "round": round, "range": range, "lower": str.lower,
     })  # fmt: skip
 
 
@@ -101,6 +107,7 @@ def both(source: str, wanted: Type) -> None:
     except ArithmeticError as error:
         value = type(error)
     assert same(value, expected), source
+    assert isinstance(value, type) or type(value) is PYTHON[compiled.type.kind], source
     assert not isinstance(expected, bool) or type(value) is bool, source
 
 
@@ -114,6 +121,53 @@ def test_a_random_condition_is_worth_what_python_says(seed: int, depth: int) -> 
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_a_random_number_is_worth_what_python_says(seed: int, depth: int) -> None:
     both(Writer(random.Random(seed)).number(depth), FLOAT)
+
+
+def program(draw: random.Random) -> str:
+    """The body of a condition that stores numbers in few variables by all ways there are."""
+    writer, names, lines = Writer(draw), ["a"], ["a = 1.5" if draw.random() < 0.7 else "a = 2"]
+    for _ in range(draw.randint(1, 6)):
+        name, known = draw.choice("abc"), tuple(names)
+        value = writer.number(draw.randint(0, 2), known)
+        square = f"{name} = {name} * {name}"
+        lines += draw.choice((
+            [f"{name} = {value}"],
+            [f"{name} = {value}", f"for i in range({draw.randint(1, 12)}):", f"    {square}"],
+            [f"{name} = 0", f"for {name} in [{value}, {writer.number(0, known)}]:", f"    {square}"],
+            [f"{name} = 0.5", f"for {name} in range(3):", f"    {square}"],
+            [f"x = [{value}, 2.5]", "x = [3, 4]", f"{name} = max(v * v for v in x)"],
+            [f"{name} = 1.5", f"{name} += {value}", f"if moving():\n        {square}"],
+        ))  # fmt: skip
+        names.append(name)
+    return "\n".join(f"    {line}" for line in [*lines, "return front_distance_m() < a"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) -> None:
+    frames: list[Frame] = []
+    scopes: list[Scope] = []
+
+    def frame(call: Caller, slots: int) -> Frame:
+        frames.append(Frame(call, slots))
+        return frames[-1]
+
+    def scope(words: Vocabulary) -> Scope:
+        scopes.append(Scope(words))
+        return scopes[-1]
+
+    source = f"def condition():\n{program(random.Random(seed))}\n\ndef action():\n    bark(1)\n"
+    with mock.patch("reflexes.guard.rules.Frame", frame), mock.patch("reflexes.guard.statements.Scope", scope):
+        try:
+            compile_guarded(source, vocabulary()).condition(Answers(SEEN))
+        except (GuardError, ArithmeticError, ValueError):
+            if not frames:
+                return
+    for number, type_ in scopes[0]._slots.values():
+        value = frames[0].values[number]
+        for one in [] if value is None else value if isinstance(value, list) else [value]:
+            assert type(one) is PYTHON[type_.kind], source
+            assert type(one) is not int or abs(one) <= LARGEST_WHOLE, source
 
 
 SOURCES = [rule(case.condition, case.action) for case in HONEST.values()] + [s for s in hostile().values() if len(s) < 1000]

@@ -70,3 +70,10 @@ def test_a_memory_that_is_not_there_or_damaged_is_told(tmp_path: Path) -> None:
     (tmp_path / "memory" / "memory.sqlite3").write_bytes(b"garbage" * 1000)
     done = run(tmp_path, "stats")
     assert done.exit_code == 2 and "move it away" in done.output
+
+
+def test_forgetting_by_words_takes_what_has_all_of_them_and_nothing_else(folder: Path) -> None:
+    assert run(folder, "forget", "--text", "alice password", "--yes").exit_code == 2
+    assert "4711" in run(folder, "query", "--text", "locker").output
+    assert run(folder, "forget", "--text", "alice locker", "--yes").exit_code == 0
+    assert "4711" not in run(folder, "query", "--text", "locker").output

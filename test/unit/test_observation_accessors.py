@@ -14,15 +14,26 @@ from skill_kernel.robot import RobotConfig
 DESIGNED = {
     "visible", "count", "distance_to", "bearing_to", "people_visible", "front_distance_m", "left_distance_m",
     "right_distance_m", "back_distance_m", "nearest_distance_m", "x_m", "y_m", "heading_deg", "speed_mps", "moving", "room",
-    "posture", "battery_percent", "charging", "subsystem_busy", "heard", "heard_age_s", "age_s", "stale", "value",
+    "posture", "battery_percent", "charging", "subsystem_busy", "heard", "heard_words", "heard_age_s", "age_s", "stale",
+    "value",
 }  # fmt: skip
 
 
 def test_kalos_has_all_accessors_and_coco_those_of_what_it_has() -> None:
     assert set(TABLE) == DESIGNED
     assert set(accessors_of(RobotConfig.load("coco"))) == {
-        "subsystem_busy", "heard", "heard_age_s", "head_turn", "age_s", "stale", "value",
+        "subsystem_busy", "heard", "heard_words", "heard_age_s", "head_turn", "age_s", "stale", "value",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "words", "there"), [
+    ("I’m here, you KNOW", "i'm here", True), ("I'm here, you KNOW", "I’m here!", True), ("I know", "no", False),
+    ("No.", "no", True), ("come here", "here come", False), ("", "no", False),
+])  # fmt: skip
+def test_words_that_were_heard_are_found_whole_and_with_their_apostrophe(said: str, words: str, there: bool) -> None:
+    scene = Scene()
+    scene.observer.take("last_heard", said, scene.now)
+    assert scene.view().call("heard_words", words) is there
 
 
 def test_no_field_of_a_robots_own_can_take_the_name_of_an_accessor() -> None:

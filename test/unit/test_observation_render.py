@@ -130,6 +130,9 @@ def test_unknown_distances_and_things_never_measured_survive_a_record() -> None:
 
 @pytest.mark.parametrize(
     "line", ["", "null", "[]", "{}", '{"time_s":1,"seq":1,"fields":[{}]}', "[" * 100_000,
+             '{"time_s":1e12,"seq":1,"fields":[]}', '{"time_s":NaN,"seq":1,"fields":[]}', '{"time_s":-1,"seq":1,"fields":[]}',
+             '{"time_s":1,"seq":1e999,"fields":[]}', '{"time_s":' + "9" * 400 + ',"seq":1,"fields":[]}',
+             '{"time_s":1,"seq":1,"fields":[{"name":"a","kind":"table","age_s":0,"max_age_s":null,"missing":"","value":[1]}]}',
              '{"time_s":1,"seq":1,"fields":[{"name":"a","kind":"number","age_s":0,"max_age_s":null,"missing":"","value":"x"}]}'],
 )  # fmt: skip
 def test_a_text_that_is_no_record_is_refused(line: str) -> None:

@@ -244,3 +244,12 @@ def test_a_rate_keeps_the_value_and_its_age() -> None:
     assert scene.view().call("battery_percent") == pytest.approx(70.0)
     scene.observer.miss("battery", "gone")
     assert scene.view().call("stale", "battery") is True
+
+
+@pytest.mark.parametrize("broken", [Pose(math.nan, 0.0, 0.0), Pose(0.0, math.inf, 0.0), Pose(0.0, 0.0, -math.inf)])
+def test_a_place_in_the_map_that_is_not_finite_counts_as_silence(broken: Pose) -> None:
+    scene = Scene()
+    scene.mapped(Pose(1.0, 2.0, 0.0))
+    scene.odometry(0.5)
+    scene.mapped(broken)
+    assert (scene.view().call("x_m"), scene.view().call("y_m")) == (1.5, 2.0)

@@ -198,3 +198,33 @@ def test_a_dry_run_tells_of_stale_fields_and_faults_and_of_having_nothing_to_run
     bad = mine.add(proposal, name="bad")
     report = dry_run(mine.loaded(bad.name), gap, vocabulary())
     assert "ZeroDivisionError" in report.disabled and "would have been disabled" in report.text()
+
+
+def test_a_faulty_rule_does_not_run_although_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = book(tmp_path)
+    name = add(mine).name
+    mine.approve(name, "Ada")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ReflexError, match="No space left"):
+        mine.disable(name, "it took 9 ms")
+    assert mine.runnable() == [] and mine.get(name).reason == "it took 9 ms"
+
+
+@pytest.mark.parametrize(("action", "limit_s"), [
+    ("bark(1)", 30.0), ("wait(60)", 130.0), ("for i in range(3):\n    wait(20)", 130.0),
+    ("if visible('person'):\n    wait(60)\nelse:\n    wait(5)", 130.0), ("wait(distance_to('person'))", 130.0),
+    ("for i in range(40):\n    if not visible('person'):\n        return\n    wait(60)", 600.0),
+])  # fmt: skip
+def test_an_action_may_take_as_long_as_what_it_does_takes(tmp_path: Path, action: str, limit_s: float) -> None:
+    rule = book(tmp_path).add(COMPILER.check("long", source(action=action), "by hand"))
+    assert rule.limit_s == limit_s
+
+
+def test_an_action_that_surely_takes_longer_than_any_may_is_refused(tmp_path: Path) -> None:
+    endless = COMPILER.check("long", source(action="for i in range(11):\n    wait(60)"), "by hand")
+    with pytest.raises(ReflexError, match="about 660 s; a reflex acts for at most 600 s"):
+        book(tmp_path).add(endless)

@@ -50,10 +50,18 @@ READ: dict[str, tuple[str, ...]] = {
         "battery_percent() > 90", 'speak(text="I am full, thanks")', "stand()",
     ),
     'if you hear "Kalos", turn around and say "yes?"': (
-        "'kalos' in lower(heard()) and heard_age_s() < 2", "rotate(angle_deg=180.0)", 'speak(text="yes?")',
+        "heard_words('kalos') and heard_age_s() < 2", "rotate(angle_deg=180.0)", 'speak(text="yes?")',
     ),
-    "when somebody says good boy, nod": ("'good boy' in lower(heard()) and heard_age_s() < 2", "nod()"),
+    "when somebody says good boy, nod": ("heard_words('good boy') and heard_age_s() < 2", "nod()"),
     "when you enter the kitchen, say hi": ("room() == 'kitchen'", 'speak(text="hi")'),
+    'when you hear "I\'m here", nod': ("heard_words(\"i'm here\") and heard_age_s() < 2", "nod()"),
+    "if anybody is closer than 1 m, sit": ("distance_to('person') < 1", "sit()"),
+    "if anybody is close, sit": ("distance_to('person') < 1", "sit()"),
+    "if anything comes close, sit": ("nearest_distance_m() < 0.5", "sit()"),
+    "if something appears behind, sit": ("back_distance_m() < 0.5", "sit()"),
+    'when you see a person, say "stop if you can but do not hurry"': (
+        "visible('person')", 'speak(text="stop if you can but do not hurry")',
+    ),
     "if you are sitting and a person comes within 2 m, stand up": (
         "posture() == 'sit' and distance_to('person') < 2", "stand()",
     ),
@@ -89,6 +97,17 @@ def test_each_form_that_is_offered_is_read(sentence: str) -> None:
     ("when a person is closer than 1 m behind you, bark", "recognises nothing behind"),
     ("stop unless a person is visible", "begin with 'when' or 'if'"),
     ("", "says no condition"),
+    ("if anything moves behind, walk forward", "was not understood"),
+    ("if anything was in front, sit", "was not understood"),
+    ("if something runs within 1 m, sit", "nothing the robot can recognise"),
+    ("if anything is, sit", "nothing the robot can recognise"),
+    ("when you see a person, stop barking", "the step “stop barking” was not understood"),
+    ("when you see a person, stop talking", "was not understood"),
+    ("when you see a person, stop following", "was not understood"),
+    ("when you see a person, say hello if it is not charging", "takes no 'if'"),
+    ("when you see a person, say hello but do not move", "takes no 'but'"),
+    ('when you see a person, say "hello" while walking', "takes no 'while'"),
+    ("when you see a person, turn left until it is gone", "takes no 'until'"),
 ])  # fmt: skip
 def test_what_was_not_understood_is_named_with_what_can_be_said(sentence: str, says: str) -> None:
     with pytest.raises(GrammarError) as caught:

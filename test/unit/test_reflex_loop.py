@@ -304,3 +304,37 @@ def test_the_same_question_is_asked_once_a_round() -> None:
     world.scene.everything()
     loop.observe(world.scene.observation(), world.scene.now)
     assert asked == ["person"]
+
+
+def test_a_halt_cancels_what_acts_and_lets_nothing_fire_until_it_is_cleared() -> None:
+    world = World(loaded("back", repeats=True, cooldown_s=0.1), loaded("bark", action="bark(1)", priority=10))
+    world.sees(0.8)
+    world.loop.suspend("the robot is halted")
+    assert world.events[2:] == ["cancel back: the robot is halted", "cancel bark: the robot is halted"]
+    assert world.loop.advance(world.firing["back"], True, world.scene.now) is None
+    world.end("back", Ended.NOT_NOW)
+    world.sees(0.8, after_s=0.5)
+    assert len(world.events) == 4
+    world.loop.suspend("")
+    world.sees(0.8, after_s=0.1)
+    assert world.events[4:] == ["start back"]
+
+
+def test_an_action_that_is_cancelled_already_does_not_disable_its_rule_for_taking_long() -> None:
+    world = World(loaded("back", limit_s=1.0))
+    world.sees(0.8)
+    world.loop.interrupt(world.firing["back"], "an operator has the base")
+    world.tick(after_s=2.0)
+    assert world.events == ["start back", "cancel back: an operator has the base"]
+
+
+def test_an_unchanged_rule_compiled_anew_runs_its_new_code_at_once_or_after_its_action() -> None:
+    still, acts = loaded("still", "battery_percent() < 20"), loaded("acts", action="bark(1)")
+    world = World(still, acts)
+    world.sees(0.8)
+    new_still, new_acts = loaded("still", "battery_percent() < 20"), loaded("acts", action="bark(1)")
+    world.loop.set_rules([new_still, new_acts])
+    used = {w.loaded.rule.name: w.loaded for w in world.loop.watches}
+    assert used["still"] is new_still and used["acts"] is acts
+    world.end("acts")
+    assert next(w for w in world.loop.watches if w.loaded.rule.name == "acts").loaded is new_acts

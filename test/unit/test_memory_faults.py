@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory when its disk is full, its file is cut short or half made, or a record in it is one nobody can work with."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from memory_model import observation
+
+from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
+from planners.memory.errors import StoreCorruptError, StoreFullError
+from planners.memory.graph import EntityType, entity, note
+from planners.memory.schema import connect
+
+ROOT = Path(__file__).resolve().parents[2]
+NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=lambda: NOON + 100, background=False)
+    yield made
+    made.close()
+
+
+def settle(memory: Memory) -> None:
+    for _ in range(1000):
+        if not memory.consolidator.step():
+            return
+    raise AssertionError("consolidation does not come to an end")
+
+
+def heard(number: int) -> Record:
+    who = Provenance("kalos", "processes", f"p{number}", "bob", "chat")
+    return Record(Tier.M1, Kind.HEARD, NOON + number, "bob said hello", {"instruction": "hello"}, who)
+
+
+def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_path: Path) -> None:
+    full, freed = threading.Event(), threading.Event()
+    store = Store(
+        tmp_path / "m.sqlite3", power_safe=False, max_pages=60,
+        on_problem=lambda problem: (freed if problem is None else full).set(),
+    )  # fmt: skip
+    memory = Memory(store, wall=lambda: NOON + 100, background=False)
+    memory.put(*map(heard, range(20))).result()
+    for _ in range(40):
+        memory.put(Record(Tier.M1, Kind.NOTE, NOON, "x" * 9000))
+    assert full.wait(10)
+    before = len(store._writer._items)
+    for _ in range(8):
+        with pytest.raises(StoreFullError):
+            memory.consolidator.step()
+    assert len(store._writer._items) == before, "what failed does not wait in the queue as well"
+    store._writer._max_pages = 0
+    assert freed.wait(20)
+    store.flush()
+    settle(memory)
+    (talked,) = store.find(Query(kinds=("relation",)))
+    assert talked.data["count"] == 20
+    memory.close()
+
+
+def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path) -> None:
+    freed = threading.Event()
+    store = Store(
+        tmp_path / "m.sqlite3", power_safe=False, max_pages=80,
+        on_problem=lambda problem: freed.set() if problem is None else None,
+    )  # fmt: skip
+    now = [NOON]
+    memory = Memory(store, wall=lambda: now[0], background=False)
+    while store.state.problem is None:
+        settle(memory)
+        waiting = memory.put(Record(Tier.M0, "scan", NOON, data={"filling": "x" * 8000}))
+        with suppress(StoreFullError):
+            waiting.result()
+    now[0] = NOON + 2 * 86_400
+    with suppress(StoreFullError):
+        memory.consolidator.step()
+    assert freed.wait(20) and waiting.result()
+    assert [r.id for r in store.find(Query(kinds=("scan",), limit=100))] == waiting.result()
+    memory.close()
+
+
+def test_a_job_under_way_that_was_taken_back_is_not_tried_again(tmp_path: Path) -> None:
+    freed = threading.Event()
+    store = Store(tmp_path / "m.sqlite3", on_problem=lambda problem: freed.set() if problem is None else None)
+    tries: list[int] = []
+
+    def failing(_: sqlite3.Connection) -> None:
+        tries.append(1)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    ticket = store.do(failing)
+    with pytest.raises(StoreError):
+        ticket.result()
+    ticket.withdraw()
+    assert freed.wait(20) and len(tries) == 1
+    store.close()
+
+
+def test_two_consolidators_of_one_store_count_nothing_twice(memory: Memory) -> None:
+    memory.put(*map(heard, range(5))).result()
+    read = memory.store.after(0, 100)
+    memory.consolidator.step()
+    memory.consolidator._take(read, 0)
+    (talked,) = memory.store.find(Query(kinds=("relation",)))
+    assert talked.data["count"] == 5
+
+
+def test_the_tables_of_a_file_and_its_name_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.sqlite3"
+    Store(path).close()
+    with sqlite3.connect(path) as file:
+        file.execute("DELETE FROM meta WHERE name = 'name'")
+    with pytest.raises(StoreCorruptError, match="move it away"):
+        Store(path)
+    told: list[str] = []
+    other = tmp_path / "other.sqlite3"
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:
+            told.append(sql)
+            return super().execute(sql, *rest)
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: real(*a, factory=Watched, **k))
+    Store(other).close()
+    assert told and not any(sql.startswith("INSERT INTO meta") for sql in told)
+
+
+def test_no_fault_ends_the_thread_that_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = threading.Event()
+    told: list[StoreError] = []
+
+    def on_problem(problem: StoreError | None) -> None:
+        if problem is None:
+            freed.set()
+        else:
+            told.append(problem)
+            monkeypatch.undo()
+
+    def broken(_: Path) -> str:
+        raise TypeError("no such thing")
+
+    store = Store(tmp_path / "m.sqlite3")
+    store.close()
+    monkeypatch.setattr("planners.memory.writer.prepare", broken)
+    store = Store(tmp_path / "m.sqlite3", on_problem=on_problem)
+    waiting = store.put(Record(Tier.M1, Kind.NOTE, NOON, "kept"))
+    assert freed.wait(20) and "TypeError: no such thing" in str(told[0])
+    assert waiting.result()
+    store.close()
+
+
+def test_an_hour_nobody_can_sum_up_is_left_out_and_the_rest_goes_on(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Record:
+        raise OSError("no such time")
+
+    monkeypatch.setattr("planners.memory.consolidation.hour_digest", broken)
+    monkeypatch.setattr("planners.memory.consolidation.habits_of", broken)
+    old = Record(Tier.M0, "note", NOON - 1e6, "its time is over")
+    memory.put(old, observation(NOON, "kitchen"), observation(NOON + 8000, "office")).result()
+    settle(memory)
+    assert memory.consolidator.skipped >= 2
+    assert memory.store.find(Query(kinds=("note",))) == []
+
+
+@pytest.mark.parametrize("wrong", [{"time_s": 1e17}, {"time_s": -1.0}, {"time_s": 5.0, "begun_s": -1.0}])
+def test_times_that_no_calendar_holds_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="1970 to 2100"):
+        Record(Tier.M1, Kind.VISIT, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_node_without_a_name_is_left_out_of_the_graph(memory: Memory) -> None:
+    memory.put(
+        Record(Tier.M3, Kind.ENTITY, NOON, "x", {"a": 1}), Record(Tier.M3, Kind.RELATION, NOON, "y", {"subject": "a:b"})
+    ).result()
+    clash = {"type": "spook", "record": 7, "key": "k"}
+    memory.store.do(lambda f: note(f, [entity(EntityType.PERSON, "alice", NOON, attributes=clash)])).result()
+    graph = memory.graph()
+    assert list(graph) == ["person:alice"] and graph.nodes["person:alice"]["type"] == "person"
+    assert memory.ask("who did you see?", robot="kalos").text == "I remember nobody."
+
+
+CUT_SHORT = """
+import os, sqlite3, sys
+from pathlib import Path
+from planners.memory import Query, Record, Store, StoreError, Tier
+path = Path(sys.argv[1])
+store = Store(path, power_safe=False)
+for begin in range(0, 5000, 500):
+    store.put(*[Record(Tier.M1, "note", 1.0 + n, f"sentence {n} " * 20) for n in range(begin, begin + 500)]).result()
+with sqlite3.connect(path) as file:
+    file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+store.find(Query(limit=100))
+os.truncate(path, 20_000)
+try:
+    print(len(store.find(Query(limit=10_000))))
+except StoreError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_file_cut_short_is_an_error_and_not_the_end_of_the_program(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_SHORT, str(tmp_path / "m.sqlite3")], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0 and "Error" in done.stdout, done.stderr
+
+
+def test_no_part_of_the_file_is_mapped(tmp_path: Path) -> None:
+    file = connect(tmp_path / "m.sqlite3", write=True)
+    assert file.execute("PRAGMA mmap_size").fetchone()[0] == 0
+    file.close()
+
+
+def call(number: int) -> Record:
+    told, who = {"function": "search", "outcome": "DONE"}, Provenance("kalos", "events", "p")
+    return Record(Tier.M1, Kind.CALL, NOON + 100 + number / 100, "kalos did search(what=ball)", told, who)
+
+
+@pytest.mark.parametrize(("calls", "known"), [(1010, True), (20_050, False)])
+def test_a_thing_is_found_among_many_newer_records_with_its_name_or_the_answer_says_that_it_looked_at_few(
+    memory: Memory, calls: int, known: bool
+) -> None:
+    where = Spot(1.0, 2.0, "kitchen")
+    memory.put(Record(Tier.M1, Kind.SIGHTING, NOON, "kalos saw a ball", {"label": "ball"}, Provenance("kalos"), where))
+    for begin in range(0, calls, 5000):
+        memory.put(*map(call, range(begin, min(begin + 5000, calls)))).result(60)
+    found = memory.ask("where did you last see the ball?", robot="kalos")
+    assert found.text.startswith("I last saw the ball in the kitchen") == known
+    assert ("only the newest" in found.note) == (not known)

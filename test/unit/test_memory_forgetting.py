@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was forgotten stays forgotten, whoever tells it again and whatever was under way."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from memory_model import observation
+
+from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer, Visibility
+from planners.memory.consolidation import Consolidator
+from planners.memory.recording import Recorder, Task
+
+NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+ASKED = Task("p1", "my PIN is 1234", "bob", "chat", NOON)
+OVER = replace(ASKED, ended_s=NOON + 9, status="SUCCESS")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=lambda: NOON + 100, background=False)
+    yield made
+    made.close()
+
+
+def settle(memory: Memory) -> None:
+    for _ in range(1000):
+        if not memory.consolidator.step():
+            return
+    raise AssertionError("consolidation does not come to an end")
+
+
+def found(memory: Memory, kind: Kind) -> list[Record]:
+    return memory.store.find(Query(kinds=(kind.value,), limit=1000))
+
+
+def forget(memory: Memory, *records: Record) -> None:
+    memory.forget([r.id for r in records], who="bob").result()
+
+
+def everything(memory: Memory) -> str:
+    return " ".join(r.text + json.dumps(dict(r.data)) for r in memory.store.find(Query(limit=1000, revoked=True)))
+
+
+@pytest.mark.parametrize("first", [ASKED, OVER], ids=["alive", "ended"])
+@pytest.mark.parametrize("again", [ASKED, OVER], ids=["told again alive", "told again ended"])
+def test_forgotten_words_do_not_come_back_when_the_robot_tells_them_again(memory: Memory, first: Task, again: Task) -> None:
+    memory.put(*Recorder("kalos").task(first)).result()
+    settle(memory)
+    forget(memory, *found(memory, Kind.HEARD))
+    settle(memory)
+    assert "1234" not in everything(memory), "the end of the task and its summary repeat the words"
+    ids = memory.put(*Recorder("kalos").task(again), *Recorder("kalos").task(replace(again, process_id="p2"))).result()
+    settle(memory)
+    assert [r.provenance.process for r in found(memory, Kind.HEARD)] == ["p2"] and 0 in ids
+    assert {r.provenance.process for r in found(memory, Kind.EPISODE)} <= {"p2"}
+
+
+def test_a_note_of_the_same_key_may_be_taken_down_again(memory: Memory) -> None:
+    (first,) = memory.put(Record(Tier.M1, Kind.NOTE, NOON, "old", key="note:1")).result()
+    memory.forget([first], who="bob").result()
+    assert memory.put(Record(Tier.M1, Kind.NOTE, NOON, "new", key="note:1")).result() != [0]
+    assert [r.text for r in found(memory, Kind.NOTE)] == ["new"]
+
+
+def test_what_is_forgotten_while_consolidation_works_on_it_is_not_written(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.put(*[observation(NOON + t, "kitchen", ["ball"]) for t in range(5)]).result()
+    settle(memory)
+    sighting = found(memory, Kind.SIGHTING)[0]
+    memory.put(observation(NOON + 5, "kitchen", ["ball"])).result()
+    take = Consolidator._take
+
+    def forgetting(self: Consolidator, read: list[Record], cursor: int) -> None:
+        monkeypatch.undo()
+        real = self._distiller.drain
+
+        def drain(now_s: float) -> list[Record]:
+            made = real(now_s)
+            forget(memory, sighting, *read)
+            return made
+
+        with monkeypatch.context() as patch:
+            patch.setattr(self._distiller, "drain", drain)
+            take(self, read, cursor)
+
+    monkeypatch.setattr(Consolidator, "_take", forgetting)
+    settle(memory)
+    assert found(memory, Kind.SIGHTING) == [] and "ball" not in everything(memory)
+
+
+def test_an_observation_forgotten_while_its_first_sentence_is_made_is_in_no_sentence(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = memory.put(*[observation(NOON + t, "kitchen", ["ball"] if t == 2 else []) for t in range(5)]).result()
+    real = memory.consolidator._distiller.drain
+
+    def drain(now_s: float) -> list[Record]:
+        monkeypatch.undo()
+        memory.forget([ids[2]], who="bob").result()
+        return real(now_s)
+
+    monkeypatch.setattr(memory.consolidator._distiller, "drain", drain)
+    settle(memory)
+    assert "ball" not in everything(memory)
+    (visit,) = found(memory, Kind.VISIT)
+    assert visit.start_s == NOON and ids[2] not in memory.store.get([visit.id], parents=True)[0].parents
+
+
+def test_a_thing_in_sight_is_a_new_sighting_after_the_one_that_was_forgotten(memory: Memory) -> None:
+    memory.put(*[observation(NOON + t, "kitchen", ["ball"]) for t in range(5)]).result()
+    settle(memory)
+    forget(memory, *found(memory, Kind.SIGHTING))
+    memory.put(observation(NOON + 5, "kitchen", ["ball"])).result()
+    settle(memory)
+    memory.put(observation(NOON + 6, "kitchen", ["ball"])).result()
+    settle(memory)
+    (sighting,) = found(memory, Kind.SIGHTING)
+    assert (sighting.start_s, sighting.time_s) == (NOON + 5, NOON + 6)
+
+
+def test_all_observations_of_a_long_sighting_are_forgotten_with_it(memory: Memory) -> None:
+    memory.put(*[observation(NOON + t / 4, "kitchen", ["ball"]) for t in range(300)]).result()
+    settle(memory)
+    forget(memory, *found(memory, Kind.SIGHTING))
+    settle(memory)
+    assert "ball" not in everything(memory)
+
+
+def heard(time_s: float, robot: str) -> Record:
+    return Record(Tier.M1, Kind.HEARD, time_s, f"bob spoke to {robot}", provenance=Provenance(robot, "p", robot, "bob", "chat"))
+
+
+def test_knowledge_falls_with_its_last_source_in_whatever_order_they_came(memory: Memory) -> None:
+    memory.put(heard(NOON + 50, "kalos"), heard(NOON + 40, "coco")).result()
+    settle(memory)
+    assert "person:bob" in memory.graph()
+    forget(memory, *found(memory, Kind.HEARD))
+    settle(memory)
+    assert "bob" not in " ".join(r.text for r in memory.store.find(Query(limit=1000)))
+
+
+@pytest.mark.parametrize("times", [(50, 40), (40, 50)])
+def test_a_node_names_every_sentence_that_told_of_it(memory: Memory, times: tuple[int, int]) -> None:
+    ids = memory.put(heard(NOON + times[0], "kalos"), heard(NOON + times[1], "coco")).result()
+    settle(memory)
+    bob = memory.store.by_key("entity:person:bob")
+    assert bob is not None and memory.store.get([bob.id], parents=True)[0].parents == tuple(ids)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_relation_tells_of_the_sources_that_are_left(memory: Memory, which: int) -> None:
+    for begun in (NOON, NOON + 50):
+        memory.put(*[observation(begun + t, "kitchen", ["ball"]) for t in range(3)]).result()
+        settle(memory)
+    sightings = found(memory, Kind.SIGHTING)
+    forget(memory, sightings[which])
+    settle(memory)
+    (seen,) = [r for r in found(memory, Kind.RELATION) if r.data["relation"] == "seen_in"]
+    kept = sightings[1 - which]
+    assert (seen.data["count"], seen.data["since_s"], seen.time_s) == (1, kept.time_s, kept.time_s)
+
+
+def test_a_sentence_made_anew_counts_once(memory: Memory) -> None:
+    ids = memory.put(*[observation(NOON + t, "kitchen", ["ball"]) for t in range(3)]).result()
+    settle(memory)
+    memory.forget([ids[1]], who="bob").result()
+    settle(memory)
+    (seen,) = [r for r in found(memory, Kind.RELATION) if r.data["relation"] == "seen_in"]
+    assert seen.data["count"] == 1
+
+
+def test_an_episode_whose_end_was_forgotten_leaves_no_summary_of_an_hour_that_is_not_over(memory: Memory) -> None:
+    memory.put(observation(NOON + 1, "kitchen", ["ball"]), *Recorder("kalos").task(OVER)).result()
+    settle(memory)
+    forget(memory, *found(memory, Kind.OUTCOME))
+    settle(memory)
+    assert found(memory, Kind.DIGEST) == [] and found(memory, Kind.EPISODE) == []
+
+
+def test_what_a_process_keeps_to_itself_is_in_no_summary_of_another(memory: Memory) -> None:
+    own = {"provenance": Provenance("kalos", "observation", "q"), "visibility": Visibility.PROCESS, "spot": Spot(room="vault")}
+    data = {"objects": [{"label": "gold", "track": 1}]}
+    private = [Record(Tier.M0, Kind.OBSERVATION, NOON + t, data=data, **own) for t in range(5)]
+    memory.put(*private, *Recorder("kalos").task(OVER), observation(NOON + 8000, "office")).result()
+    settle(memory)
+    for process in ("p1", "q", ""):
+        shown = memory.store.find(Query(viewer=Viewer("kalos", process), limit=1000))
+        assert any("gold" in r.text for r in shown) == (process == "q")
+    (episode,) = found(memory, Kind.EPISODE)
+    assert episode.visibility is Visibility.SHARED and "vault" not in episode.text
+
+
+def test_forgetting_by_words_takes_every_record_with_all_of_them(memory: Memory) -> None:
+    many = [Record(Tier.M1, Kind.NOTE, NOON + n, "alice has a secret password") for n in range(1900)]
+    memory.put(*many, Record(Tier.M1, Kind.NOTE, NOON, "alice came"), Record(Tier.M1, Kind.NOTE, NOON, "a password")).result()
+    assert len(memory.store.all_ids(Query(text="alice password", limit=1))) == 1900
+    assert len(memory.store.all_ids(Query(kinds=("note",)))) == 1902
+
+
