@@ -29,7 +29,7 @@ class ObjectDetector(RuntimeNode):
     detector fails, is logged and left out.
 
     Parameters: `robot` (kalos; its base tells where the laser is), `detector` (onnx; also yolo, colour), `model` (""),
-    `confidence` (0.35), `overlap` (0.5), `threads` (1), `labels` and `widths` (see `making`), `looks` (for colour, see
+    `confidence` (0.2), `overlap` (0.5), `threads` (1), `labels` and `widths` (see `making`), `looks` (for colour, see
     `colour.Look.parse`), `camera_forward` and `camera_height` [m].
     """
 
@@ -38,7 +38,7 @@ class ObjectDetector(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         kind = self.declare("detector", "onnx", "what looks at the images", choices=KINDS)
         model = self.declare("model", "", "file with weights, empty for our own (onnx); yolo: also a name such as yolo11n.pt")
-        confidence = self.declare("confidence", 0.35, "least confidence of what is published [1]", minimum=0.0, maximum=1.0)
+        confidence = self.declare("confidence", 0.2, "least confidence of what is published [1]", minimum=0.0, maximum=1.0)
         overlap = self.declare(
             "overlap",
             0.5,

@@ -29,6 +29,9 @@ TAKEN_OVER_S = 0.5
 LOOK_S = 0.1
 FRESH_S = 0.5
 """After a motion an image of before it may still be on its way for so long."""
+SURE = 0.35
+"""Confidence from which on a thing that was not looked at before counts as seen; one that is being gone up to may be
+less clear, as far as the detector tells of it."""
 
 
 class BlindError(RuntimeError):
@@ -94,8 +97,9 @@ class KalosBody:
                 return result
         return DriverResult(False, cancelled=True)
 
-    def look(self, label: str, control: Control, seconds: float) -> Detection | None:
-        """The surest thing of this kind that is seen within some seconds, or None; None as well at a stop or pause.
+    def look(self, label: str, control: Control, seconds: float, *, least: float = SURE) -> Detection | None:
+        """The surest thing of this kind that is seen within some seconds, with at least this confidence, or None; None as
+        well at a stop or pause.
 
         Raises BlindError when the detector said nothing at all in that time."""
         end, blind = self.now() + seconds, True
@@ -103,7 +107,7 @@ class KalosBody:
             seen = self.drivers.detections()
             if seen is not None:
                 blind = False
-                if fitting := [d for d in seen if d.label == label]:
+                if fitting := [d for d in seen if d.label == label and d.confidence >= least]:
                     return max(fitting, key=lambda d: d.confidence)
             if control.is_set():
                 return None

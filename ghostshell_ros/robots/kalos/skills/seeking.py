@@ -77,7 +77,7 @@ def approach(
         if not control.go_on():
             return SkillReturn.interruption(f"stopped on the way to the {target}")
         try:
-            seen = body.look(target, control, LOST_S)
+            seen = body.look(target, control, LOST_S, least=0.0)
         except BlindError as error:
             return SkillReturn.failure(str(error))
         if control.is_set():
@@ -117,7 +117,7 @@ def follow(
         if not control.go_on():
             return SkillReturn.interruption(f"followed the {target} for {lasted:.0f} s, {walked:.1f} m")
         try:
-            seen = body.look(target, control, LOST_S)
+            seen = body.look(target, control, LOST_S, least=0.0)
         except BlindError as error:
             return SkillReturn.failure(str(error))
         if control.is_set():
