@@ -71,7 +71,7 @@ class TimedObserver(ObserverNode):
                 self.took.append(time.perf_counter() - began[0])
                 began[0] = 0.0
 
-        self._observer.scan, self._publisher.publish = scan, told  # type: ignore[method-assign]
+        self._observer.scan, self._publisher.publish = scan, told
 
 
 class Probe(ros_probe.Probe):

@@ -100,7 +100,7 @@ class ObservationSources:
         at = message_type()
         for part in process.path.split("."):
             if part.isdigit():
-                steps.append(lambda value, i=int(part): value[i])  # type: ignore[misc]
+                steps.append(lambda value, i=int(part): value[i])
                 at = None
             else:
                 if at is not None and not hasattr(at, part):

@@ -158,7 +158,7 @@ class ReflexPerformer:
 
     def send(self, performance: Performance, call: Call) -> None:
         """Ask the kernel for a call, once more where a subsystem was not free yet."""
-        self._link.start(performance.process_id, performance, call)  # type: ignore[arg-type]
+        self._link.start(performance.process_id, performance, call)
         if call.takes_content:
             self._link.content(call, call.text, True)
 

@@ -52,6 +52,10 @@ class Recorder:
         return list(self._kept)
 
 
+class InvalidCommandError(ValueError):
+    """A request that no command of CompileReflex stands for, or that lacks what its command needs."""
+
+
 class ReflexService:
     """Answers CompileReflex. `changed` is called when rules came, went or changed; `show` makes a rule's message."""
 
@@ -89,7 +93,7 @@ class ReflexService:
             response.error_code, response.error_msg = ReflexCode.NO_MODEL_ANSWER, f"{error.message}{hint}"
         except ReflexError as error:
             response.error_code, response.error_msg = ReflexCode.REFLEX_REFUSED, str(error)
-        except NotImplementedError as error:
+        except InvalidCommandError as error:
             response.error_code, response.error_msg = ReflexCode.INVALID_COMMAND, str(error)
         else:
             response.success, response.report, response.reflexes = True, ros_text(report), self._show(name)
@@ -106,7 +110,7 @@ class ReflexService:
         if command == request.ADD:
             return await self._add(request)
         if not name:
-            raise NotImplementedError("name says which reflex")
+            raise InvalidCommandError("name says which reflex")
         if command == request.TEST:
             return await self._test(name, request.observations_file), name
         report = ""
@@ -121,7 +125,7 @@ class ReflexService:
         elif command == request.DISABLE:
             self._book.disable(name, f"by {request.person.strip() or 'somebody'}")
         else:
-            raise NotImplementedError(f"command {command} is unknown; use one of 0 (ADD) to 6 (DISABLE)")
+            raise InvalidCommandError(f"command {command} is unknown; use one of 0 (ADD) to 6 (DISABLE)")
         self._changed()
         return report, name
 
@@ -133,7 +137,7 @@ class ReflexService:
         }
         sentence, source, person = request.sentence, request.source, request.person.strip()
         if source and not (sentence.strip() and person):
-            raise NotImplementedError("code written by hand needs the sentence it stands for, and the person who wrote it")
+            raise InvalidCommandError("code written by hand needs the sentence it stands for, and the person who wrote it")
         offline = request.offline
 
         def make() -> Proposal:
