@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_kit import NOON
 
-from planners.memory import Kind, Provenance, Query, Record, Store, Tier
+from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
-from planners.memory.experience import TaughtRoutine, routine_record
+from planners.memory.experience import (
+    TaughtRoutine,
+    routine_record,
+)
 from planners.memory.graph import EntityType, entity, note
 
-NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
 KALOS = Provenance("kalos")
 
 
@@ -132,3 +134,44 @@ def test_a_field_of_another_type_is_told_with_its_line_and_the_lines_before_stay
     with pytest.raises(ExchangeError, match="line 3"):
         import_lines(there, lines)
     assert texts(there) == ["note 0"]
+
+
+def test_an_export_makes_the_same_memory_elsewhere_and_forgetting_travels_with_it(walked: Memory, tmp_path: Path) -> None:
+    other = Memory(Store(tmp_path / "other.sqlite3", power_safe=False), wall=lambda: NOON, background=False)
+    lines = list(export_lines(walked.store))
+    assert import_lines(other.store, lines) == Imported(len(lines) - 1, 0)
+    assert import_lines(other.store, lines) == Imported(0, len(lines) - 1)
+    assert import_lines(walked.store, lines) == Imported(0, len(lines) - 1)
+
+    def plain(memory: Memory) -> list[tuple[object, ...]]:
+        found = memory.store.find(Query(limit=1000))
+        return sorted((r.kind, r.time_s, r.text, json.dumps(r.data), r.provenance, r.spot, r.key) for r in found)  # type: ignore[type-var]
+
+    assert plain(other) == plain(walked)
+    (ball,) = other.store.find(Query(kinds=("sighting",), text="ball"))
+    assert len(other.store.get([ball.id], parents=True)[0].parents) == 4
+    (mine,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
+    walked.forget([mine.id], who="alice").result()
+    import_lines(other.store, list(export_lines(walked.store)))
+    assert other.store.find(Query(kinds=("sighting",), text="ball")) == []
+    other.close()
+
+
+def test_an_export_restores_a_store_that_lost_everything(walked: Memory, tmp_path: Path) -> None:
+    lines = list(export_lines(walked.store))
+    fresh = Store(tmp_path / "fresh.sqlite3")
+    import_lines(fresh, lines)
+    assert len(fresh.find(Query(limit=1000))) == len(walked.store.find(Query(limit=1000))) > 60
+    fresh.close()
+
+
+@pytest.mark.parametrize(
+    "line", ["nonsense", "[]", '{"origin": 1}', '{"format": "other", "version": 1}', '{"origin": ["a", -1], "spot": {}}',
+             '{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}'],
+)  # fmt: skip
+def test_a_line_that_is_no_record_is_named_and_those_before_it_stay(memory: Memory, line: str) -> None:
+    memory.put(Record(Tier.M1, Kind.NOTE, NOON, "one")).result()
+    good = list(export_lines(memory.store))[1].replace(memory.store.name, "elsewhere")
+    with pytest.raises(ExchangeError, match="line 2"):
+        import_lines(memory.store, [good, line])
+    assert len(memory.store.find(Query())) == 2

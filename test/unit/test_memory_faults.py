@@ -8,12 +8,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
@@ -22,21 +21,13 @@ from planners.memory.graph import EntityType, entity, note
 from planners.memory.schema import connect
 
 ROOT = Path(__file__).resolve().parents[2]
-NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=lambda: NOON + 100, background=False)
-    yield made
-    made.close()
-
-
-def settle(memory: Memory) -> None:
-    for _ in range(1000):
-        if not memory.consolidator.step():
-            return
-    raise AssertionError("consolidation does not come to an end")
+def clock() -> Clock:
+    made = Clock()
+    made.now = NOON + 100
+    return made
 
 
 def heard(number: int) -> Record:

@@ -4,35 +4,25 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from memory_kit import NOON, Clock, settle, told
 from memory_model import observation
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer, Visibility
+from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Tier, Viewer, Visibility
 from planners.memory.consolidation import Consolidator
 from planners.memory.recording import Recorder, Task
 
-NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
 ASKED = Task("p1", "my PIN is 1234", "bob", "chat", NOON)
 OVER = replace(ASKED, ended_s=NOON + 9, status="SUCCESS")
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=lambda: NOON + 100, background=False)
-    yield made
-    made.close()
-
-
-def settle(memory: Memory) -> None:
-    for _ in range(1000):
-        if not memory.consolidator.step():
-            return
-    raise AssertionError("consolidation does not come to an end")
+def clock() -> Clock:
+    made = Clock()
+    made.now = NOON + 100
+    return made
 
 
 def found(memory: Memory, kind: Kind) -> list[Record]:
@@ -204,3 +194,27 @@ def test_forgetting_by_words_takes_every_record_with_all_of_them(memory: Memory)
     assert len(memory.store.all_ids(Query(kinds=("note",)))) == 1902
 
 
+def test_what_is_forgotten_is_gone_from_all_that_was_made_of_it_and_the_rest_is_made_anew(walked: Memory) -> None:
+    (ball,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
+    assert "ball" in " ".join(told(walked, Kind.EPISODE, Kind.RELATION, Kind.ENTITY))
+    gone = walked.forget([ball.id], who="alice", why="she asked for it").result()
+    settle(walked)
+    assert walked.ask("where did you last see the ball?", robot="kalos").text == "I remember no ball."
+    assert walked.store.find(Query(text="ball", limit=100)) == []
+    everything = walked.store.find(Query(limit=1000, revoked=True))
+    assert not any("ball" in json.dumps(r.data) + r.text for r in everything)
+    (episode,) = told(walked, Kind.EPISODE)
+    assert "apple" in episode and "kitchen" in episode
+    assert "kalos was in the kitchen" in " ".join(told(walked, Kind.VISIT))
+    (left,) = walked.store.get([ball.id])
+    assert left.id in gone and left.revoked_s == NOON + 120 and left.data["forgotten_by"] == "alice"
+
+
+def test_a_raw_observation_forgotten_leaves_what_the_others_say(walked: Memory) -> None:
+    raw = [r for r in walked.store.find(Query(tiers=(Tier.M0,), limit=1000)) if r.time_s == NOON + 7]
+    walked.forget([raw[0].id], who="alice").result()
+    settle(walked)
+    (ball,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
+    assert (ball.start_s - NOON, ball.time_s - NOON) == (6, 9)
+    assert raw[0].id not in walked.store.get([ball.id], parents=True)[0].parents
+    assert walked.graph()["object:ball"]["place:kitchen"]["seen_in"]["count"] >= 1

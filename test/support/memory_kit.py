@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the memory share: a wall clock, records as a robot makes them, consolidation to its end."""
+
+from __future__ import annotations
+
+import time
+
+from memory_model import observation
+
+from planners.memory import Kind, Memory, Provenance, Query, Record, Tier
+
+NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+
+
+class Clock:
+    """The wall clock of the tests."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def settle(memory: Memory) -> int:
+    """Consolidate until nothing is left to do."""
+    for steps in range(10_000):
+        if not memory.consolidator.step():
+            return steps
+    raise AssertionError("consolidation does not come to an end")
+
+
+def heard(time_s: float, sender: str, words: str, process: str = "p1", robot: str = "kalos") -> Record:
+    text = f"{sender} said through chat: “{words}”"
+    return Record(
+        Tier.M1, Kind.HEARD, time_s, text, {"instruction": words}, Provenance(robot, "processes", process, sender, "chat")
+    )
+
+
+def ended(begun_s: float, time_s: float, words: str, process: str = "p1", status: str = "SUCCESS") -> Record:
+    return Record(
+        Tier.M1, Kind.OUTCOME, time_s, f"kalos ended “{words}”: {status}", {"instruction": words, "status": status},
+        Provenance("kalos", "events", process, "alice", "chat"), begun_s=begun_s,
+    )  # fmt: skip
+
+
+def walk(at: float = NOON) -> list[Record]:
+    """A minute through three rooms: a ball in the kitchen, then a person and an apple in the office."""
+    def where(t: int) -> tuple[str, list[str]]:
+        if t < 20:
+            return "kitchen", ["ball"] if 5 < t < 10 else []
+        return ("hallway", []) if t < 30 else ("office", ["person", "apple"] if t > 40 else [])
+
+    return [observation(at + t, *where(t)) for t in range(60)]
+
+
+def told(memory: Memory, *kinds: Kind) -> list[str]:
+    return [r.text for r in memory.store.find(Query(kinds=tuple(k.value for k in kinds), limit=1000))]

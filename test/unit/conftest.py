@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A memory on a clock of its own, for the tests of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from memory_kit import Clock
+
+    from planners.memory import Memory
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Stands at noon."""
+    from memory_kit import Clock
+
+    return Clock()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: Clock) -> Iterator[Memory]:
+    """An empty one, whose background work the test does itself."""
+    from planners.memory import Memory, Store
+
+    made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=clock, background=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def walked(memory: Memory, clock: Clock) -> Memory:
+    """Has seen a robot walk through three rooms."""
+    from memory_kit import NOON, ended, heard, settle, walk
+
+    memory.put(heard(NOON, "alice", "patrol the rooms"), *walk(), ended(NOON, NOON + 59, "patrol the rooms")).result()
+    clock.now = NOON + 120
+    settle(memory)
+    return memory

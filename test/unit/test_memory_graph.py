@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""People, places and things as a graph; examples and routines."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+from memory_kit import NOON
+
+from planners.memory import Memory, Provenance, Query
+from planners.memory.experience import (
+    Correction,
+    InteractionExample,
+    TaughtRoutine,
+    example_record,
+    routine_of,
+    routine_record,
+)
+from planners.memory.graph import EntityType, describe, entity, node_name, note, relation
+
+
+def test_what_was_seen_makes_a_graph_that_networkx_can_walk(walked: Memory) -> None:
+    graph = walked.graph()
+    assert graph.nodes["person:alice"]["type"] == "person" and "robot:kalos" in graph
+    way = nx.shortest_path(graph.to_undirected(), "object:ball", "object:apple")
+    assert way == ["object:ball", "robot:kalos", "object:apple"]
+    assert graph["object:ball"]["place:kitchen"]["seen_in"]["count"] == 1
+    assert "object ball seen in place kitchen (1)" in describe(graph, ["object:ball"])
+
+
+def test_a_node_noted_again_keeps_what_it_had_and_edges_count(memory: Memory) -> None:
+    alice = node_name(EntityType.PERSON, "alice")
+    memory.store.do(lambda f: note(f, [
+        entity(EntityType.PERSON, "alice", NOON, attributes={"availability": "busy", "office": "4b"}),
+        relation(alice, "owns", "object:laptop", NOON), relation(alice, "owns", "object:laptop", NOON + 1),
+        entity(EntityType.PERSON, "alice", NOON + 5, attributes={"availability": "free"}),
+        entity(EntityType.PERSON, "alice", NOON + 2, attributes={"availability": "late news"}),
+    ])).result()  # fmt: skip
+    graph = memory.graph()
+    assert graph.nodes[alice]["availability"] == "free" and graph.nodes[alice]["office"] == "4b"
+    assert graph[alice]["object:laptop"]["owns"]["count"] == 2
+
+
+def test_examples_and_routines_come_back_as_they_were_and_the_newest_of_a_name_counts(memory: Memory) -> None:
+    who = Provenance("kalos", "planner")
+    ladder = Correction("I also need a ladder", "fetch('ladder')")
+    fridge = InteractionExample("clean the top of the fridge", "fetch('sponge')", (ladder,), "alice")
+    song = InteractionExample("sing a song", "sing()")
+    memory.put(example_record(fridge, NOON, who), example_record(song, NOON, who)).result()
+    assert memory.examples("please clean the fridge")[0] == fridge
+    memory.put(routine_record(TaughtRoutine("dance", "old", "<a/>"), NOON, who)).result()
+    memory.put(routine_record(TaughtRoutine("Dance", "new", "<b/>"), NOON + 1, who)).result()
+    (kept,) = memory.store.find(Query(kinds=("routine",)))
+    assert routine_of(kept) == TaughtRoutine("Dance", "new", "<b/>")
+    with pytest.raises(ValueError, match="not example"):
+        from planners.memory.experience import example_of
+
+        example_of(kept)
