@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from ghostshell_ros.shell.clock import VirtualClock
 from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, Refused
+from skill_kernel.codes import CallCode
 from skill_kernel.kernel import Kernel, KernelSettings
 from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
@@ -228,3 +229,13 @@ class Bench:
         """What `recite` got, until its text ended."""
         while (piece := self.bodies[call_id].commands.get(timeout=WAIT_S)) is not None:
             yield piece
+
+
+def code_of(answer: Accepted | Refused) -> CallCode:
+    return answer.code if isinstance(answer, Refused) else CallCode.NONE
+
+
+def rest(bench: Bench, call_id: str, subsystem: str) -> None:
+    """Let a skill come to rest, and wait until its subsystem is free."""
+    bench.bodies[call_id].commands.put(REST)
+    bench.wait_until(lambda: call_id not in bench.holders(subsystem))
