@@ -34,6 +34,7 @@ class CallCode(IntEnum):
     ROUTINE_INVALID = 111
     QUEUE_FULL = 112
     TURN_ENDED = 113
+    CONDITION_UNKNOWN = 114
     STALE_EPOCH = 120
     SUBSYSTEM_HELD = 121
     HALTED = 122
@@ -100,6 +101,8 @@ class TaskCode(IntEnum):
     CALL_FAILED = 525
     NODE_UNAVAILABLE = 526
     TOO_MANY_PROCESSES = 527
+    GIVEN_UP = 528
+    BUDGET_SPENT = 529
 
 
 class MemoryCode(IntEnum):
