@@ -10,7 +10,10 @@ from pathlib import Path
 
 from ghostshell_ros.shell.timeline import CallRecord, channel_order
 
-COLOURS = {"DONE": "#4c8c6b", "FAILED": "#c0392b", "INTERRUPTED": "#d98c2b", "REFUSED": "#8e44ad", "DROPPED": "#95a5a6"}
+COLOURS = {
+    "DONE": "#4c8c6b", "FAILED": "#c0392b", "INTERRUPTED": "#d98c2b", "REFUSED": "#8e44ad", "DROPPED": "#95a5a6",
+    "ANSWERED": "#b08bc7",
+}  # fmt: skip
 ELEMENT_COLOUR = "#bcd5e8"
 """Bars of elements that stand around other calls are pale and lie behind those."""
 

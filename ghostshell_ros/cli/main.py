@@ -15,6 +15,7 @@ from ghostshell_ros.cli.reflex import reflex
 from ghostshell_ros.cli.say import clear, halt, say
 from ghostshell_ros.cli.teleop import teleop
 from ghostshell_ros.cli.tokens import tokens
+from ghostshell_ros.cli.watch import watch
 
 app = typer.Typer(
     name="ghostshell",
@@ -32,6 +33,7 @@ app.command("halt")(halt)
 app.command("clear")(clear)
 app.command("teleop")(teleop)
 app.command("observe")(observe)
+app.command("watch")(watch)
 app.command("ps")(ps)
 app.command("pause")(pause)
 app.command("resume")(resume)

@@ -21,6 +21,10 @@ class Bar:
     """What the skill said of its end."""
 
 
+THINKS = " thinks"
+"""Ends the name of a row whose bars are a layer's questions to its model."""
+
+
 class State(NamedTuple):
     """A state from its beginning on; `why` it is paused."""
 
@@ -58,8 +62,13 @@ class ProcessTrack:
         return any(s.name == "PAUSED" and cause in s.why.split(", ") for s in self.states[since:])
 
     def subsystems(self) -> list[str]:
-        """Those its calls ran on, in the order of their first use."""
-        return list(dict.fromkeys(s for bar in self.bars.values() for s in bar.subsystems))
+        """Those its calls ran on, in the order of their first use; who thought for it stands above."""
+        used = dict.fromkeys(s for bar in self.bars.values() for s in bar.subsystems)
+        return sorted(used, key=lambda s: not s.endswith(THINKS))
+
+    def acts(self) -> list[Bar]:
+        """Its calls, without the answers of models."""
+        return [b for b in self.bars.values() if not any(s.endswith(THINKS) for s in b.subsystems)]
 
     def running(self, function: str) -> Bar | None:
         """A call of this function that runs."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kalos's demonstration: several processes on one body: one replaces, one interrupts and gives back, a reflex does so too, a
-question is answered on the way, a halt ends all."""
+"""Kalos's demonstration: a task in plain words, planned by four loops; another one interrupts and gives back, a reflex does so
+too, and a question is answered on the way."""
 
 from __future__ import annotations
 
-import json
 import math
 import queue
 import time
@@ -13,15 +12,19 @@ from collections.abc import Callable
 from ghostshell.msg import ProcessState, SkillEvent
 from rich.console import Console
 
-from ghostshell_ros.cli.process_view import ENDED, Bar, ProcessTrack, ProcessView
+from ghostshell_ros.cli.loops_feed import OUTCOMES, REFLEX_ID, LoopsFeed, call_label
+from ghostshell_ros.cli.loops_view import LoopsView
+from ghostshell_ros.cli.process_view import ENDED, THINKS, Bar, ProcessTrack, ProcessView
 from ghostshell_ros.cli.story_client import StoryClient
 from skill_kernel.drivers import Pose2D
 from skill_kernel.process import ProcessStatus
 from skill_kernel.skill import MAIN
 
-FETCH = "Go to the kitchen and find the apple."
-PATROL = "Patrol the hallway twice, and tell me what you are doing."
-LOOK = "Stop, take a picture of what is on your left, then resume."
+TASK = (
+    "Look around for a ball. If you find one, walk up to it and bark twice. If you have checked the whole building and there "
+    "is none, return to the start and sit down."
+)
+LOOK = "Stop, check what is on your left, then resume."
 QUESTION = "How many places have you explored?"
 
 LOOK_X_M = 2.0
@@ -39,15 +42,8 @@ PASSES = 2
 
 SOURCES = {ProcessState.USER: "USER", ProcessState.REACTIVE: "REACTIVE", ProcessState.IDLE: "IDLE"}
 REFLEX = "REFLEX"
-REFLEX_ID = "reflex-"
-"""So the process of each firing of a reflex is named, with the reflex's name and a number after it."""
-OUTCOMES = {
-    SkillEvent.DONE: "DONE",
-    SkillEvent.FAILED: "FAILED",
-    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
-    SkillEvent.REFUSED: "REFUSED",
-    SkillEvent.DROPPED: "DROPPED",
-}
+THOUGHT = "ANSWERED"
+"""Outcome of a bar that is a model's answer."""
 
 
 class StoryError(RuntimeError):
@@ -63,24 +59,21 @@ class Story:
         self._console = console or Console()
         self.view = ProcessView()
         self._begun_s = self._now_s()
+        self.loops = LoopsFeed(LoopsView(), self._begun_s)
+        self._thinking: dict[tuple[str, str], str] = {}
 
     def play(self) -> None:
         """Raises StoryError when a part of it does not come about in time."""
-        fetch = self.say(FETCH, "goto_waypoint", 20.0)
-        self._until(lambda: fetch.running("search") is not None, WALK_S, "it does not begin to search", fetch)
-        self._go_on(2.0)
-        patrol = self.say(PATROL, "patrol", 20.0)
-        self._until(lambda: fetch.status == "STOPPED", 10.0, "the patrol did not replace what ran")
-        self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, WALK_S, "it does not walk along the hallway", patrol)
-        look = self.say(LOOK, "rotate", 20.0)
+        task = self.say(TASK, "", 20.0)
+        self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, WALK_S, "it does not walk along the hallway", task)
+        look = self.say(LOOK, "", 20.0)
         self._until(lambda: look.status in ENDED, 90.0, f"“{LOOK}” does not end")
-        self._until(lambda: patrol.status == "IN_PROGRESS", 10.0, "the patrol does not go on after the picture", patrol)
-        self.step_in_front(patrol)
-        self.ask(QUESTION, patrol)
-        self._walks(0.3, patrol)
-        self._line("halt")
-        self._client.halt()
-        self._until(lambda: self._client.halted and patrol.status in ENDED, 10.0, "the halt does not end the patrol")
+        self._until(lambda: task.status == "IN_PROGRESS", 10.0, "the search does not go on after the look", task)
+        self.ask(QUESTION, task)
+        self.step_in_front(task)
+        self._until(lambda: task.status in ENDED, WALK_S, "the search does not end")
+        if task.status != "SUCCESS":
+            raise StoryError(f"the search ended as {task.status}: {self.loops.view.of(task.process_id).why}")
         self._go_on(1.0)
 
     def step_in_front(self, walk: ProcessTrack) -> ProcessTrack:
@@ -114,13 +107,16 @@ class Story:
         return bar.told
 
     def say(self, instruction: str, function: str, limit_s: float) -> ProcessTrack:
-        """Give an instruction and wait until its process runs `function`. Raises StoryError."""
+        """Give an instruction and wait until its process runs `function`, or anything with "". Raises StoryError."""
         before = set(self.view.tracks)
         self._line(f"says: {instruction}")
         self._client.say(instruction)
         self._until(lambda: bool(self._new(before)), 10.0, f"no process was made of “{instruction}”")
         track = self._new(before)[0]
-        self._until(lambda: track.running(function) is not None, limit_s, f"{function} does not begin", track)
+        self._until(
+            lambda: track.running(function) is not None if function else bool(track.acts()),
+            limit_s, f"{function or 'it'} does not begin", track,
+        )  # fmt: skip
         return track
 
     def _meet(self, walk: ProcessTrack) -> ProcessTrack:
@@ -190,13 +186,15 @@ class Story:
             self.view.since(self._now_s())
             return
         now = message.stamp.sec + message.stamp.nanosec * 1e-9
+        for line in self.loops.hear(kind, message, now):
+            self._line(line)
         if kind == "processes":
             for p in message.processes:
                 # The scheduler keeps the processes of former runs.
                 if p.created.sec + p.created.nanosec * 1e-9 >= self._begun_s:
                     source, status = SOURCES.get(p.source, "?"), ProcessStatus(p.status).name
-                    self._state(now, p.process_id, p.instruction, source, status, ", ".join(p.pause_causes))
-        else:
+                    self.view.state(now, p.process_id, p.instruction, source, status, ", ".join(p.pause_causes))
+        elif kind == "event":
             if message.process_id.startswith(REFLEX_ID):
                 self._reflex(now, message)
             self._event(now, message)
@@ -210,27 +208,26 @@ class Story:
             status = "SUCCESS" if done else "FAILED"
         elif event.process_id in self.view.tracks:
             return
-        self._state(now, event.process_id, sentence, REFLEX, status)
-
-    def _state(self, now: float, process_id: str, instruction: str, source: str, status: str, why: str = "") -> None:
-        if self.view.state(now, process_id, instruction, source, status, why):
-            number = list(self.view.tracks).index(process_id) + 1
-            self._line(f"process {number} is {status}{f' ({why})' if why else ''}")
+        self.view.state(now, event.process_id, sentence, REFLEX, status)
 
     def _event(self, now: float, event: SkillEvent) -> None:
+        key = (event.process_id, event.function)
         if event.type == SkillEvent.CALL_STARTED:
-            label = _label(event.function, event.args_json)
             # Text is scheduled on the channel main, and spoken on the subsystem of the skill that speaks.
             on = self._text_subsystems if event.function == "text" else tuple(event.channels)
             if on != (MAIN,):  # what only orders others takes no subsystem
-                self.view.started(now, event.process_id, event.call_id, Bar(event.function, label, on, 0.0))
-            self._line(f"  {label} [{'+'.join(on)}]")
+                self.view.started(now, event.process_id, event.call_id, Bar(event.function, call_label(event), on, 0.0))
         elif event.type == SkillEvent.CALL_ENDED:
-            outcome = OUTCOMES.get(event.outcome, "?")
-            bar = self.view.ended(now, event.process_id, event.call_id, outcome)
+            bar = self.view.ended(now, event.process_id, event.call_id, OUTCOMES.get(event.outcome, "?"))
             if bar is not None:
-                bar.label, bar.told = _label(event.function, event.args_json), event.text  # by now the whole text is known
-            self._line(f"  {event.function} {outcome} {event.error_msg or event.text}".rstrip())
+                bar.label, bar.told = call_label(event), event.text  # by now the whole text is known
+        elif event.type == SkillEvent.MODEL_ASKED:
+            self._thinking[key] = f"{event.function}-{now}"
+            bar = Bar(event.function, event.function.upper(), (event.function.upper() + THINKS,), 0.0)
+            self.view.started(now, event.process_id, self._thinking[key], bar)
+        elif event.type == SkillEvent.MODEL_ANSWERED:
+            outcome = "FAILED" if event.error_code else THOUGHT
+            self.view.ended(now, event.process_id, self._thinking.pop(key, ""), outcome)
         elif event.type == SkillEvent.HALTED:
             self.view.halted(now)
 
@@ -240,13 +237,3 @@ class Story:
     def _line(self, text: str) -> None:
         now = self.view.since(self._now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)
-
-
-def _label(function: str, args_json: str) -> str:
-    try:
-        arguments = json.loads(args_json or "{}")
-    except json.JSONDecodeError:
-        arguments = {}
-    if function == "text":
-        return f"“{arguments.get('text', '')}”"
-    return f"{function}({', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in arguments.values())})"

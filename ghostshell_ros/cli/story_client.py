@@ -3,31 +3,28 @@
 
 from __future__ import annotations
 
-import queue
-from typing import Any
-
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from ghostshell.action import RunTask
-from ghostshell.msg import KernelState, ProcessArray, ReflexState, ReflexStateArray, SkillEvent
+from ghostshell.msg import KernelState, ReflexState, ReflexStateArray
 from ghostshell.srv import QueryMemory
 from nav_msgs.msg import Odometry
 from std_srvs.srv import SetBool, Trigger
 
+from ghostshell_ros.cli.loops_feed import LoopsClient
 from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.nodes.goal_client import GoalClient
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, NodeHost, RuntimeNode
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, NodeHost
 from skill_kernel.drivers import Pose2D
 
 DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
 """Those the story needs."""
 
 
-class StoryClient(RuntimeNode):
-    """Says instructions to a robot and hears what becomes of all its processes. What it hears goes into `inbox`."""
+class StoryClient(LoopsClient):
+    """Says instructions to a robot and hears what becomes of all its processes."""
 
     def __init__(self, robot: str) -> None:
-        super().__init__("ghostshell_story", namespace=robot, use_global_arguments=False)
-        self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
+        super().__init__(robot, "ghostshell_story")
         self.pose: Pose2D | None = None
         self.halted = False
         self.reflexes: dict[str, str] = {}
@@ -39,8 +36,6 @@ class StoryClient(RuntimeNode):
         self._halt = self.create_client(Trigger, "halt")
         self._person = self.create_client(SetBool, "world/person")
         self._memory = self.create_client(QueryMemory, "/query_memory")
-        self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
-        self.create_subscription(ProcessArray, "processes", lambda m: self.inbox.put(("processes", m)), LATCHED)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.create_subscription(ReflexStateArray, "reflex_states", self._on_reflexes, LATCHED)
         self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)

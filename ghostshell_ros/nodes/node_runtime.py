@@ -63,6 +63,12 @@ SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
 OBSERVATION = _qos(ReliabilityPolicy.RELIABLE, 10)
 """Observations: each may be what a reflex waits for, and the newest says all that the ones before it said."""
 
+PLANS = _qos(ReliabilityPolicy.RELIABLE, 50, latched=True)
+"""Plans of several processes on one topic: a late subscriber needs the newest of each."""
+
+QUEUES = _qos(ReliabilityPolicy.RELIABLE, 200)
+"""Step queues and prompts: each change counts for whoever follows or records it."""
+
 HEARTBEATS = _qos(ReliabilityPolicy.BEST_EFFORT, 50)
 """Heartbeats of several nodes on one topic: those of one must not push out another's, and a late one is worth nothing."""
 
