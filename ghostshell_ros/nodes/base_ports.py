@@ -9,6 +9,7 @@ from collections.abc import Callable
 from geometry_msgs.msg import Twist, Vector3
 from ghostshell.msg import SkillEvent
 from nav_msgs.msg import Odometry
+from rclpy.duration import Duration
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
@@ -22,6 +23,9 @@ from skill_kernel.robot import BaseConfig
 
 POSTURES = ("stand", "sit", "lie")
 ATTITUDE = ("roll", "pitch", "yaw")
+LAST_WORD_S = 0.1
+"""A gate that ends waits so long at most for its last velocity to arrive."""
+
 ATTITUDE_HEARD_S = 2.0
 """An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
 HOLD = "hold"
@@ -83,6 +87,12 @@ class BasePorts:
         self.publish()
         self.attitude.halt(cause)
         self._posture.publish(String(data=HOLD))
+
+    def rest(self) -> None:
+        """The gate ends: its last word is zero, and it is waited for until it has arrived."""
+        if self.relaying:
+            self.halt("the safety gate ends")
+            self._cmd_vel.wait_for_all_acked(Duration(seconds=LAST_WORD_S))
 
     def clear_halt(self) -> None:
         """Let commands count again; nothing moves before a new one."""

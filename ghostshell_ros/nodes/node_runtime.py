@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import signal
 import sys
 import threading
 import time
@@ -270,6 +271,10 @@ class NodeHost:
         self._thread = threading.Thread(target=self.spin, name="executor", daemon=True)
         self._thread.start()
 
+    def end(self) -> None:
+        """Have `spin` return at its next turn. May be called in a signal handler."""
+        self._ending.set()
+
     def close(self) -> None:
         """End spinning and destroy the nodes. From any thread but the executor's."""
         for node in self._nodes:
@@ -290,17 +295,22 @@ class NodeHost:
         self.close()
 
 
-def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None) -> int:
+def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, last_words: bool = False) -> int:
     """The body of a node's `main()`: build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly.
 
+    With `last_words` the nodes' `close` may still publish: rclpy's own handlers shut the context before it. Such a node has
+    to have a fast timer, because a Python handler runs only between two turns of the executor.
     Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
     """
     host: NodeHost | None = None
     # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
     try:
-        rclpy.init(args=list(args) if args is not None else None)
+        handlers = rclpy.SignalHandlerOptions.NO if last_words else rclpy.SignalHandlerOptions.ALL
+        rclpy.init(args=list(args) if args is not None else None, signal_handler_options=handlers)
         host = NodeHost()
+        for number in (signal.SIGINT, signal.SIGTERM) if last_words else ():
+            signal.signal(number, lambda *_, ends=host: ends.end())
         nodes = [factory() for factory in factories]
         for node in nodes:
             host.add(node)
@@ -313,6 +323,8 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         if rclpy.ok():
             raise
     except (NodeStartError, ValueError) as error:
+        if not rclpy.ok() and not isinstance(error, NodeStartError):
+            return 0  # rclpy's own word for a context that was shut down while nodes were being made
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
     finally:

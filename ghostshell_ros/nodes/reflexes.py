@@ -226,7 +226,10 @@ def _node() -> ReflexesNode:
 
 def main() -> int:
     """Entry point of the executable `reflexes`."""
-    return run(_node)
+    try:
+        return run(_node)
+    finally:
+        gc.unfreeze()  # else the context outlives the interpreter, and the middleware's threads read what is already gone
 
 
 if __name__ == "__main__":

@@ -229,6 +229,11 @@ class SafetyGate(RuntimeNode):
             return Health("listening for another gate", Level.WARN, values)
         return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
 
+    def close(self) -> None:
+        """A base without a timeout of its own would keep the last velocity it was told."""
+        if self._base is not None and self.context.ok():
+            self._base.rest()
+
     def _known(self) -> bool:
         return self._measured and (self._base is None or (self._base.ready and not self._base.gate.unheard))
 
@@ -241,7 +246,7 @@ class SafetyGate(RuntimeNode):
 
 
 def main() -> int:
-    return run(SafetyGate)
+    return run(SafetyGate, last_words=True)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -301,3 +302,21 @@ def test_a_killed_gate_leaves_the_base_at_rest(plant: BasePlant, commander: Comm
     rig.gate.kill()
     rig.gate.wait()
     wait_until(lambda: plant.speed == 0.0, 0.5, "the base stops by itself")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_last_word_of_a_gate_that_is_ended_in_motion_is_zero(
+    number: signal.Signals, rig: Rig, processes: Processes, namespace: str, host: Callable[..., Any]
+) -> None:
+    plant, commander = BasePlant(namespace, FlatWorld([(WALL_X, -5.0, WALL_X, 5.0)])), Commander(namespace)
+    host(plant, commander)
+    gate = processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={rig.file}", "measurement_timeout_s:=0.5")
+    wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
+    wait_until(commander.ready, 10.0, "commander and gate see each other")
+    commander.wishes = {"in": (0.5, 0.0, 0.0)}
+    wait_until(lambda: plant.world.x > 0.1, 5.0, "it walks")
+
+    gate.send_signal(number)
+
+    assert gate.wait(5.0) == 0
+    wait_until(lambda: plant.commands[-1][1].linear.x == 0.0, 1.0, "the last velocity is zero")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -197,3 +199,26 @@ def test_the_rounds_are_punctual_and_cheap_with_fifty_reflexes(setting: Setting)
     print(json.dumps({"rate": node.array.rate_hz, "late_ms": node.array.late_ms, "latest_ms": node.array.latest_ms}))
     assert node.array.late_ms < 5.0
     assert max(r.mean_us for r in node.array.reflexes) < 100.0
+
+
+_LIFE = """
+import gc, os, signal, sys
+from ghostshell_ros.nodes import reflexes
+made = reflexes._node
+def node():
+    begun = made()
+    print(gc.get_freeze_count() > 0)
+    begun.call_later(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    return begun
+reflexes._node = node
+code = reflexes.main()
+print(gc.get_freeze_count())
+sys.exit(code)
+"""
+
+
+def test_what_it_keeps_from_the_collector_is_given_back_at_its_end(namespace: str) -> None:
+    # A frozen node keeps its context alive until the middleware is torn down beneath it, which now and then ends in a crash.
+    arguments = ["--ros-args", "-r", f"__ns:={namespace}", "-p", "robot:=kalos"]
+    ended_so = subprocess.run([sys.executable, "-c", _LIFE, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert (ended_so.returncode, ended_so.stdout.split()) == (0, ["True", "0"]), ended_so.stderr

@@ -25,7 +25,7 @@ from std_msgs.msg import String  # noqa: E402
 
 NODES = {"sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser",
          "channel_scheduler", "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver",
-         "lifecycle_manager"}
+         "lifecycle_manager", "observer", "reflexes", "task_planner"}
 NAMESPACE = "/coco_launch_test"
 DEADLINE_S = 30.0
 
@@ -54,7 +54,7 @@ class TestCoCo(unittest.TestCase):
 
     def setUp(self) -> None:
         rclpy.init()
-        self.node = rclpy.create_node("observer", namespace=NAMESPACE)
+        self.node = rclpy.create_node("launch_probe", namespace=NAMESPACE)
 
     def tearDown(self) -> None:
         self.node.destroy_node()

@@ -59,7 +59,7 @@ class TestKalos(unittest.TestCase):
 
     def setUp(self) -> None:
         rclpy.init()
-        self.node = rclpy.create_node("observer", namespace=NAMESPACE)
+        self.node = rclpy.create_node("launch_probe", namespace=NAMESPACE)
         self.odometry: list[Odometry] = []
         self.commands: list[tuple[float, Twist]] = []
         self.active: set[str] = set()

@@ -34,6 +34,7 @@ MOTIONS = 60
     subsystem="movement",
     nominal_s=lambda where: HERE_S if where == "here" else len(PLACES) * (HERE_S + 12.0),
     stop_s=STOP_S,
+    on_failure="continue",  # that it is not there is an answer, and the plan may have a branch for it
 )
 def search(
     target: Thing,
