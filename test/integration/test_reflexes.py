@@ -220,5 +220,6 @@ sys.exit(code)
 def test_what_it_keeps_from_the_collector_is_given_back_at_its_end(namespace: str) -> None:
     # A frozen node keeps its context alive until the middleware is torn down beneath it, which now and then ends in a crash.
     arguments = ["--ros-args", "-r", f"__ns:={namespace}", "-p", "robot:=kalos"]
-    ended_so = subprocess.run([sys.executable, "-c", _LIFE, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    command = [sys.executable, "-c", _LIFE, *arguments]
+    ended_so = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (ended_so.returncode, ended_so.stdout.split()) == (0, ["True", "0"]), ended_so.stderr
