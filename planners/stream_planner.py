@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ghostshell_ros.shell.builtins import BUILTINS
 from ghostshell_ros.shell.calls import TEXT
 from ghostshell_ros.shell.routines import Routine
+from planners.blocks import Layer
 from planners.llm.base import Image, Message, ModelRequest
 from planners.prompt import CallReport, GrammarOptions, build_system_prompt, build_turn_prompt
 from skill_kernel.codes import TaskCode
@@ -54,6 +55,30 @@ class PlanEnded:
     message: str = ""
 
 
+class StreamingPlanner(Protocol):
+    """A strategy whose every answer is one stream. `layer` is its name in events and usage; `whole`: nothing of an answer is
+    published before all of it is there."""
+
+    layer: Layer
+    whole: bool
+    turn: int
+
+    def begin(
+        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
+    ) -> ModelRequest:  # fmt: skip
+        """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
+
+    def wrote(self, text: str) -> None:
+        """What the model wrote in this turn."""
+
+    def follow(
+        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+    ) -> ModelRequest | PlanEnded:  # fmt: skip
+        """The next request, or the end of the plan, after all calls of a turn have ended."""
+
+
 class Conversation:
     """What was said in all plans of a robot, so that "do it twice instead" means something to the next one, also while
     the first is still carried out. Each plan keeps its own messages together."""
@@ -76,6 +101,9 @@ class Conversation:
 
 class StreamPlanner:
     """Builds the request of each turn of one process and decides whether there is another one."""
+
+    layer = Layer.STREAM
+    whole = False
 
     def __init__(
         self,

@@ -34,9 +34,15 @@ def limit_of(source: str, vocabulary: Vocabulary) -> float:
     return min(max(LEAST_LIMIT_S, limit), LONGEST_ACTION_S)
 
 
+def nominal_of(source: str, vocabulary: Vocabulary) -> float:
+    """How long the skills of guarded code nominally take at most, without its waits."""
+    action = next(f for f in ast.parse(source).body if isinstance(f, ast.FunctionDef) and f.name == "action")
+    return _Durations(vocabulary, waits=False).most(action.body)
+
+
 class _Durations:
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, *, waits: bool = True) -> None:
+        self._vocabulary, self._waits = vocabulary, waits
 
     def most(self, body: Iterable[ast.stmt]) -> float:
         """Seconds along the longest way, every loop at its longest."""
@@ -76,7 +82,7 @@ class _Durations:
             given = [ast.literal_eval(place) for place in call.args]
             named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
             if call.func.id == WAIT:
-                return float([*given, *named.values()][0])
+                return float([*given, *named.values()][0]) if self._waits else 0.0
             if skill is None:
                 return 0.0
             values = dict(zip(skill.signature.parameters, given, strict=False)) | named

@@ -103,6 +103,7 @@ class TaskCode(IntEnum):
     TOO_MANY_PROCESSES = 527
     GIVEN_UP = 528
     BUDGET_SPENT = 529
+    UNKNOWN_STRATEGY = 519
 
 
 class MemoryCode(IntEnum):

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from skill_kernel.codes import TaskCode
+from skill_kernel.process_usage import LayerUsage
 
 CAUSE_USER = "user"
 CAUSE_S3 = "s3"
@@ -17,6 +18,9 @@ OWN_CAUSES = frozenset({CAUSE_USER, CAUSE_S3})
 
 HISTORY = 200
 """Ended calls kept of one process."""
+
+FIRED = 50
+"""Global events kept of one process."""
 
 _NOTHING_MORE: dict[str, Any] = {
     "waits_for": "", "displaced_by": "", "resumes": False, "pause_causes": frozenset(), "subsystems": (), "running": (),
@@ -70,7 +74,8 @@ class Process:
     process ends with `code` and `message`. `plan` counts how often it was planned anew, each time with a higher
     `epoch`. `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended.
     `waits_for` holds what it needs. `calls` counts those that ended; the newest are in `history`. `cost_usd` is -1
-    while no price is known.
+    while no price is known. `usage` has the same by layer; `degraded` names the layers that go on without their model, and
+    how; `fired_events` are those of its plan that came true.
     """
 
     process_id: str
@@ -103,6 +108,9 @@ class Process:
     drained: bool = True
     running: tuple[CallRecord, ...] = ()
     history: tuple[CallRecord, ...] = ()
+    usage: tuple[LayerUsage, ...] = ()
+    degraded: tuple[tuple[str, str], ...] = ()
+    fired_events: tuple[str, ...] = ()
 
     def settled(self, now_s: float) -> Process:
         """The block with the status that its other fields give."""
@@ -124,7 +132,7 @@ class Process:
         return replace(
             self, **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})}, status=ProcessStatus.PAUSED, message=why,
             history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False, drained=True,
-            code=0, epoch=0,
+            code=0, epoch=0, degraded=(),
         )  # fmt: skip
 
     def shut_down(self, now_s: float, why: str) -> Process:
@@ -203,6 +211,14 @@ class ProcessTable:
             self._processes[process_id] = process
             self._on_change(process)
         return process
+
+    def amend(self, process_id: str, **changes: object) -> Process | None:
+        """Replace fields that tell what it has cost, also of a process that has ended: of that nobody is told."""
+        ended = self._processes.get(process_id)
+        if ended is None or not ended.status.ended:
+            return self.change(process_id, **changes)
+        self._processes[process_id] = replace(ended, **changes)  # type: ignore[arg-type]
+        return self._processes[process_id]
 
     def end(self, process_id: str, status: ProcessStatus, code: int, message: str) -> Process | None:
         """End a living process now."""

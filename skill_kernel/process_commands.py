@@ -5,11 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skill_kernel.codes import TaskCode
 from skill_kernel.process import Process
+
+STRATEGIES = ("stream", "layered", "react", "plan_and_execute")
+"""How an instruction can become actions."""
 
 
 class ProcessError(ValueError):
-    """A command that cannot be obeyed; the message says why and what to do."""
+    """A command that cannot be obeyed; the message says why and what to do. `code` is for a task that does not begin."""
+
+    def __init__(self, message: str, code: TaskCode = TaskCode.TOO_MANY_PROCESSES) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,13 @@ class Held:
 @dataclass(frozen=True)
 class Changed:
     """A process is as it stands here."""
+
+    process: Process
+
+
+@dataclass(frozen=True)
+class Amended:
+    """What an ended process has cost was learned later; it has been told of as ended before."""
 
     process: Process
 
@@ -78,4 +93,4 @@ class InterruptPlan:
     cause: str
 
 
-Command = Changed | EndProcess | ReleaseProcess | PauseProcess | ResumeProcess | InterruptPlan
+Command = Changed | Amended | EndProcess | ReleaseProcess | PauseProcess | ResumeProcess | InterruptPlan

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skill_kernel.codes import CallCode, Outcome, TaskCode
-from skill_kernel.process import HISTORY, CallRecord, Process, ProcessStatus, ProcessTable
-from skill_kernel.process_commands import Command, InterruptPlan
+from skill_kernel.process import FIRED, HISTORY, CallRecord, Process, ProcessStatus, ProcessTable
+from skill_kernel.process_commands import Amended, Command, InterruptPlan
 from skill_kernel.process_ends import ProcessEnds
+from skill_kernel.process_usage import ModelAnswer, added, skipped
 
 _BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED), int(TaskCode.NODE_UNAVAILABLE)})
 """How the plan of a paused process ends when a pause stopped its call or its planner is gone: it is planned anew."""
@@ -123,15 +124,51 @@ class ProcessPlans:
         elif record.code == CallCode.PROCESS_PAUSED and record.outcome == Outcome.INTERRUPTED.value:
             self.make_anew(process_id, f"{record.function} could not be paused")
 
-    def usage(self, process_id: str, prompt_tokens: int, completion_tokens: int, cost_usd: float) -> None:
-        """A stream of the model has ended; `cost_usd` below 0 when no price is known."""
+    def event_fired(self, process_id: str, event: str) -> None:
+        """A global event of its plan has come true: that is kept, and the process is planned anew to answer it."""
         process = self._table.lives(process_id)
         if process is not None:
-            cost = max(process.cost_usd, 0.0) + cost_usd if cost_usd >= 0 else process.cost_usd
-            self._table.change(
-                process_id, prompt_tokens=process.prompt_tokens + prompt_tokens,
-                completion_tokens=process.completion_tokens + completion_tokens, cost_usd=cost, turn=process.turn + 1,
-            )  # fmt: skip
+            self._table.change(process_id, fired_events=(*process.fired_events, event)[-FIRED:])
+            self.make_anew(process_id, f"an event came true: {event}")
+
+    def turn_ended(self, process_id: str) -> None:
+        """A stream of the model has ended."""
+        process = self._table.lives(process_id)
+        if process is not None:
+            self._table.change(process_id, turn=process.turn + 1)
+
+    def model_answered(self, process_id: str, answer: ModelAnswer) -> None:
+        """A layer's model has answered for the process, or failed to; also when that is learned after its end. A layer
+        that was answered does without no longer."""
+        process = self._table.get(process_id)
+        if process is None:
+            return
+        cost = max(process.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else process.cost_usd
+        degraded = process.degraded
+        if not (answer.failed or process.status.ended):
+            degraded = tuple(d for d in degraded if d[0] != answer.layer)
+        self._amend(
+            process, prompt_tokens=process.prompt_tokens + answer.prompt_tokens, cost_usd=cost, degraded=degraded,
+            completion_tokens=process.completion_tokens + answer.completion_tokens, usage=added(process.usage, answer),
+        )  # fmt: skip
+
+    def model_skipped(self, process_id: str, layer: str) -> None:
+        """A layer saw no need to ask, or was not allowed to."""
+        process = self._table.lives(process_id)
+        if process is not None:
+            self._table.change(process_id, usage=skipped(process.usage, layer))
+
+    def degraded(self, process_id: str, layer: str, how: str) -> None:
+        """A layer goes on without its model."""
+        process = self._table.lives(process_id)
+        if process is not None:
+            others = tuple(d for d in process.degraded if d[0] != layer)
+            self._table.change(process_id, degraded=(*others, (layer, how)))
+
+    def _amend(self, process: Process, **changes: object) -> None:
+        after = self._table.amend(process.process_id, **changes)
+        if after is not None and process.status.ended:
+            self._do(Amended(after))
 
     def calls_lost(self, why: str) -> None:
         """The node that keeps the order of calls is gone: running processes end, paused ones are planned anew."""

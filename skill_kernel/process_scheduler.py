@@ -16,6 +16,7 @@ from skill_kernel.process import (
     ProcessTable,
 )
 from skill_kernel.process_commands import (
+    STRATEGIES,
     Changed,
     Command,
     Held,
@@ -30,6 +31,7 @@ from skill_kernel.process_pauses import ProcessPauses
 from skill_kernel.process_phrases import Wording, read_wording
 from skill_kernel.process_plans import ProcessPlans
 from skill_kernel.process_preemption import Verdict, verdict
+from skill_kernel.process_relations import ProcessRelations
 
 
 class ProcessScheduler:
@@ -51,6 +53,10 @@ class ProcessScheduler:
         """What planner, channel scheduler and kernel report of a process goes here …"""
         self.pauses = ProcessPauses(self._table, on_command, self.plans)
         """… and here what the kernel answers to commands."""
+        self.relations = ProcessRelations(
+            self._table, self._ends, self._replace, lambda one, other: self._order.get(one, 0) > self._order.get(other, 0)
+        )
+        """… and here what somebody read of an instruction's meaning."""
         self._count = 0
         self._order: dict[str, int] = {}
         """When a user asked for it last; the preemption table goes by it."""
@@ -75,23 +81,22 @@ class ProcessScheduler:
 
     # -- instructions and commands ------------------------------------------------------------------------------------
 
-    def instruct(self, text: str, *, door: str = "", sender: str = "",
-                 source: ProcessSource = ProcessSource.USER) -> Process:  # fmt: skip
-        """Make an instruction a process beside the running ones. Raises ProcessError when there are too many; what moves
-        is paused all the same when the instruction began with a stop."""
+    def instruct(self, text: str, *, door: str = "", sender: str = "", source: ProcessSource = ProcessSource.USER,
+                 strategy: str = "") -> Process:  # fmt: skip
+        """Make an instruction a process beside the running ones, with the strategy of the settings unless another is
+        named. Raises ProcessError when there are too many, or when it is unknown; what moves is paused all the same when
+        the instruction began with a stop."""
         said = read_wording(text)
         if said.returns and not said.stops and not self._table.living:
             said = Wording(text.strip())
-        if len(self._table.living) >= self._settings.max_processes:
+        if refusal := self._refusal(strategy):
             for other in self._table.living if said.stops else ():
                 if not other.pause_causes:
                     self.pauses.pause(other, CAUSE_USER)
-            raise ProcessError(
-                f"{self._settings.max_processes} processes live already; wait for one to end, or end one: ghostshell stop ID"
-            )
+            raise refusal
         self._idle.instructed()
         process = self._table.create(
-            said.task, door=door, sender=sender, strategy=self._settings.strategy, source=source,
+            said.task, door=door, sender=sender, strategy=strategy or self._settings.strategy, source=source,
             returns=said.returns, epoch=self.plans.epoch,
         )  # fmt: skip
         self._asked(process.process_id)
@@ -127,6 +132,15 @@ class ProcessScheduler:
         process = self._table.lives(process_id)
         if process is not None:
             self._ends.end(process, ProcessStatus.FAILED, code, why)
+
+    def _refusal(self, strategy: str) -> ProcessError | None:
+        if len(self._table.living) >= self._settings.max_processes:
+            told = f"{self._settings.max_processes} processes live already; wait for one to end, or end one: ghostshell stop ID"
+            return ProcessError(told)
+        if strategy and strategy not in STRATEGIES:
+            told = f"strategy '{strategy[:40]}' is unknown; use one of {', '.join(STRATEGIES)}, or none"
+            return ProcessError(told, TaskCode.UNKNOWN_STRATEGY)
+        return None
 
     def pause(self, process_id: str) -> None:
         """Pause until the user resumes it. Raises ProcessError when it has ended or is paused by the user already."""
@@ -194,12 +208,12 @@ class ProcessScheduler:
         self.pauses.try_again()
 
     def _verdict(self, newer: Process, older: Process) -> Verdict:
-        found = verdict(newer.source, older.source, returns=newer.returns)
+        found = verdict(newer.source, older.source, returns=self.relations.returns(newer, older))
         return Verdict.WAIT if found is Verdict.ONE_ONLY else found
 
     def _preempt(self, newer: Process, older: Process) -> None:
         found = self._verdict(newer, older)
-        if found is Verdict.PAUSE:
+        if found is Verdict.PAUSE or (found is Verdict.REPLACE and self.relations.puts_off(newer, older)):
             self.pauses.displace(older, newer)
         elif found is Verdict.REPLACE:
             self._replace(older, newer)
@@ -265,6 +279,7 @@ class ProcessScheduler:
         self._idle.ended(ended)
         if self._ending_all:
             return
+        self.relations.ended(ended)
         self.pauses.winner_ended(ended)
 
     def _changed(self, process: Process) -> None:

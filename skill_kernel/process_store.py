@@ -9,11 +9,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from skill_kernel.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.process_usage import LayerUsage
 
 VERSION = 1
 """Format of the file (SQLite's user_version)."""
@@ -176,4 +177,9 @@ def _process(block: dict[str, Any], history: list[dict[str, Any]]) -> Process:
     block["pause_causes"] = frozenset(block["pause_causes"])
     block["subsystems"] = tuple(block["subsystems"])
     block["running"] = tuple(CallRecord(**c) for c in block["running"])
-    return Process(**block, history=tuple(CallRecord(**c) for c in history))
+    # A file of an earlier program lacks these, one of a later program may hold more.
+    block["usage"] = tuple(LayerUsage(**u) for u in block.get("usage", ()))
+    block["degraded"] = tuple((str(layer), str(how)) for layer, how in block.get("degraded", ()))
+    block["fired_events"] = tuple(block.get("fired_events", ()))
+    known = {f.name for f in fields(Process)} - {"history"}
+    return Process(**{k: v for k, v in block.items() if k in known}, history=tuple(CallRecord(**c) for c in history))

@@ -101,6 +101,14 @@ def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
     return value
 
 
+def _way_back(value: str) -> str:
+    try:
+        value.format(x_m=0.0, y_m=0.0, yaw_deg=0.0)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"'{value}' may hold {{x_m}}, {{y_m}} and {{yaw_deg}} in braces and no other ({error})") from error
+    return value
+
+
 def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
@@ -147,6 +155,10 @@ class RobotConfig(Section):
     ] = Field(default_factory=default_fields)
     idle: str = ""
     """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
+    first_actions: tuple[str, ...] = ()
+    """Skills with which a process may begin before it is planned: safe, reversible, and promising nothing; empty for none."""
+    resume_motion: Annotated[str, AfterValidator(_way_back)] = ""
+    """Call that brings the robot to where it stood, with {x_m}, {y_m} and {yaw_deg} of its pose; empty for none."""
 
     @field_validator("base")
     @classmethod

@@ -10,6 +10,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -17,10 +19,24 @@ import typer
 
 from ghostshell_ros.cli.stream_input import InputError, pieces
 from ghostshell_ros.cli.tokens import problem_line
+from ghostshell_ros.shell.conditions import AssumedConditions
 
 if TYPE_CHECKING:
     from ghostshell_ros.shell.dryrun import DryRun
     from ghostshell_ros.shell.mapper import Mapper
+    from skill_kernel.robot import RobotConfig
+
+
+class Assume(str, Enum):
+    """What a condition is taken to be that nobody gave."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+    @property
+    def value_of(self) -> bool | None:
+        return None if self is Assume.UNKNOWN else self is Assume.TRUE
 
 
 def dry_run(
@@ -31,11 +47,16 @@ def dry_run(
     plot: Annotated[Path | None, typer.Option(help="write a Gantt picture by channel (PNG)")] = None,
     interrupt_at: Annotated[float | None, typer.Option(min=0.0, help="interrupt everything at this time [s]")] = None,
     routines: Annotated[Path | None, typer.Option(help="JSON file of saved routines, for <run> and <save>")] = None,
+    holds: Annotated[list[str] | None, typer.Option(help="a condition of <if> that holds; may be given several times")] = None,
+    fails: Annotated[list[str] | None, typer.Option(help="a condition that does not hold; as above")] = None,
+    assume: Annotated[Assume, typer.Option(help="what all other conditions are taken to be")] = Assume.TRUE,
 ) -> None:
-    """Print what would happen: one JSON object a call with function, args, channel, start, end and outcome.
+    """Print what would happen: one JSON object a call with function, args, channel, start, end and outcome; the branches of a
+    step are calls too, those not taken DROPPED.
 
-    Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused, 2 the stream broke a
-    rule in strict mode or the input cannot be used.
+    Nothing is observed here: a condition is what --holds, --fails and --assume say; a notice names each that was assumed.
+    Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused or a step failed, 2 the
+    stream broke a rule in strict mode or the input cannot be used.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -43,9 +64,12 @@ def dry_run(
     if bool(robot) == bool(skills):
         _fail("name the skills with either --robot NAME or --skills FILE.py")
     with contextlib.redirect_stdout(sys.stderr):  # what a file of skills prints is none of the result
-        mapper, said = _mapper(robot, skills)
+        mapper, said, check = _mapper(robot, skills)
         text = _text(file)
-        run = _scheduled(text, mapper, strict, interrupt_at, routines)
+        given = {**dict.fromkeys(holds or (), True), **dict.fromkeys(fails or (), False)}
+        conditions = AssumedConditions(given, assume.value_of, check)
+        run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
+        said += _assumed(conditions)
     try:
         for call in run.calls:
             print(json.dumps(call.as_json(), ensure_ascii=False))
@@ -60,11 +84,12 @@ def dry_run(
     if run.error is not None:
         print(problem_line(run.error), file=sys.stderr)
         raise typer.Exit(2)
-    if run.refused:
+    if run.refused or run.failed:
         raise typer.Exit(1)
 
 
-def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str]]:
+def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
+    """The mapper, what is to be said of it, and what finds a fault in a condition: a robot's file names its accessors."""
     from ghostshell_ros.shell.mapper import Mapper
     from skill_kernel.registry import RegistryError, SkillRegistry
     from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -74,13 +99,36 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str]]:
         if skills is None:
             config = RobotConfig.load(robot)
             registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
-            return Mapper.for_robot(config, registry), []
+            return Mapper.for_robot(config, registry), [], _checking(config)
         sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, as when Python runs it
         registry = SkillRegistry.from_file(skills)
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
-        return Mapper(registry), [] if len(registry) else [empty]
+        return Mapper(registry), [] if len(registry) else [empty], lambda condition: ""
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
         _fail(str(error))
+
+
+def _checking(config: RobotConfig) -> Callable[[str], str]:
+    from reflexes.condition_text import read_condition
+    from reflexes.guard import GuardError
+    from skill_kernel.observation.accessors import accessors_of
+
+    accessors = accessors_of(config)
+
+    def fault(condition: str) -> str:
+        try:
+            read_condition(condition, accessors)
+        except GuardError as error:
+            return error.message
+        return ""
+
+    return fault
+
+
+def _assumed(conditions: AssumedConditions) -> list[str]:
+    words = {True: "true", False: "false", None: "unknown"}
+    said = [f"condition '{c}' is taken as {words[h]}; --holds or --fails says otherwise" for c, h in conditions.assumed.items()]
+    return [*said, *(f"condition '{condition}' was given, but no branch asked for it" for condition in conditions.unused)]
 
 
 def _text(file: Path | None) -> str:
@@ -91,16 +139,18 @@ def _text(file: Path | None) -> str:
 
 
 def _scheduled(
-    text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None
-) -> DryRun:
+    text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None,
+    conditions: AssumedConditions,
+) -> DryRun:  # fmt: skip
     from ghostshell_ros.shell.dryrun import dry_run as schedule
     from ghostshell_ros.shell.routines import RoutineStore
 
     with tempfile.TemporaryDirectory() as scratch:
         store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
         run = schedule(
-            text, mapper, mode="strict" if strict else "lenient", interrupt_at_s=interrupt_at, routines=store
-        )
+            text, mapper, mode="strict" if strict else "lenient", interrupt_at_s=interrupt_at, routines=store,
+            conditions=conditions,
+        )  # fmt: skip
     if store.load_error is not None:
         run.notices.insert(0, str(store.load_error))
     return run

@@ -11,6 +11,7 @@ from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, S
 
 from ghostshell_ros.cli.loops_view import NAMES, LoopsView
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, PLANS, QUEUES, RuntimeNode
+from skill_kernel.codes import ModelCode
 from skill_kernel.process import ProcessStatus
 
 REFLEX_ID = "reflex-"
@@ -94,7 +95,8 @@ class LoopsFeed:
             line = view.answered(
                 now_s, process_id, event.function, prompt_tokens=event.prompt_tokens, cached_tokens=event.cached_tokens,
                 completion_tokens=event.completion_tokens, cost_usd=event.cost_usd,
-                error=event.error_msg if event.error_code else "",
+                error=event.error_msg if event.error_code not in (0, ModelCode.MODEL_CANCELLED) else "",
+                unwanted=event.error_code == ModelCode.MODEL_CANCELLED,
             )  # fmt: skip
         elif event.type == SkillEvent.MODEL_SKIPPED:
             view.skipped(process_id, event.function)

@@ -87,9 +87,9 @@ class LoopsView:
 
     def answered(
         self, now_s: float, process_id: str, layer: str, *, prompt_tokens: int = 0, cached_tokens: int = 0,
-        completion_tokens: int = 0, cost_usd: float = -1.0, error: str = "",
+        completion_tokens: int = 0, cost_usd: float = -1.0, error: str = "", unwanted: bool = False,
     ) -> str:  # fmt: skip
-        """Its model has answered, or failed."""
+        """Its model has answered, or failed, or the layer wanted its answer no longer."""
         state = self.of(process_id).layer(layer)
         took_s = now_s - state.asked_s if state.asked_s is not None else 0.0
         state.asked_s, state.last_s = None, took_s
@@ -99,6 +99,8 @@ class LoopsView:
         if cost_usd >= 0:
             state.priced, state.cost_usd = True, state.cost_usd + cost_usd
         state.failures += bool(error)
+        if unwanted:
+            return f"{NAMES.get(layer, layer)} took its question back after {took_s:.1f} s"
         told = f"failed after {took_s:.1f} s: {error}" if error else f"thought for {took_s:.1f} s"
         cached = f", {cached_tokens} of them cached" if cached_tokens else ""
         return f"{NAMES.get(layer, layer)} {told} ({prompt_tokens} tokens in{cached}, {completion_tokens} out)"

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import typer
 
+from ghostshell_ros.cli.bench import bench
 from ghostshell_ros.cli.demo import demo
 from ghostshell_ros.cli.dry_run import dry_run
+from ghostshell_ros.cli.guideline import guideline
 from ghostshell_ros.cli.launch import launch
 from ghostshell_ros.cli.memory import memory
 from ghostshell_ros.cli.observe import observe
 from ghostshell_ros.cli.processes import pause, ps, resume, stop
+from ghostshell_ros.cli.record import record
 from ghostshell_ros.cli.reflex import reflex
+from ghostshell_ros.cli.replay import replay
 from ghostshell_ros.cli.say import clear, halt, say
+from ghostshell_ros.cli.simulated_model import simulated_model
+from ghostshell_ros.cli.task import prescribe, task
 from ghostshell_ros.cli.teleop import teleop
 from ghostshell_ros.cli.tokens import tokens
 from ghostshell_ros.cli.watch import watch
@@ -38,6 +44,13 @@ app.command("ps")(ps)
 app.command("pause")(pause)
 app.command("resume")(resume)
 app.command("stop")(stop)
+app.command("record")(record)
+app.command("replay")(replay)
+app.command("simulated-model")(simulated_model)
+app.add_typer(bench, name="bench")
+app.command("prescribe")(prescribe)
+app.add_typer(task, name="task")
+app.add_typer(guideline, name="guideline")
 app.add_typer(memory, name="memory")
 app.add_typer(reflex, name="reflex")
 

@@ -23,6 +23,9 @@ COMPILE_S = 150.0
 """A model may take its time, twice."""
 SHOWN = 60
 ASK_AGAIN_S = 0.5
+CONFLICTS_S = 1.0
+REFLEX = 2
+"""Kind of a prescription (Prescription.msg)."""
 
 
 @reflex.command("add")
@@ -72,6 +75,8 @@ def list_(robot: Robot = "coco", wait: Wait = 3.0) -> None:
             Console().print(table)
         else:
             print(f"{robot}: there are no reflexes")
+        for name, conflict in client.conflicts():
+            print(f"{name}: CONFLICT with {conflict}")
 
 
 @reflex.command("show")
@@ -146,11 +151,16 @@ class _Client:
 
     def __enter__(self) -> _Client:
         import rclpy
+        from ghostshell.msg import PrescriptionArray
         from ghostshell.srv import CompileReflex
+
+        from ghostshell_ros.nodes.node_runtime import LATCHED
 
         rclpy.init()
         self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
         self._client = self._node.create_client(CompileReflex, "compile_reflex")
+        self._told: list[Any] = []
+        self._node.create_subscription(PrescriptionArray, "prescriptions", self._told.append, LATCHED)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -175,6 +185,16 @@ class _Client:
             print(f"ghostshell reflex {command.lower()}: {answer.error_msg}", file=sys.stderr)
             raise typer.Exit(1)
         return answer
+
+    def conflicts(self) -> list[tuple[str, str]]:
+        """Which reflex contradicts which guideline, as the process scheduler tells; nothing where it does not run."""
+        import rclpy
+
+        end_s = time.monotonic() + CONFLICTS_S
+        while not self._told and time.monotonic() < end_s:
+            rclpy.spin_once(self._node, timeout_sec=0.05)
+        prescriptions = self._told[-1].prescriptions if self._told else []
+        return [(p.name, conflict) for p in prescriptions if p.kind == REFLEX for conflict in p.conflicts]
 
     def _meet(self) -> None:
         """Ask something harmless until it is answered: a service that does not know its client yet loses its answer."""

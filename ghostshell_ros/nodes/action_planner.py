@@ -1,105 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `action_planner` (S1), strategy `stream`: asks the model and publishes its answer while it is being written."""
+"""Node `action_planner` (S1): asks the model and publishes its answer while it is being written, by each process's strategy."""
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable
 
 from builtin_interfaces.msg import Time
-from ghostshell.msg import CallRecord, KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.parameter import Parameter
 
-from ghostshell_ros.nodes.answer_streams import AnswerStreams, Turn
+from ghostshell_ros.nodes.answer_streams import AnswerStreams
+from ghostshell_ros.nodes.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
-from ghostshell_ros.nodes.model_setup import declare_model
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, RuntimeNode, run
-from ghostshell_ros.nodes.process_messages import OUTCOME_NAMES
-from ghostshell_ros.nodes.robot_setup import declare_robot
+from ghostshell_ros.nodes.judge_service import JudgeService
+from ghostshell_ros.nodes.layer_model import LayerModel
+from ghostshell_ros.nodes.layered_steps import LayeredParts, LayeredSteps
+from ghostshell_ros.nodes.model_budget import ModelBudget
+from ghostshell_ros.nodes.model_setup import declare_models
+from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
+from ghostshell_ros.nodes.plan_messages import plan_of
+from ghostshell_ros.nodes.robot_setup import RobotSetup, declare_robot
+from ghostshell_ros.nodes.ros_clock import SteadyClock
 from ghostshell_ros.nodes.scene import Scene
-from planners.llm.base import ModelError, ModelRequest
-from planners.prompt import CallReport, GrammarOptions
-from planners.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
-from skill_kernel.codes import ModelCode, TaskCode
+from ghostshell_ros.nodes.step_parameters import declare_steps
+from planners.baselines import PlanAndExecutePlanner, ReactPlanner
+from planners.blocks import Layer
+from planners.layered.direct_commands import DirectCommands
+from planners.layered.judging import SentenceJudge
+from planners.layered.reliance import reliance
+from planners.layered.step_prompt import RobotFacts
+from planners.llm.base import ModelClient, ModelError
+from planners.prompt import GrammarOptions
+from planners.stream_planner import Conversation, PlannerSettings, StreamingPlanner, StreamPlanner
+from skill_kernel.codes import TaskCode
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.process_commands import STRATEGIES
 
-STRATEGY = "stream"
-
-TAKEN_S = 6.0
-"""A stream that the channel scheduler has not begun so long after its first chunk is lost. Longer than chunks are held
-back for a reader."""
-
-ENDED_S = 3.0
-"""A stream whose end, so long after it was written and with no call running, nobody told is lost in the same way."""
+LAYERED = "layered"
 
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
-TOLD = ("DONE", "FAILED", "INTERRUPTED")
-"""Outcomes in a process's history that a plan made anew is told of."""
-
 
 class ActionPlanner(RuntimeNode):
-    """Answers each process in progress with a stream of function tokens, and again after an observation or a failure;
-    one stream a process, several processes at a time. A process whose epoch has risen is planned anew from its history.
+    """Plans each process in progress by its strategy, several processes at a time. Strategies `stream`, `react` and
+    `plan_and_execute` write one stream a turn; `layered` writes steps of the subtasks in `plans` while earlier steps are
+    performed, and without a language model (`model: offline`) does what `stream` does. A process whose epoch has risen is
+    planned anew.
 
-    Topics: `processes`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also `camera/image_raw` (in);
-    `llm_chunks`, `events` (out). Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `model`, `models_file`,
-    `max_turns`, `history`, `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`.
+    Topics: `processes`, `plans`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also
+    `camera/image_raw` (in); `llm_chunks`, `events`, `prompts` and `answers` while somebody listens (out). Services:
+    `~/interrupt`, `judge_condition`. Parameters: `robot`, `data_dir`, `model`, `fast_model`, `models_file`, `max_turns`,
+    `history`, `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`, those of `StepSettings` and of the budget.
     """
 
     def __init__(self) -> None:
         super().__init__("action_planner")
         robot = self._robot = declare_robot(self)
-        self._client = declare_model(self, robot)
+        self._client, self._fast = declare_models(self, robot)
         settings = PlannerSettings(
             max_turns=self.declare("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100),
             history=self.declare("history", 12, "earlier messages a request carries", minimum=0, maximum=200),
-            deadline_s=self.declare(
-                "deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0
-            ),
+            deadline_s=self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0),
             max_output_tokens=self.declare(
                 "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
             ),
         )
         send_images = self.declare("send_images", False, "show the model the camera's last image")
-        fields = robot.config.observation
-        self._scene = Scene(self, fields, send_images=send_images)
-        roles = {name: config.role for name, config in fields.items() if config.serialise.prompt}
         self._max_processes = self.declare(
             "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
         )
-        conversation = Conversation(settings.history)
-        self._new_planner = lambda: StreamPlanner(
-            skills=lambda: robot.registry, routines=robot.routines.list,
-            options=GrammarOptions(robot.config.builtin_names, robot.config.limits), robot_name=robot.config.name,
-            robot_description=robot.config.description, fields=roles, settings=settings, conversation=conversation,
-        )  # fmt: skip
+        self._steps_settings = declare_steps(self, settings.deadline_s)
+        self._events = EventWriter(self)
+        self._budget = ModelBudget(self)
+        self._models = LayerModel(self, _by_layer(self._client, self._fast), self._events, self._budget)
+        self._scene = Scene(self, robot.config.observation, send_images=send_images, observed=lambda: self._layered.observed())
         self._seen: dict[str, int] = {}
-        self._turns: dict[str, Turn] = {}
         self._heard = False
         self._began_s = self._scene.now_s()
-        self._events = EventWriter(self)
-        self._answers = AnswerStreams(
-            self, self._client, self._events, on_first=lambda turn: self.call_later(TAKEN_S, lambda: self._not_taken(turn)),
-            on_last=lambda turn: self.call_later(ENDED_S, lambda: self._not_ended(turn)), on_unmatched=self._unmatched,
+        self._streams = ChunkStreams(self, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
+        self._facts = _facts(robot)
+        self._answers = AnswerStreams(self._models, self._streams, self._events, self._scene, _planners(robot, settings))
+        judge = self._make_judge()
+        self._layered = LayeredSteps(
+            LayeredParts(
+                self, robot, self._facts, self._models, self._streams, self._events, self._scene, judge,
+                DirectCommands(robot.registry, robot.routines, self._facts.options, robot.config.name), self._facts.accessors,
+                self._steps_settings, settings.max_output_tokens,
+            ),
+            plans=self._models.thinks(Layer.S2),
         )  # fmt: skip
+        self.add_on_set_parameters_callback(self._set)
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
+        self.create_subscription(PlanMsg, "plans", lambda m: self._layered.plan(m.process_id, plan_of(m)), PLANS)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
+        self._judge_service = JudgeService(self, judge)
         threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
+
+    def _make_judge(self) -> SentenceJudge | None:
+        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
+        if not self._models.thinks(Layer.JUDGE):
+            return None
+
+        def scene() -> object:
+            seen = reliance(self._scene.seen(), self.steady_now())
+            return (seen.room, seen.posture, seen.in_sight)
+
+        return SentenceJudge(
+            self._models, SteadyClock(self), self._facts, observe=self._scene.observation, scene=scene, deadline_s=judge_s
+        )  # fmt: skip
 
     def _prepare(self) -> None:
         """Import the SDK and look for the key before the first instruction needs them."""
-        try:
-            self._client.prepare()
-        except ModelError as error:
-            self.get_logger().warning(f"model {self._client.name}: {error.message}")
-        else:
-            self.get_logger().info(f"model {self._client.name} is ready")
+        for client in dict.fromkeys((self._client, self._fast)):
+            try:
+                client.prepare()
+            except ModelError as error:
+                self.get_logger().warning(f"model {client.name}: {error.message}")
+            else:
+                self.get_logger().info(f"model {client.name} is ready")
+
+    def _set(self, parameters: list[Parameter]) -> SetParametersResult:
+        for parameter in parameters:
+            if parameter.name == "cost_aware":
+                self._steps_settings.cost_aware = bool(parameter.value)
+        return SetParametersResult(successful=True)
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -110,174 +143,127 @@ class ActionPlanner(RuntimeNode):
 
     def _processes(self, message: ProcessArray) -> None:
         first, self._heard = not self._heard, True
+        self._budget.processes(message)
         for process in message.processes:
+            process_id = process.process_id
             if process.status >= ProcessState.SUCCESS:
-                self._cancel(process.process_id, "the process has ended")
+                self._cancel(process_id)
             elif first and (not self._began_s or _seconds(process.created) < self._began_s):
-                self._seen[process.process_id] = process.epoch
+                self._seen[process_id] = process.epoch
                 self.call_later(TELL_LOST_S, lambda lost=process: self._lost(lost))
             elif (
                 process.status == ProcessState.IN_PROGRESS
-                and process.strategy == STRATEGY
-                and process.epoch > self._seen.get(process.process_id, -1)
+                and process.strategy in STRATEGIES
+                and process.epoch > self._seen.get(process_id, -1)
             ):
-                self._seen[process.process_id] = process.epoch
+                self._seen[process_id] = process.epoch
                 self._begin(process)
+            elif process_id in self._layered:
+                self._layered.update(process)
         while len(self._seen) > 1000:
             del self._seen[next(iter(self._seen))]
 
     def _begin(self, process: ProcessState) -> None:
-        self._cancel(process.process_id, "it is planned anew")
-        turn = Turn(process.process_id, process.epoch, 0, self._new_planner())
-        if len(self._turns) >= self._max_processes:
+        known = process.process_id in self._layered or process.process_id in self._answers
+        if not known and len(self._answers) + len(self._layered) >= self._max_processes:
             why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
-            self._plan_ended(turn, PlanEnded(int(TaskCode.TOO_MANY_PROCESSES), why))
-            return
-        state, observation = self._known()
-        request = turn.planner.begin(
-            process.instruction, sender=process.sender, state=state, observation=observation, images=self._scene.images(),
-            done=[_report(c) for c in process.history if c.outcome in TOLD],
-        )  # fmt: skip
-        self._ask(turn, request)
-
-    def _known(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The observation for a prompt, or without an observer the few facts that this node knows by itself."""
-        observation = self._scene.observation()
-        return (self._scene.state(), None) if observation is None else (None, observation)
+            self._plan_ended(process, TaskCode.TOO_MANY_PROCESSES, why)
+        elif process.strategy == LAYERED and self._models.thinks(Layer.S1):
+            self._layered.begin(process)
+        else:
+            self._answers.begin(process)
 
     def _lost(self, process: ProcessState) -> None:
         """It was planned by a planner that is gone: planning it again would do again what is done already."""
-        turn = Turn(process.process_id, process.epoch, 0, self._new_planner())
-        if process.process_id not in self._turns:
+        if process.process_id not in self._answers and process.process_id not in self._layered:
             why = "the action planner was started anew while the process lived; repeat the instruction"
-            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+            self._plan_ended(process, TaskCode.NODE_UNAVAILABLE, why)
 
-    def _cancel(self, process_id: str, why: str) -> Turn | None:
-        turn = self._turns.pop(process_id, None)
-        if turn is not None:
-            self.get_logger().debug(f"stream {turn.stream_id}: {why}")
-            self._answers.cancel(turn)
-        return turn
+    def _plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
+        self._events.write(
+            SkillEvent.PLAN_ENDED, process_id=process.process_id, error_code=int(code), error_msg=why, epoch=process.epoch
+        )  # fmt: skip
 
-    # -- one answer ---------------------------------------------------------------------------------------------------
-
-    def _ask(self, turn: Turn, request: ModelRequest) -> None:
-        self._turns[turn.process_id] = turn
-        turn.began_s = self._scene.now_s()
-        self._answers.begin(turn, request)
-
-    def _not_taken(self, turn: Turn) -> None:
-        """A parser that was killed is still found in the graph for many seconds, and what it was sent is lost."""
-        if not turn.taken and self._turns.get(turn.process_id) is turn:
-            self._cancel(turn.process_id, "nobody took the stream")
-            why = f"token_parser or channel_scheduler did not take the stream within {TAKEN_S:g} s; repeat the instruction"
-            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
-
-    def _not_ended(self, turn: Turn) -> None:
-        """A parser that dies half way through takes the stream's end with it; what it had sent on is done nevertheless."""
-        if turn.closed or self._turns.get(turn.process_id) is not turn:
-            return
-        if turn.running or not turn.taken:
-            self.call_later(ENDED_S, lambda: self._not_ended(turn))
-            return
-        self._cancel(turn.process_id, "its end was lost")
-        why = "token_parser or channel_scheduler lost the end of the stream; what came of it is in the history, repeat the rest"
-        self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
-
-    def _unmatched(self, why: str) -> None:
-        for turn in list(self._turns.values()):
-            turn.cancel.cancel()
-            self._plan_ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+    def _cancel(self, process_id: str) -> None:
+        self._answers.cancel(process_id)
+        self._layered.cancel(process_id)
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
+    def _busy(self, process_id: str) -> bool:
+        return self._answers.busy(process_id) or self._layered.busy(process_id)
+
+    def _lost_stream(self, stream: ChunkStream, why: str) -> None:
+        self._answers.lost(stream, why)
+        self._layered.lost(stream, why)
+
+    def _unmatched(self, why: str) -> None:
+        self._answers.unmatched(why)
+        self._layered.unmatched(why)
+
     def _event(self, event: SkillEvent) -> None:
-        turn = self._turns.get(event.process_id)
-        if turn is None or event.node == self.get_name():
-            return
-        if event.type == SkillEvent.CALL_STARTED:
-            turn.running[event.call_id] = CallReport(event.function, _arguments(event), "RUNNING")
-        elif event.type == SkillEvent.CALL_ENDED:
-            turn.running.pop(event.call_id, None)
-            turn.reports.append(
-                CallReport(
-                    event.function, _arguments(event), OUTCOME_NAMES.get(event.outcome, "?"), event.error_msg or event.text,
-                    self._since(turn, event.start_s), self._since(turn, event.end_s),
-                )
-            )  # fmt: skip
-        elif event.stream_id != turn.stream_id:
-            return
-        elif event.type == SkillEvent.STREAM_STARTED:
-            turn.taken = True
-        elif event.type == SkillEvent.STREAM_ENDED:
-            turn.closed = True
-        elif event.type == SkillEvent.STOP_GENERATION:
-            turn.cancel.cancel()
-        elif event.type == SkillEvent.REPAIR:
-            turn.repairs.append(event.error_msg)
-        elif event.type == SkillEvent.TURN_ENDED:
-            self._follow(turn, event)
-
-    def _since(self, turn: Turn, time_s: float) -> float | None:
-        return None if time_s < 0 else time_s - turn.began_s
-
-    def _follow(self, turn: Turn, event: SkillEvent) -> None:
-        turn.cancel.cancel()
-        self._answers.end(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
-        result = TurnResult(
-            event.text, event.error_code, event.error_msg, turn.reports, list(turn.running.values()), turn.repairs
-        )
-        state, observation = self._known()
-        step = turn.planner.follow(result, state=state, observation=observation, images=self._scene.images())
-        if isinstance(step, PlanEnded):
-            self._plan_ended(turn, step)
-            return
-        following = Turn(turn.process_id, turn.epoch, turn.turn + 1, turn.planner)
-        following.running = turn.running
-        self._ask(following, step)
-
-    def _plan_ended(self, turn: Turn, step: PlanEnded) -> None:
-        if self._turns.get(turn.process_id) is turn:
-            del self._turns[turn.process_id]
-        self._events.write(
-            SkillEvent.PLAN_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=step.code,
-            error_msg=step.message, epoch=turn.epoch,
-        )  # fmt: skip
+        self._budget.hear(event)
+        if event.node != self.get_name():
+            self._streams.heard(event)
+            self._answers.event(event)
+            self._layered.event(event)
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        for process_id in [request.process_id] if request.process_id else list(self._turns):
-            turn = self._cancel(process_id, request.cause)
-            if turn is not None:
-                self._plan_ended(turn, PlanEnded(int(TaskCode.CANCELLED), f"interrupted: {request.cause}"))
+        for part in (self._answers, self._layered):
+            for process_id in [request.process_id] if request.process_id else part.ids():
+                part.interrupt(process_id, request.cause)
         response.epoch = request.epoch
         return response
 
     def health(self) -> Health:
         """The model, and how many processes it answers."""
-        return Health(f"model {self._client.name}", Level.OK, {"streams": len(self._turns)})
+        return Health(f"model {self._client.name}", Level.OK, {"streams": len(self._answers) + len(self._layered)})
 
     def close(self) -> None:
         """End the running streams and the model's connections."""
-        for turn in list(self._turns.values()):
-            self._answers.end(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
-            self._cancel(turn.process_id, "the node ends")
-        self._client.close()
+        self._answers.close()
+        self._layered.close()
+        self._models.close()
+        for client in dict.fromkeys((self._client, self._fast)):
+            client.close()
+
+
+def _by_layer(client: ModelClient, fast: ModelClient) -> dict[Layer, ModelClient]:
+    """System 2's is not asked by this node; that it has one tells that plans will come."""
+    return {layer: fast if layer is Layer.S1P else client for layer in Layer}
+
+
+def _facts(robot: RobotSetup) -> RobotFacts:
+    config = robot.config
+    fields = {name: field.role for name, field in config.observation.items() if field.serialise.prompt}
+    return RobotFacts(
+        config.name, config.description, robot.registry, GrammarOptions(config.builtin_names, config.limits),
+        accessors_of(config), fields, config.waypoints, config.first_actions,
+    )  # fmt: skip
+
+
+def _planners(robot: RobotSetup, settings: PlannerSettings) -> Callable[[str], StreamingPlanner]:
+    """Makes the planner of a strategy; all of strategy `stream` share one conversation."""
+    config, conversation = robot.config, Conversation(settings.history)
+    facts = _facts(robot)
+
+    def make(strategy: str) -> StreamingPlanner:
+        if strategy in ("react", "plan_and_execute"):
+            baseline = ReactPlanner if strategy == "react" else PlanAndExecutePlanner
+            return baseline(
+                skills=lambda: robot.registry, options=facts.options, robot_name=config.name,
+                robot_description=config.description, fields=facts.fields, places=config.waypoints, settings=settings,
+            )  # fmt: skip
+        return StreamPlanner(
+            skills=lambda: robot.registry, routines=robot.routines.list, options=facts.options, robot_name=config.name,
+            robot_description=config.description, fields=facts.fields, settings=settings, conversation=conversation,
+        )  # fmt: skip
+
+    return make
 
 
 def _seconds(stamp: Time) -> float:
     return float(stamp.sec) + stamp.nanosec * 1e-9
-
-
-def _report(call: CallRecord) -> CallReport:
-    return CallReport(call.function, _arguments(call), call.outcome, call.message)
-
-
-def _arguments(event: SkillEvent | CallRecord) -> dict[str, object]:
-    try:
-        value = json.loads(event.args_json or "{}")
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def main() -> int:

@@ -1,54 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the action planner's node that writes: a model's answers, published piece by piece as they come."""
+"""The part of the action planner's node for strategies whose every answer is one stream: asked, published, and followed by
+another turn when its calls have ended."""
 
 from __future__ import annotations
 
-import secrets
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ghostshell.msg import LlmChunk, SkillEvent
+from ghostshell.msg import ProcessState, SkillEvent
 
+from ghostshell_ros.nodes.call_messages import arguments_of, call_report
+from ghostshell_ros.nodes.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.event_writer import EventWriter
-from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
-from ghostshell_ros.nodes.node_runtime import STREAM, RuntimeNode
-from ghostshell_ros.nodes.wire_text import ros_text
-from planners.llm.base import (
-    CancelToken,
-    Finished,
-    ModelClient,
-    ModelError,
-    ModelEvent,
-    ModelRequest,
-    Retrying,
-    TextDelta,
-    Usage,
-)
+from ghostshell_ros.nodes.layer_model import LayerModel
+from ghostshell_ros.nodes.process_messages import OUTCOME_NAMES
+from ghostshell_ros.nodes.scene import Scene
+from planners.llm.base import ModelRequest
+from planners.model_call import AnswerEnd, Handle
 from planners.prompt import CallReport
-from planners.stream_planner import StreamPlanner
-from skill_kernel.codes import ModelCode
+from planners.stream_planner import PlanEnded, StreamingPlanner, TurnResult
+from skill_kernel.codes import ModelCode, TaskCode
 
-NUL_ON_THE_WIRE = "\x01"
-"""Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
+TOLD = ("DONE", "FAILED", "INTERRUPTED")
+"""Outcomes in a process's history that a plan made anew is told of."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Turn:
     """One answer being written and what came of it."""
 
-    process_id: str
-    epoch: int
-    turn: int
-    planner: StreamPlanner
-    stream_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    cancel: CancelToken = field(default_factory=CancelToken)
-    next_seq: int = 0
+    planner: StreamingPlanner
+    stream: ChunkStream
+    answer: Handle | None = None
     written: list[str] = field(default_factory=list)
-    usage: Usage | None = None
-    ended: bool = False
-    taken: bool = False
-    closed: bool = False
     began_s: float = 0.0
     reports: list[CallReport] = field(default_factory=list)
     running: dict[str, CallReport] = field(default_factory=dict)
@@ -56,82 +41,172 @@ class Turn:
 
 
 class AnswerStreams:
-    """Publishes `llm_chunks`. `on_first(turn)` hears of the first chunk of a stream, `on_last(turn)` of the last,
-    `on_unmatched(why)` when no parser came to take what was written. On the executor's thread only; a model is read on a
-    thread of its own."""
+    """Plans processes turn by turn; `new_planner` makes the planner of a strategy."""
 
     def __init__(
-        self, node: RuntimeNode, client: ModelClient, events: EventWriter, *, on_first: Callable[[Turn], None],
-        on_last: Callable[[Turn], None], on_unmatched: Callable[[str], None],
+        self, model: LayerModel, streams: ChunkStreams, events: EventWriter, scene: Scene,
+        new_planner: Callable[[str], StreamingPlanner],
     ) -> None:  # fmt: skip
-        self._node, self._client, self._events = node, client, events
-        self._on_first, self._on_last = on_first, on_last
-        self._chunks = MatchedPublisher(
-            node, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=on_unmatched
-        )
+        self._model, self._streams, self._events, self._scene = model, streams, events, scene
+        self._new_planner = new_planner
+        self._turns: dict[str, Turn] = {}
 
-    def begin(self, turn: Turn, request: ModelRequest) -> None:
-        """Ask the model."""
-        events = self._client.stream(request, cancel=turn.cancel)
-        threading.Thread(target=self._read, args=(turn, events), name=f"stream-{turn.turn}", daemon=True).start()
+    def __len__(self) -> int:
+        return len(self._turns)
 
-    def end(self, turn: Turn, code: int, why: str) -> None:
+    def __contains__(self, process_id: str) -> bool:
+        return process_id in self._turns
+
+    def ids(self) -> list[str]:
+        """The processes that are planned here."""
+        return list(self._turns)
+
+    def busy(self, process_id: str) -> bool:
+        """Whether calls of a process run."""
+        return process_id in self._turns and bool(self._turns[process_id].running)
+
+    def begin(self, process: ProcessState) -> None:
+        """Plan a process, from its history if it is planned anew."""
+        self.cancel(process.process_id)
+        planner = self._new_planner(process.strategy)
+        state, observation = self._known()
+        request = planner.begin(
+            process.instruction, sender=process.sender, state=state, observation=observation, images=self._scene.images(),
+            done=[call_report(c) for c in process.history if c.outcome in TOLD],
+        )  # fmt: skip
+        turn = Turn(planner, self._streams.open(process.process_id, process.epoch, 0))
+        self._ask(process.process_id, turn, request)
+
+    def update(self, process: ProcessState) -> None:
+        """Pauses are the business of kernel and scheduler."""
+
+    def cancel(self, process_id: str) -> bool:
+        """Stop writing for a process; whether it was planned here."""
+        turn = self._turns.pop(process_id, None)
+        if turn is None:
+            return False
+        self._stop(turn)
+        return True
+
+    def interrupt(self, process_id: str, cause: str) -> None:
+        """Everything planned for a process is void."""
+        turn = self._turns.get(process_id)
+        if turn is not None:
+            self._stop(turn)
+            self.ended(turn, PlanEnded(int(TaskCode.CANCELLED), f"interrupted: {cause}"))
+
+    def lost(self, stream: ChunkStream, why: str) -> None:
+        """The other nodes have lost a stream."""
+        turn = self._turns.get(stream.process_id)
+        if turn is not None and turn.stream is stream:
+            self._stop(turn)
+            self.ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+
+    def unmatched(self, why: str) -> None:
+        """There is nobody to take streams."""
+        for turn in list(self._turns.values()):
+            self._stop(turn)
+            self.ended(turn, PlanEnded(int(TaskCode.NODE_UNAVAILABLE), why))
+
+    def close(self) -> None:
+        """End what is being written."""
+        for process_id, turn in list(self._turns.items()):
+            self._over(turn, int(ModelCode.MODEL_CANCELLED), "the action planner ends")
+            self.cancel(process_id)
+
+    # -- one answer ---------------------------------------------------------------------------------------------------
+
+    def _known(self) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """The observation for a prompt, or without an observer the few facts that this node knows by itself."""
+        observation = self._scene.observation()
+        return (self._scene.state(), None) if observation is None else (None, observation)
+
+    def _ask(self, process_id: str, turn: Turn, request: ModelRequest) -> None:
+        self._turns[process_id] = turn
+        turn.began_s = self._scene.now_s()
+        turn.answer = self._model.ask(
+            turn.planner.layer, process_id, request, lambda text: self._text(turn, text),
+            lambda end: self._answered(turn, end), stream_id=turn.stream.stream_id,
+        )  # fmt: skip
+
+    def _text(self, turn: Turn, text: str) -> None:
+        if not turn.stream.ended:
+            turn.written.append(text)
+            if not turn.planner.whole:
+                self._streams.text(turn.stream, text)
+
+    def _answered(self, turn: Turn, end: AnswerEnd) -> None:
+        if turn.planner.whole and not end.code and not turn.stream.ended:
+            self._streams.text(turn.stream, "".join(turn.written))
+        self._over(turn, end.code, end.why)
+
+    def _over(self, turn: Turn, code: int, why: str) -> None:
         """The answer is complete, or has ended with an error; told once."""
-        if turn.ended:
-            return
-        turn.ended = True
-        usage = turn.usage or Usage(0, 0)
-        self._publish(turn, "", last=True, code=code, why=why)
-        self._on_last(turn)
-        turn.planner.wrote("".join(turn.written))
-        self._events.write(
-            SkillEvent.STREAM_ENDED, process_id=turn.process_id, stream_id=turn.stream_id, error_code=code, error_msg=why,
-            prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens,
-            cost_usd=usage.cost_usd if usage.cost_usd is not None else -1.0,
-        )  # fmt: skip
-
-    def cancel(self, turn: Turn) -> None:
-        """Stop writing. The stream gets no regular end, which would reset as DONE what an interrupt is about to stop."""
-        turn.cancel.cancel()
-        if not turn.ended:
-            turn.ended = True
+        if turn.answer is not None:
+            turn.answer.cancel()
+        if self._streams.end(turn.stream, code, why):
             turn.planner.wrote("".join(turn.written))
+            self._events.write(
+                SkillEvent.STREAM_ENDED, process_id=turn.stream.process_id, stream_id=turn.stream.stream_id,
+                error_code=code, error_msg=why,
+            )  # fmt: skip
 
-    def _read(self, turn: Turn, events: Iterator[ModelEvent]) -> None:
-        """On a thread of its own: the model's iterator blocks."""
-        try:
-            for event in events:
-                self._node.call_soon(self._model_event, turn, event)
-        except ModelError as error:
-            self._node.call_soon(self.end, turn, int(error.code), f"model {self._client.name}: {error.message}")
-        except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the stream, not the node
-            why = f"model {self._client.name}: {type(error).__name__} in its client"
-            self._node.call_soon(self.end, turn, int(ModelCode.MODEL_CONNECTION), why)
-        else:
-            self._node.call_soon(self.end, turn, 0, "")
+    def _stop(self, turn: Turn) -> None:
+        if turn.answer is not None:
+            turn.answer.cancel()
+        if not turn.stream.ended:
+            turn.planner.wrote("".join(turn.written))
+        self._streams.abandon(turn.stream)
 
-    def _model_event(self, turn: Turn, event: ModelEvent) -> None:
-        if isinstance(event, TextDelta):
-            if not turn.ended and not turn.cancel.cancelled:
-                turn.written.append(event.text)
-                self._publish(turn, event.text)
-        elif isinstance(event, Usage):
-            turn.usage = event
-        elif isinstance(event, Retrying):
-            why = f"model {self._client.name} failed, next try in {event.wait_s:.1f} s: {event.error.message}"
-            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
-        elif isinstance(event, Finished) and event.reason not in ("stop", "end_turn"):
-            why = f"the model ended its answer for the reason '{event.reason}'"
-            self._events.write(SkillEvent.NOTICE, process_id=turn.process_id, stream_id=turn.stream_id, error_msg=why)
+    # -- what came of it ----------------------------------------------------------------------------------------------
 
-    def _publish(self, turn: Turn, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
-        self._chunks.publish(
-            LlmChunk(
-                stamp=self._node.get_clock().now().to_msg(), process_id=turn.process_id, stream_id=turn.stream_id,
-                epoch=turn.epoch, turn=turn.turn, seq=turn.next_seq, text=ros_text(text, NUL_ON_THE_WIRE), last=last,
-                error_code=code, error_msg=ros_text(why),
-            )
+    def event(self, event: SkillEvent) -> None:
+        """Something has happened to a process that is planned here."""
+        turn = self._turns.get(event.process_id)
+        if turn is None:
+            return
+        if event.type == SkillEvent.CALL_STARTED:
+            turn.running[event.call_id] = CallReport(event.function, arguments_of(event), "RUNNING")
+        elif event.type == SkillEvent.CALL_ENDED:
+            turn.running.pop(event.call_id, None)
+            turn.reports.append(
+                CallReport(
+                    event.function, arguments_of(event), OUTCOME_NAMES.get(event.outcome, "?"), event.error_msg or event.text,
+                    self._since(turn, event.start_s), self._since(turn, event.end_s),
+                )
+            )  # fmt: skip
+        elif event.stream_id != turn.stream.stream_id:
+            return
+        elif event.type == SkillEvent.STOP_GENERATION:
+            self._over(turn, int(ModelCode.MODEL_CANCELLED), event.error_msg or "the channel scheduler takes no more of it")
+        elif event.type == SkillEvent.REPAIR:
+            turn.repairs.append(event.error_msg)
+        elif event.type == SkillEvent.TURN_ENDED:
+            self._follow(turn, event)
+
+    def _since(self, turn: Turn, time_s: float) -> float | None:
+        return None if time_s < 0 else time_s - turn.began_s
+
+    def _follow(self, turn: Turn, event: SkillEvent) -> None:
+        self._over(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
+        running: Sequence[CallReport] = list(turn.running.values())
+        result = TurnResult(event.text, event.error_code, event.error_msg, turn.reports, list(running), turn.repairs)
+        state, observation = self._known()
+        step = turn.planner.follow(result, state=state, observation=observation, images=self._scene.images())
+        if isinstance(step, PlanEnded):
+            self.ended(turn, step)
+            return
+        stream = turn.stream
+        following = Turn(turn.planner, self._streams.open(stream.process_id, stream.epoch, stream.turn + 1))
+        following.running = turn.running
+        self._ask(stream.process_id, following, step)
+
+    def ended(self, turn: Turn, step: PlanEnded) -> None:
+        """The plan of a process has ended."""
+        stream = turn.stream
+        if self._turns.get(stream.process_id) is turn:
+            del self._turns[stream.process_id]
+        self._events.write(
+            SkillEvent.PLAN_ENDED, process_id=stream.process_id, stream_id=stream.stream_id, error_code=step.code,
+            error_msg=step.message, epoch=stream.epoch,
         )  # fmt: skip
-        if not turn.next_seq:
-            self._on_first(turn)
-        turn.next_seq += 1

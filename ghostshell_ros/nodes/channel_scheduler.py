@@ -16,6 +16,8 @@ from ghostshell_ros.nodes.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode, run
 from ghostshell_ros.nodes.robot_setup import declare_robot
 from ghostshell_ros.nodes.ros_clock import RosClock
+from ghostshell_ros.nodes.step_conditions import StepConditions
+from ghostshell_ros.nodes.step_reports import StepReports
 from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
 from skill_kernel.codes import ParseCode
@@ -27,6 +29,9 @@ KINDS = {
     TokenMsg.CHAR: TokenKind.CHAR,
     TokenMsg.REF: TokenKind.REF,
 }
+
+NO_PROCESS = "none-"
+"""How the id begins that an interrupt which only makes contact names."""
 
 MAX_PROCESSES = 16
 """Ended processes are remembered so that late tokens of one end as dropped."""
@@ -42,9 +47,10 @@ class _Process:
 class ChannelScheduler(RuntimeNode):
     """Schedules the calls of every process by the channel laws and reports each call's outcome on `events`.
 
-    Topics: `function_tokens`, `kernel_state` (in); `call_content`, `call_control`, `events`, `scheduler_heartbeat`
-    (out). Action client: `execute_skill`. Service: `~/interrupt`. Parameters: `robot`, `data_dir`, `silence_s`,
-    `observe_timeout_s`, `max_unstarted`, `kernel_ready_s`, `kernel_silence_s`, `strict`.
+    Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
+    `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
+    Parameters: `robot`, `data_dir`, `silence_s`, `observe_timeout_s`, `max_unstarted`, `judge_s`, `kernel_ready_s`,
+    `kernel_silence_s`, `strict`.
     """
 
     def __init__(self) -> None:
@@ -62,6 +68,7 @@ class ChannelScheduler(RuntimeNode):
             ),
         )
         self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
+        judge_s = self.declare("judge_s", 4.0, "a model judges a condition within this time [s]", minimum=0.1, maximum=60.0)
         ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
         silence_s = self.declare(
             "kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", minimum=0.2, maximum=60.0
@@ -70,7 +77,10 @@ class ChannelScheduler(RuntimeNode):
         self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}
         self._oldest_epoch = 0
+        self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self)
+        self._steps = StepReports(self)
+        self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
@@ -98,7 +108,10 @@ class ChannelScheduler(RuntimeNode):
                 self._robot.mapper, executor, self._ros_clock,
                 lambda event: self.call_soon(self._events.write_shell, process_id, event),
                 new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
+                conditions=self._conditions.of(process_id),
+                on_steps=lambda steps: self.call_soon(self._steps.write, process_id, steps),
             )  # fmt: skip
+            executor.scheduler.pause(process_id in self._paused)
             process = _Process(executor.scheduler, self._oldest_epoch)
         self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
         return process
@@ -108,7 +121,7 @@ class ChannelScheduler(RuntimeNode):
         scheduler, stream_id = process.scheduler, message.stream_id
         if stream_id not in process.next_seq:
             process.next_seq[stream_id] = 0
-            scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict)
+            scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict, turn=message.turn)
             if message.epoch < process.oldest_epoch:
                 scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
         expected = process.next_seq[stream_id]
@@ -130,10 +143,16 @@ class ChannelScheduler(RuntimeNode):
         if problem := self._robot.follow(state.skills_version):
             self.get_logger().error(problem)
         self._link.kernel_changed()
-        for process in self._processes.values():
+        self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
+        for process_id, process in self._processes.items():
+            process.scheduler.pause(process_id in self._paused)
             process.scheduler.freed()
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        if not request.process_id.startswith(NO_PROCESS):
+            told = {"process_id": request.process_id, "channels": list(request.channels), "text": request.cause}
+            # In its turn among what the schedulers have told so far: a replay goes by this order.
+            self.call_soon(lambda: self._events.write(SkillEvent.INTERRUPTED, epoch=request.epoch, **told))
         if request.process_id:
             self._process(request.process_id)
         else:

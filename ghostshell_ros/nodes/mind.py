@@ -10,12 +10,13 @@ from ghostshell_ros.nodes.action_planner import ActionPlanner
 from ghostshell_ros.nodes.channel_scheduler import ChannelScheduler
 from ghostshell_ros.nodes.node_runtime import run
 from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
+from ghostshell_ros.nodes.task_planner import TaskPlannerNode
 from ghostshell_ros.nodes.token_parser import TokenParser
 
 
 def main() -> int:
     """Entry point of the executable `mind`."""
-    return run(ChannelScheduler, TokenParser, ActionPlanner, ProcessSchedulerNode)
+    return run(ChannelScheduler, TokenParser, ActionPlanner, TaskPlannerNode, ProcessSchedulerNode)
 
 
 if __name__ == "__main__":

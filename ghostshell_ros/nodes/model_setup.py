@@ -17,15 +17,29 @@ from planners.prompt import GrammarOptions
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
     """Declare the parameters `model` and `models_file` and build what they name. Raises NodeStartError with the reason."""
-    spec = node.declare(
-        "model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE"
-    )
-    file = node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
+    spec = node.declare("model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE")
+    return _made("model", spec, _declare_file(node), robot)
+
+
+def declare_models(node: RuntimeNode, robot: RobotSetup) -> tuple[ModelClient, ModelClient]:
+    """The same and `fast_model`, for what must be answered at once; the same client where it is empty."""
+    spec = node.declare("model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE")
+    fast = node.declare("fast_model", "", "what asks for the first action of a process; empty: model")
+    file = _declare_file(node)
+    client = _made("model", spec, file, robot)
+    return client, _made("fast_model", fast, file, robot) if fast else client
+
+
+def _declare_file(node: RuntimeNode) -> str:
+    return node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
+
+
+def _made(parameter: str, spec: str, file: str, robot: RobotSetup) -> ModelClient:
     try:
         config = parse_spec(spec, load_models(Path(file) if file else shipped_config() / "models.yaml"))
         return make_client(config, offline=lambda: _offline(robot))
     except ConfigError as error:
-        raise NodeStartError(f"parameter model: {error}") from error
+        raise NodeStartError(f"parameter {parameter}: {error}") from error
 
 
 def _offline(robot: RobotSetup) -> ModelClient:

@@ -71,6 +71,23 @@ class ProcessDoors:
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
+    def stops(self, text: str) -> bool:
+        """Whether it is nothing but a stop word, which has then been obeyed."""
+        if not is_stop(text, self._robot):
+            return False
+        self._stop_everything(text)
+        return True
+
+    def begin(self, text: str, *, door: str, sender: str = "") -> Process | str:
+        """A process for an instruction, or why there is none."""
+        refusal = self._refusal(text)
+        if refusal is not None:
+            return refusal[1]
+        try:
+            return self._core.instruct(text, door=door, sender=sender[:NAME_CHARS])
+        except ProcessError as error:
+            return str(error)
+
     def _heard(self, text: str, door: str) -> None:
         refusal = self._refusal(text)
         if refusal is None:
@@ -78,26 +95,26 @@ class ProcessDoors:
                 self._core.instruct(text, door=door)
                 return
             except ProcessError as error:
-                refusal = TaskCode.TOO_MANY_PROCESSES, str(error)
+                refusal = error.code, str(error)
         if refusal[0]:
             self._events.write(SkillEvent.NOTICE, error_code=int(refusal[0]), error_msg=refusal[1], text=text[:200])
 
     def _refusal(self, text: str) -> tuple[TaskCode, str] | None:
         """Why an instruction starts no process: NONE when it was a stop word, which has then been obeyed."""
-        if is_stop(text, self._robot):
-            self._stop_everything(text)
+        if self.stops(text):
             return TaskCode.NONE, "stopped and halted; " + CLEAR_HINT
         if not text.strip():
             return TaskCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot should do"
         if len(text) > self._max_chars:
             why = f"the instruction has {len(text)} characters, more than {self._max_chars}; say it shorter"
             return TaskCode.EMPTY_INSTRUCTION, why
-        if self._halted:
+        if self.halted:
             return TaskCode.ROBOT_HALTED, f"the robot is halted; {CLEAR_HINT}"
         return None
 
     @property
-    def _halted(self) -> bool:
+    def halted(self) -> bool:
+        """Whether the robot is halted, or is being halted."""
         return self._gate_halted() or bool(self._halting)
 
     def _stop_everything(self, text: str) -> None:
@@ -126,13 +143,14 @@ class ProcessDoors:
                 door = request.door or "action"
                 source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
                 process = self._core.instruct(
-                    request.instruction, door=door[:NAME_CHARS], sender=request.sender[:NAME_CHARS], source=source
-                )
+                    request.instruction, door=door[:NAME_CHARS], sender=request.sender[:NAME_CHARS], source=source,
+                    strategy=request.strategy.strip(),
+                )  # fmt: skip
                 self._goals[process.process_id] = goal
                 goal.feedback(RunTask.Feedback(state=process_state(process), note="started"))
                 return
             except ProcessError as error:
-                refusal = TaskCode.TOO_MANY_PROCESSES, str(error)
+                refusal = error.code, str(error)
         status = ProcessState.STOPPED if refusal[0] is TaskCode.NONE else ProcessState.FAILED
         result = RunTask.Result(status=status, error_code=int(refusal[0]), error_msg=refusal[1], cost_usd=-1.0)
         (goal.succeed if refusal[0] is TaskCode.NONE else goal.abort)(result)
@@ -150,7 +168,7 @@ class ProcessDoors:
                 self._core.stop(process_id, request.cause or "stopped by control_process")
             elif name == "pause":
                 self._core.pause(process_id)
-            elif name == "resume" and self._halted:
+            elif name == "resume" and self.halted:
                 raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
             elif name == "resume":
                 response.error_msg = self._core.resume(process_id)

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.interrupter import Interrupter
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, RuntimeNode
-from ghostshell_ros.nodes.process_messages import call_record
+from ghostshell_ros.nodes.process_messages import call_record, model_answer
+from ghostshell_ros.shell.builtins import STEP_NAMES
 from skill_kernel.codes import TaskCode
 from skill_kernel.process_commands import Held
 from skill_kernel.process_scheduler import ProcessScheduler
@@ -19,6 +22,9 @@ REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "
 
 NODES_WAIT_S = 5.0
 """How old a process is before it is ended because a node it depends on is not there."""
+
+EVENT_CHARS = 300
+"""Of a global event that came true so much is kept."""
 
 SILENT_CHECKS = 5
 """After so many looks, 0.2 s apart, without its heartbeat the channel scheduler is gone."""
@@ -32,6 +38,8 @@ class ProcessReports:
         self._node, self._core, self._events, self._interrupter = node, core, events, interrupter
         self.halted = False
         """Whether the safety gate is."""
+        self.on_event: Callable[[SkillEvent], None] = lambda event: None
+        """Hears every event first."""
         self._unheard: int | None = None
         node.create_subscription(SkillEvent, "events", self._event, EVENTS)
         node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
@@ -41,6 +49,7 @@ class ProcessReports:
         node.steady_timer(0.2, self._watch_scheduler)
 
     def _event(self, event: SkillEvent) -> None:
+        self.on_event(event)
         process_id, plans = event.process_id, self._core.plans
         if event.type == SkillEvent.STREAM_STARTED:
             plans.stream_started(process_id, event.stream_id)
@@ -52,12 +61,27 @@ class ProcessReports:
             if event.error_code == TaskCode.CANCELLED:
                 self._interrupter.learn_epoch(plans.learn_epoch)
             plans.ended(process_id, event.epoch, event.error_code, event.error_msg)
-        elif event.type == SkillEvent.CALL_STARTED:
-            plans.call_started(process_id, call_record(event))
-        elif event.type == SkillEvent.CALL_ENDED:
-            plans.call_ended(process_id, event.stream_id, call_record(event))
+        elif event.type in (SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED):
+            self._call(event)
         elif event.type == SkillEvent.STREAM_ENDED and event.node == "action_planner":
-            plans.usage(process_id, event.prompt_tokens, event.completion_tokens, event.cost_usd)
+            plans.turn_ended(process_id)
+        elif event.type == SkillEvent.GLOBAL_EVENT:
+            plans.event_fired(process_id, f"{event.call_id}: {event.text}"[:EVENT_CHARS])
+        elif event.type == SkillEvent.MODEL_ANSWERED:
+            plans.model_answered(process_id, model_answer(event))
+        elif event.type == SkillEvent.MODEL_SKIPPED:
+            plans.model_skipped(process_id, event.function)
+        elif event.type == SkillEvent.DEGRADED:
+            plans.degraded(process_id, event.function, event.text)
+
+    def _call(self, event: SkillEvent) -> None:
+        """Steps and branches are calls of the scheduler alone: what is done in them is told by itself."""
+        if event.function in STEP_NAMES:
+            return
+        if event.type == SkillEvent.CALL_STARTED:
+            self._core.plans.call_started(event.process_id, call_record(event))
+        else:
+            self._core.plans.call_ended(event.process_id, event.stream_id, call_record(event))
 
     def _kernel_state(self, state: KernelState) -> None:
         self._core.kernel_state(

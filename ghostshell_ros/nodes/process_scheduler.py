@@ -14,13 +14,18 @@ from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.interrupter import Interrupter
 from ghostshell_ros.nodes.lease_client import LeaseClient
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, RuntimeNode, run
+from ghostshell_ros.nodes.prescription_doors import PrescriptionDoors
+from ghostshell_ros.nodes.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_doors import ProcessDoors
 from ghostshell_ros.nodes.process_messages import process_state
 from ghostshell_ros.nodes.process_reports import ProcessReports
+from ghostshell_ros.nodes.robot_setup import declare_robot
 from skill_kernel.codes import TaskCode
 from skill_kernel.process import Process
 from skill_kernel.process_commands import (
+    STRATEGIES,
+    Amended,
     Changed,
     Command,
     EndProcess,
@@ -32,7 +37,6 @@ from skill_kernel.process_commands import (
 )
 from skill_kernel.process_scheduler import ProcessScheduler
 from skill_kernel.process_store import ProcessStore, StoreError
-from skill_kernel.robot import RobotConfig, RobotConfigError
 
 TICK_S = 0.25
 """How often idle behaviour and what waits is looked at."""
@@ -47,16 +51,22 @@ class ProcessSchedulerNode(RuntimeNode):
     Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
     paused by the user.
 
+    With a language model System 3 reads what a new instruction of strategy `layered` means for those that run, within that
+    table; standing guidelines begin reactive processes (docs/prescriptions.md).
+
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
-    `scheduler_heartbeat` (in); `processes` (latched), `process_heartbeat` (10 Hz), `events` (out). Action: `run_task`.
-    Service: `control_process`; client of `skill_kernel/process_lease`, `halt` and the `interrupt` services. Parameters:
-    `robot`, `data_dir`, `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`,
-    `max_processes`, `idle_after_s`, `reactive_doors`.
+    `scheduler_heartbeat`, `observation`, `prescribe`, `reflex_states` (in); `processes` and `prescriptions` (latched),
+    `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services: `control_process`, `prescribe`;
+    client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services. Parameters: `robot`,
+    `data_dir`, `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`, `max_processes`,
+    `idle_after_s`, `reactive_doors`, `prescriptions`, `model`, `models_file`, `cost_aware` (live), `advice_deadline_s`,
+    `process_tokens`, `hour_tokens`, `budget_slow_from`, `budget_slowest_s`.
     """
 
     def __init__(self) -> None:
         super().__init__("process_scheduler")
-        settings = self._settings()
+        robot = declare_robot(self)
+        settings = self._settings(robot.config.idle)
         deadline_s = self.declare(
             "interrupt_deadline_s", 0.5, "a node that does not answer an interrupt in this time is skipped [s]",
             minimum=0.05, maximum=10.0,
@@ -77,20 +87,18 @@ class ProcessSchedulerNode(RuntimeNode):
         self._doors = ProcessDoors(
             self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted
         )
-        self._open_store(self.declare("data_dir", "", "folder of the processes; empty: $GHOSTSHELL_DATA or the user's"))
+        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._doors.halted)
+        self._reports.on_event = self._advice.event
+        self._prescriptions = PrescriptionDoors(self, robot, self._doors, self._advice, self._events)
+        self._open_store(self.get_parameter("data_dir").value)
         self.steady_timer(TICK_S, self._core.tick)
         self.steady_timer(0.1, self._beat)
         self._interrupter.meet(self._met)
         self._publish()
 
-    def _settings(self) -> SchedulerSettings:
-        robot = self.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
-        try:
-            idle = RobotConfig.load(robot).idle
-        except RobotConfigError as error:
-            raise NodeStartError(f"robot '{robot}': {error}") from error
+    def _settings(self, idle: str) -> SchedulerSettings:
         return SchedulerSettings(
-            strategy=self.declare("strategy", "stream", "how instructions become actions", choices=("stream",)),
+            strategy=self.declare("strategy", "layered", "how instructions become actions", choices=STRATEGIES),
             idle=idle,
             idle_after_s=self.declare(
                 "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]",
@@ -124,6 +132,8 @@ class ProcessSchedulerNode(RuntimeNode):
     def _command(self, command: Command) -> None:
         if isinstance(command, Changed):
             self._changed(command.process)
+        elif isinstance(command, Amended):
+            self._keep(command.process)
         elif isinstance(command, PauseProcess):
             pause = command
             self._leases.pause(pause.process_id, pause.cause, lambda answer: self._paused(pause, answer))
@@ -152,17 +162,20 @@ class ProcessSchedulerNode(RuntimeNode):
         holders = ["nobody known"] if answer is None else list(answer.holders)
         self._core.pauses.resumed(command.process_id, command.cause, ok, holders)
 
-    def _changed(self, process: Process) -> None:
+    def _keep(self, process: Process) -> None:
         if self._store is not None:
             self._store.save(process)
+        if not self._publish_due:
+            self._publish_due = True
+            self.call_soon(self._publish_due_now)
+
+    def _changed(self, process: Process) -> None:
+        self._keep(process)
         fresh = process.process_id not in self._told
         if fresh:
             self._beat()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
         if fresh or process.status.ended:
             self._publish()
-        elif not self._publish_due:
-            self._publish_due = True
-            self.call_soon(self._publish)
         if fresh:
             self._told.add(process.process_id)
             self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=process.instruction[:1000])
@@ -172,6 +185,11 @@ class ProcessSchedulerNode(RuntimeNode):
                 text=process.status.name,
             )  # fmt: skip
         self._doors.changed(process)
+        self._advice.changed(process, fresh=fresh)
+
+    def _publish_due_now(self) -> None:
+        if self._publish_due:
+            self._publish()
 
     def _publish(self) -> None:
         self._publish_due = False
@@ -199,6 +217,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def close(self) -> None:
         """Keep what lives as stopped: a robot that is switched on again does not take up yesterday's walk."""
+        self._advice.close()
         if self._store is not None:
             for process in self._core.living:
                 self._store.save(process.shut_down(self._now(), "the robot was shut down while it ran"))

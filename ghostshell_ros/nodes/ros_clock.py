@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's clock in a node: ROS time, so that `use_sim_time` holds for skills and pauses alike."""
+"""Clocks of cores in a node: ROS time, so that `use_sim_time` holds for skills and pauses alike, and steady time for what
+waits for a model."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable
 
 from rclpy.timer import Timer
 
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from ghostshell_ros.nodes.node_runtime import Later, RuntimeNode
 
 
 class OneShot:
@@ -42,3 +43,18 @@ class RosClock:
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> OneShot:
         """Call back once after a delay in ROS time."""
         return OneShot(self._node, delay_s, callback)
+
+
+class SteadyClock:
+    """Implements `shell.calls.Clock` on steady time: how long a model takes has nothing to do with a simulation's time."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._node.steady_now()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Later:
+        """Call back once after a delay on the steady clock."""
+        return self._node.call_later(delay_s, callback)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ghostshell.msg import KernelState
@@ -19,6 +19,7 @@ from ghostshell_ros.nodes.node_runtime import OBSERVATION, SENSORS, RuntimeNode
 from ghostshell_ros.nodes.observation_messages import from_message
 from planners.llm.base import Image
 from skill_kernel.observation.config import FieldConfig
+from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 
 STALE_S = 1.0
@@ -26,12 +27,17 @@ STALE_S = 1.0
 
 
 class Scene:
-    """Keeps the newest messages; nothing is converted before a prompt asks for it."""
+    """Keeps the newest messages; nothing is converted before a prompt asks for it. `observed` hears of each observation."""
 
-    def __init__(self, node: RuntimeNode, fields: Mapping[str, FieldConfig], *, send_images: bool) -> None:
+    def __init__(
+        self, node: RuntimeNode, fields: Mapping[str, FieldConfig], *, send_images: bool,
+        observed: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         self._node = node
         self._fields = fields
+        self._on_observation = observed
         self._observed: tuple[float, bytes] | None = None
+        self._seen: Observation | None = None
         self._kernel: KernelState | None = None
         self._odom: tuple[float, Odometry] | None = None
         self._image: tuple[float, ImageMsg] | None = None
@@ -66,8 +72,13 @@ class Scene:
         now = self._node.steady_now()
         if self._observed is None or not self._fields or now - self._observed[0] > STALE_S:
             return None
-        message = deserialize_message(self._observed[1], ObservationMsg)
-        return facts(from_message(message, self._observed[0]), self._fields, now)
+        return facts(self.seen(), self._fields, now)
+
+    def seen(self) -> Observation | None:
+        """The newest observation on the steady clock, however old; None before the first."""
+        if self._seen is None and self._observed is not None:
+            self._seen = from_message(deserialize_message(self._observed[1], ObservationMsg), self._observed[0])
+        return self._seen
 
     def images(self) -> list[Image]:
         """The camera's last image as PNG, if there is a fresh one."""
@@ -85,7 +96,8 @@ class Scene:
         return [Image(buffer.getvalue())]
 
     def _observation(self, raw: bytes) -> None:
-        self._observed = (self._node.steady_now(), raw)
+        self._observed, self._seen = (self._node.steady_now(), raw), None
+        self._on_observation()
 
     def _odometry(self, message: Odometry) -> None:
         self._odom = (self._node.steady_now(), message)

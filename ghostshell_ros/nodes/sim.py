@@ -54,12 +54,13 @@ class Sim(RuntimeNode):
     `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
     `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
     `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
-    `ground_truth_rate_hz`, and in the building the services `world/person` and `world/block_door` (std_srvs/SetBool).
+    `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
+    and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
 
-    Parameters: `robot` (coco), `world` (desk), `start` (""), `scan_rate_hz` (10), `battery_percent` (100),
-    `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera), `camera_rate_hz` (3), `camera_width`
-    (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width` (480), `film_height` (360),
-    `publish_clock` (false), `viewer` (false).
+    Parameters: `robot` (coco), `world` (desk), `start` (""), `arrangement` ("", changed live), `scan_rate_hz` (10),
+    `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera),
+    `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width`
+    (480), `film_height` (360), `publish_clock` (false), `viewer` (false).
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,8 @@ class Sim(RuntimeNode):
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
         try:
             self._world = SimWorld(robot.model_path(), world=surroundings)
-            self._world.reset(self.declare("start", "", "keyframe of the model to start from, empty = the model's own start"))
+            start = self.declare("start", "", "keyframe of the model to start from, empty = the model's own start")
+            self._world.reset(start)
         except SimWorldError as error:
             raise NodeStartError(str(error)) from error
         self._lock = threading.Lock()
@@ -88,7 +90,7 @@ class Sim(RuntimeNode):
         self._sensors = SimSensors(self, self._world, self._lock, self._stamp, clock=clock)
         shots = [self._camera_shot(), self._film_shot()]
         try:
-            self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp)
+            self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp, start)
             self._base = self._make_base(scan_rate) if robot.base is not None else None
         except SimWorldError as error:
             raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error

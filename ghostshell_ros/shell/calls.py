@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -44,13 +44,17 @@ class CallResult:
     message: str = ""
 
 
+DONE = CallResult(Outcome.DONE)
+
+
 @dataclass(eq=False)
 class Call:
     """One call of a process. Identity counts, not content; only the scheduler changes it.
 
     `channels` are the scheduling channels it claims, `subsystems` the physical resources the kernel must give it.
     `open` is true for an activation token whose lifecycle ends with its reset; `closed` once that reset (or the end of
-    its content) has been read. Times are seconds on the scheduler's clock, None until they happen.
+    its content) has been read. `ending` is what a built-in without a body of its own ends with; None stands for DONE.
+    Times are seconds on the scheduler's clock, None until they happen.
     """
 
     call_id: str
@@ -74,6 +78,7 @@ class Call:
     stopping: bool = False
     held: str = ""
     body_result: CallResult | None = None
+    ending: CallResult | None = None
     live_children: int = 0
     start_s: float | None = None
     end_s: float | None = None
@@ -83,6 +88,24 @@ class Call:
     def live(self) -> bool:
         """Whether the call has no outcome yet."""
         return self.state is not CallState.ENDED
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether nothing of it has begun: it waits, or its condition is being asked."""
+        return self.state is CallState.QUEUED or (self.state is CallState.STARTING and self.role is Role.BUILTIN)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether what stands inside it may still run."""
+        return self.live and (self.body_result is None or self.body_result.outcome is Outcome.DONE)
+
+    @property
+    def ancestors(self) -> Iterator[Call]:
+        """The elements around it, the innermost first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
 
     @property
     def text(self) -> str:

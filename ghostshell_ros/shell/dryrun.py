@@ -10,6 +10,7 @@ from typing import Literal
 
 from ghostshell_ros.shell.calls import Call, EventType, ShellEvent
 from ghostshell_ros.shell.clock import VirtualClock
+from ghostshell_ros.shell.conditions import ConditionSource
 from ghostshell_ros.shell.mapper import Mapper
 from ghostshell_ros.shell.parse_error import ParseError
 from ghostshell_ros.shell.parser import StreamingParser
@@ -41,6 +42,11 @@ class DryRun:
         """Whether any call was refused."""
         return any(c.outcome == "REFUSED" for c in self.calls)
 
+    @property
+    def failed(self) -> bool:
+        """Whether a step failed, because nobody could tell whether a condition holds or something in it was refused."""
+        return any(c.outcome == "FAILED" for c in self.calls)
+
 
 def dry_run(
     text: str,
@@ -53,9 +59,11 @@ def dry_run(
     routines: RoutineStore | None = None,
     duration: Callable[[Call], float] = nominal_duration,
     stop_time: Callable[[Call], float] | None = None,
+    conditions: ConditionSource | None = None,
 ) -> DryRun:
     """Run a stream through parser, mapper and scheduler. The text arrives at once, or in pieces of `chunk` characters at
-    `chars_per_s`; `interrupt_at_s` interrupts everything then. Durations are the skills' `nominal_s` [s]."""
+    `chars_per_s`; `interrupt_at_s` interrupts everything then. Durations are the skills' `nominal_s` [s]. `conditions` says
+    which branches of steps hold; without it only "always" and "never" are known."""
     clock = VirtualClock()
     executor = VirtualExecutor(clock, duration=duration, stop_time=stop_time)
     run = DryRun()
@@ -71,8 +79,9 @@ def dry_run(
 
     ids = itertools.count(1)
     scheduler = Scheduler(
-        mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines, settings=_SETTINGS
-    )
+        mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines, settings=_SETTINGS,
+        conditions=conditions,
+    )  # fmt: skip
     executor.scheduler = scheduler
     parser = StreamingParser(mode)
     scheduler.open_stream(STREAM, strict=mode == "strict")

@@ -1,52 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token side of the scheduler: nests elements, gathers text, expands and records routines (semantics 2 and 3)."""
+"""The token side of the scheduler: nests elements, gathers text, makes calls of what was written (semantics 2 and 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ghostshell_ros.shell.calls import TEXT, Call, CallResult, CallState, EventType, Role
+from ghostshell_ros.shell.builtins import STEP_ALIASES, STEP_NAMES
+from ghostshell_ros.shell.calls import TEXT, Call, EventType, Role
 from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
-from ghostshell_ros.shell.parse_error import ParseError
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.routines import RoutineError, RoutineStore, to_source
+from ghostshell_ros.shell.placement import Placement
+from ghostshell_ros.shell.records import Records, came_late, never_runs
+from ghostshell_ros.shell.routine_calls import RoutineCalls
+from ghostshell_ros.shell.routines import RoutineStore
 from ghostshell_ros.shell.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skill import MAIN
 
 if TYPE_CHECKING:
-    from ghostshell_ros.shell.scheduler import Scheduler
+    from ghostshell_ros.shell.life import CallLife
 
-MAX_RUN_DEPTH = 8
+BRANCHING = frozenset({"if", *STEP_ALIASES})
 
-NOT_IN_ROUTINES = frozenset({"save", "observe", "plan_done"})
-"""Built-ins that end a turn or record; a routine cannot hold them."""
+PLANNED = frozenset({"step", "subtask_complete"})
+"""What only a plan in steps holds: dropped where the plan was made without knowing of a failure."""
 
 
 class Intake:
     """Turns the tokens of each stream into queued calls."""
 
     def __init__(
-        self, scheduler: Scheduler, mapper: Mapper, new_call_id: Callable[[], str], routines: RoutineStore | None
+        self, scheduler: CallLife, mapper: Mapper, new_call_id: Callable[[], str], routines: RoutineStore | None
     ) -> None:
         self._scheduler = scheduler
         self._mapper = mapper
-        self._new_call_id = new_call_id
-        self._routines = routines
-        self._seq = 0
+        self._records = Records(scheduler, new_call_id)
+        self._routines = RoutineCalls(scheduler, mapper, self._records, routines)
+        self._placement = Placement(mapper.parallel, routines, scheduler.branches)
 
     def token(self, stream: Stream, token: FunctionToken) -> None:
         """Take one token."""
+        if stream.step is not None and not stream.run_stack:
+            self._scheduler.steps.wrote(stream.step, token)
         if token.kind in (TokenKind.CHAR, TokenKind.REF):
             self._text(stream, token)
             return
         self.close_utterance(stream)
         if stream.closed:
-            self._late(stream, token)
+            if token.kind is not TokenKind.RF:
+                self._late(stream, token)
         elif (saving := stream.saving) is not None:
-            self._record(stream, saving, token)
+            self._routines.record(stream, saving, token)
         elif token.kind is TokenKind.RF:
             self._reset(stream, token)
         else:
@@ -63,15 +68,20 @@ class Intake:
         if stream.frames:
             stream.frames[-1].text_seen = False
 
-    def close_open(self, stream: Stream) -> None:
-        """The stream ends: its utterance and its open elements count as finished, from the inside out (C12)."""
+    def close_open(self, stream: Stream) -> list[Call]:
+        """The stream ends: its utterance and its open elements count as finished, from the inside out (C12). The steps
+        whose end tag was not read."""
         self.close_utterance(stream)
+        unfinished = stream.unfinished
         while stream.frames:
             frame = stream.frames.pop()
             if frame.kind is FrameKind.SAVE and frame.call is not None:
-                self._not_kept(stream, frame.call)
+                self._routines.not_kept(stream, frame.call)
             elif frame.kind is FrameKind.CALL and frame.call is not None:
-                self._scheduler.closed(frame.call)
+                if frame.call.function == "step":
+                    unfinished.append(frame.call)
+                self._close(stream, frame.call)
+        return unfinished
 
     # -- text ---------------------------------------------------------------------------------------------------------
 
@@ -79,17 +89,17 @@ class Intake:
         if stream.closed:
             if token.text.strip() and not stream.late_text:
                 stream.late_text = True
-                self._record_text(stream, token, *_came_late(stream))
+                self._records.text(stream, token, *came_late(stream))
             return
         frame = stream.frames[-1] if stream.frames else None
         if frame is not None and frame.kind is FrameKind.SAVE:
             frame.recorded.append(token)
-        elif frame is not None and frame.kind is FrameKind.REFUSED:
-            if token.text.strip() and not frame.text_seen:
-                frame.text_seen = True
-                self._record_text(stream, token, *_parent_refused(frame.name))
         elif frame is not None and frame.call is not None and frame.call.takes_content:
             self._scheduler.content(frame.call, token.text)
+        elif frame is not None and stream.utterance is None and (never := never_runs(stream)) is not None:
+            if token.text.strip() and not frame.text_seen:
+                frame.text_seen = True
+                self._records.text(stream, token, *never)
         else:
             self._utter(stream, token.text)
 
@@ -100,10 +110,10 @@ class Intake:
             body = body.lstrip()
             if not body:
                 return
-            call = self._new_call(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+            call = self._records.new(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
             call.skill = self._mapper.registry.text_skill
             call.takes_content, call.content_ready = True, False
-            if not self._admit(stream, call):
+            if not self._records.admit(stream, call):
                 return
             stream.utterance, stream.phrase = call, ""
         elif not body:
@@ -121,42 +131,64 @@ class Intake:
 
     def _begin(self, stream: Stream, token: FunctionToken) -> None:
         opens = token.kind is TokenKind.AF
-        if stream.inside_refused:
-            call = self._new_call(stream, token.name, Role.SKILL, dict(token.attrs), frozenset())
-            self._record_only(stream, call, *_parent_refused(stream.frames[-1].name))
-            if opens:
-                stream.frames.append(Frame(FrameKind.REFUSED, token.name))
+        never = never_runs(stream)
+        if never is not None and not _belongs_outside(stream.frames[-1], token):
+            self._leave_out(stream, token, *never)
             return
         mapped = self._mapper.map(token.name, token.attrs)
         if isinstance(mapped, Wrapper):
             if opens:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
             return
-        if isinstance(mapped, Mapped):
-            mapped = self._placed(stream, mapped)
-        if isinstance(mapped, Refusal):
-            self._refuse(stream, token, mapped)
-        elif mapped.builtin and mapped.function == "save":
-            self._begin_save(stream, token, mapped)
+        refusal = mapped if isinstance(mapped, Refusal) else self._placement.refusal(stream, mapped)
+        if refusal is None and isinstance(mapped, Mapped):
+            refusal = self._take(stream, token, mapped)
+        if refusal is not None:
+            self._refuse(stream, token, refusal)
+
+    def _leave_out(self, stream: Stream, token: FunctionToken, outcome: Outcome, code: CallCode, why: str) -> None:
+        call = self._records.new(stream, token.name, Role.SKILL, dict(token.attrs), frozenset())
+        self._records.only(stream, call, outcome, code, why)
+        frame = stream.frames[-1]
+        frame.branched = frame.branched or token.name in BRANCHING
+        if token.kind is TokenKind.AF:
+            kind = FrameKind.REFUSED if stream.inside_refused else FrameKind.LEFT_OUT
+            stream.frames.append(Frame(kind, token.name))
+
+    def _take(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
+        name = mapped.function
+        if mapped.builtin and name == "save":
+            return self._routines.begin(stream, token, mapped)
+        if mapped.builtin and name == "replace_steps":
+            self._replace_steps(stream, token, mapped)
+        elif mapped.builtin and name in PLANNED and self._scheduler.endings.outdated(stream):
+            why = "it was planned before a failure was known, or steps that replace it were"
+            self._scheduler.emit(EventType.STOP_GENERATION, stream.stream_id, error=why)
+            self._scheduler.close_stream(stream, "end", 0, why)
+            self._late(stream, token)
         else:
             self._begin_call(stream, token, mapped)
+        return None
 
     def _begin_call(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
         opens = token.kind is TokenKind.AF
         role = Role.BUILTIN if mapped.builtin else Role.SKILL
-        call = self._new_call(stream, mapped.function, role, mapped.arguments, mapped.channels)
+        call = self._records.new(stream, mapped.function, role, mapped.arguments, mapped.channels)
         call.skill, call.subsystems, call.exclusive = mapped.skill, mapped.subsystems, mapped.exclusive
         call.open, call.closed = opens, not opens
         call.takes_content = mapped.skill.content is not None
-        if not self._admit(stream, call):
+        if not self._records.admit(stream, call):
             return
         for note in mapped.clamped:
             self._scheduler.emit(EventType.NOTICE, stream.stream_id, call, error=note)
+        if mapped.builtin and call.function in STEP_NAMES:
+            self._note_step(stream, token, call)
         if opens or call.function == "run":
             call.closed = False
             stream.frames.append(Frame(FrameKind.CALL, token.name, call))
         if mapped.builtin and call.function == "run":
-            self._expand(stream, call)
+            for inner in self._routines.expanded(stream, call):
+                self.token(stream, inner)
             if not opens and not stream.closed:
                 stream.frames.pop()
                 self._scheduler.closed(call)
@@ -164,184 +196,70 @@ class Intake:
             self._scheduler.emit(EventType.STOP_GENERATION, stream.stream_id, call, error=f"<{call.function}/>")
             self._scheduler.close_stream(stream, call.function, 0, "")
 
-    def _placed(self, stream: Stream, mapped: Mapped) -> Mapped | Refusal:
-        """Refuse what cannot stand where it stands: on an ancestor's channel (C7), or inside a routine."""
-        name = mapped.function
-        if mapped.builtin and stream.run_stack and name in NOT_IN_ROUTINES:
-            message = f"<{name}> cannot stand in routine '{stream.run_stack[-1]}'; save the routine anew without it"
-            return Refusal(name, CallCode.ROUTINE_INVALID, message, ends_turn=False, channels=mapped.channels)
-        if mapped.builtin and name == "run":
-            return self._runnable(stream, mapped)
-        node = stream.parent
-        while node is not None:
-            shared = (node.channels & mapped.channels) - {MAIN} - self._mapper.parallel
-            if shared:
-                message = (
-                    f"'{name}' needs channel '{min(shared)}', which <{node.function}> around it holds; "
-                    f"close </{node.function}> first"
-                )
-                ends = mapped.exclusive and mapped.skill.on_failure == "end_turn"
-                return Refusal(name, CallCode.CHANNEL_HELD_BY_ANCESTOR, message, ends, mapped.channels)
-            node = node.parent
-        return mapped
+    def _note_step(self, stream: Stream, token: FunctionToken, call: Call) -> None:
+        if call.function in PLANNED:
+            stream.plans = True
+        if call.function == "if" and (inner := stream.inner) is not None and call.parent is not None:
+            inner.branched = True
+            self._scheduler.branches.read(call.parent)
+        if call.function == "step" and stream.step is None and not stream.run_stack:
+            self._scheduler.steps.opened(call, token)
+            if token.kind is TokenKind.AF:
+                stream.step = call
+
+    def _replace_steps(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
+        """Acts when it is read; steps between its tags, if it has two, are the new ones."""
+        call = self._records.new(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
+        call.start_s = self._scheduler.clock.now()
+        if token.kind is TokenKind.AF:
+            stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
+        stream.plans = True
+        dropped = self._scheduler.endings.replace_steps(stream)
+        self._records.only(stream, call, Outcome.DONE, CallCode.NONE, "", f"dropped: {dropped}")
 
     def _reset(self, stream: Stream, token: FunctionToken) -> None:
         """Close the innermost element; both parsers guarantee that names nest."""
         if not stream.frames:
             return
         frame = stream.frames.pop()
-        if frame.kind is FrameKind.CALL and frame.call is not None:
-            self._scheduler.closed(frame.call)
+        written = token.end > token.start  # the parser's own repair takes no room
+        if written:
+            stream.unfinished.clear()
+        if frame.kind is FrameKind.REFUSED and frame.faults:
+            self._scheduler.endings.end_turn(stream, frame.call, frame.faults[0])
+        elif frame.kind is FrameKind.CALL and frame.call is not None:
+            if frame.call.function == "step" and not written:
+                stream.unfinished.append(frame.call)
+            self._close(stream, frame.call)
+            if stream.superseded and stream.parent is None:
+                self._scheduler.close_stream(stream, "end", 0, stream.superseded)
+
+    def _close(self, stream: Stream, call: Call) -> None:
+        if call is stream.step:
+            stream.step = None
+            self._scheduler.steps.read(call)
+        self._scheduler.closed(call)
 
     def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
+        call = self._records.new(stream, refusal.function, Role.SKILL, dict(token.attrs), refusal.channels)
+        self._records.only(stream, call, Outcome.REFUSED, refusal.code, refusal.message)
+        self._scheduler.branches.broke(call.parent if refusal.function in STEP_NAMES else None, refusal.message)
+        why = f"'{refusal.function}' was refused: {refusal.message}" if refusal.ends_turn or stream.strict else ""
+        frame = Frame(FrameKind.REFUSED, token.name, call)
         if token.kind is TokenKind.AF:
-            stream.frames.append(Frame(FrameKind.REFUSED, token.name))
-        call = self._new_call(stream, refusal.function, Role.SKILL, dict(token.attrs), refusal.channels)
-        self._record_only(stream, call, Outcome.REFUSED, refusal.code, refusal.message)
-        if refusal.ends_turn or stream.strict:
-            self._scheduler.end_turn(stream, call, f"'{refusal.function}' was refused: {refusal.message}")
+            stream.frames.append(frame)
+            if why and refusal.function in STEP_NAMES and not stream.strict:
+                frame.faults.append(why)  # what it encloses is refused with it, then the turn ends
+                return
+        if why:
+            self._scheduler.endings.end_turn(stream, call, why)
 
     def _late(self, stream: Stream, token: FunctionToken) -> None:
-        if token.kind is not TokenKind.RF:
-            call = self._new_call(stream, token.name, Role.SKILL, dict(token.attrs), frozenset())
-            self._record_only(stream, call, *_came_late(stream))
-
-    # -- routines -----------------------------------------------------------------------------------------------------
-
-    def _begin_save(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
-        call = self._new_call(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
-        if self._routines is None:
-            self._refuse(stream, token, Refusal("save", CallCode.ROUTINE_INVALID, "this robot keeps no routines", False))
-        elif token.kind is TokenKind.SCF:
-            message = "there is nothing between <save> and </save>; put the calls of the routine inside"
-            self._refuse(stream, token, Refusal("save", CallCode.ROUTINE_INVALID, message, False))
-        else:
-            call.start_s = self._scheduler.clock.now()
-            stream.frames.append(Frame(FrameKind.SAVE, token.name, call))
-
-    def _record(self, stream: Stream, frame: Frame, token: FunctionToken) -> None:
-        """Inside `save`: check like any call, keep, perform nothing; commit at the end tag."""
-        if token.kind is TokenKind.RF and frame.depth == 0:
-            stream.frames.pop()
-            if token.end == token.start and frame.call is not None:  # the parser's own repair, not an end tag
-                self._not_kept(stream, frame.call)
-            else:
-                self._commit(stream, frame)
-            return
-        frame.recorded.append(token)
-        if token.kind is TokenKind.RF:
-            frame.depth -= 1
-            return
-        if token.kind is TokenKind.AF:
-            frame.depth += 1
-        mapped = self._mapper.map(token.name, token.attrs)
-        if isinstance(mapped, Refusal):
-            frame.faults.append(mapped.message)
-        elif isinstance(mapped, Mapped) and mapped.builtin and mapped.function in NOT_IN_ROUTINES:
-            frame.faults.append(f"<{token.name}> cannot stand in a routine")
-
-    def _not_kept(self, stream: Stream, call: Call) -> None:
-        why = f"there was no </save>, so nothing was kept as routine '{call.arguments['name']}'"
-        self._record_only(stream, call, Outcome.DROPPED, CallCode.ROUTINE_INVALID, why)
-
-    def _commit(self, stream: Stream, frame: Frame) -> None:
-        call = frame.call
-        if call is None or self._routines is None:
-            return
-        name, description = str(call.arguments["name"]), str(call.arguments["description"])
-        faults = list(frame.faults)
-        if not faults:
-            try:
-                self._routines.save(name, description, to_source(frame.recorded))
-            except RoutineError as error:
-                faults.append(str(error))
-        if faults:
-            why = f"routine '{name}' was not kept: {'; '.join(faults[:3])}"
-            self._record_only(stream, call, Outcome.REFUSED, CallCode.ROUTINE_INVALID, why)
-            if stream.strict:
-                self._scheduler.end_turn(stream, call, why)
-            return
-        self._scheduler.emit(EventType.ROUTINE_SAVED, stream.stream_id, call, reason=name)
-        self._record_only(stream, call, Outcome.DONE, CallCode.NONE, "")
-
-    def _runnable(self, stream: Stream, mapped: Mapped) -> Mapped | Refusal:
-        name = str(mapped.arguments["name"])
-        if self._routines is None or self._routines.get(name) is None:
-            return Refusal("run", CallCode.ROUTINE_UNKNOWN, f"there is no routine '{name}'; save it first", False)
-        if name in stream.run_stack:
-            chain = " → ".join([*stream.run_stack, name])
-            return Refusal("run", CallCode.ROUTINE_CYCLE, f"routine '{name}' runs itself ({chain})", False)
-        if len(stream.run_stack) >= MAX_RUN_DEPTH:
-            message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
-            return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
-        return mapped
-
-    def _expand(self, stream: Stream, call: Call) -> None:
-        """Feed a routine's tokens as children of its `run` call, checked anew."""
-        name = str(call.arguments["name"])
-        routine = self._routines.get(name) if self._routines is not None else None
-        parser = StreamingParser("strict")
-        try:
-            tokens = [*parser.feed(routine.source if routine is not None else ""), *parser.close()]
-        except ParseError as error:
-            self._scheduler.end(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, f"routine '{name}': {error}"))
-            return
-        stream.run_stack.append(name)
-        for token in tokens:
-            if stream.closed:
-                break
-            self.token(stream, token)
-        self.close_utterance(stream)
-        stream.run_stack.pop()
-
-    # -- records ------------------------------------------------------------------------------------------------------
-
-    def _new_call(
-        self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]
-    ) -> Call:
-        self._seq += 1
-        return Call(
-            call_id=self._new_call_id(),
-            seq=self._seq,
-            stream_id=stream.stream_id,
-            epoch=stream.epoch,
-            function=function,
-            role=role,
-            arguments=dict(arguments),
-            channels=channels,
-            subsystems=(),
-            parent=stream.parent,
-        )
-
-    def _admit(self, stream: Stream, call: Call) -> bool:
-        limit = self._scheduler.settings.max_unstarted
-        if self._scheduler.unstarted < limit:
-            self._scheduler.add(stream, call)
-            return True
-        why = f"more than {limit} calls wait to start; write less at once and <observe/> in between"
-        self._record_only(stream, call, Outcome.REFUSED, CallCode.QUEUE_FULL, why)
-        self._scheduler.end_turn(stream, call, why)
-        return False
-
-    def _record_only(self, stream: Stream, call: Call, outcome: Outcome, code: CallCode, why: str) -> None:
-        """Report a call that never enters a queue."""
-        call.state, call.end_s = CallState.ENDED, self._scheduler.clock.now()
-        call.result = CallResult(outcome, code, why)
-        self._scheduler.emit(EventType.ENDED, stream.stream_id, call, int(code), why)
-
-    def _record_text(
-        self, stream: Stream, token: FunctionToken, outcome: Outcome, code: CallCode, why: str
-    ) -> None:
-        """Report text that is not spoken, by its first piece."""
-        call = self._new_call(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
-        call.content.append(token.text.strip())
-        self._record_only(stream, call, outcome, code, why)
+        call = self._records.new(stream, token.name, Role.SKILL, dict(token.attrs), frozenset())
+        self._records.only(stream, call, *came_late(stream))
 
 
-def _came_late(stream: Stream) -> tuple[Outcome, CallCode, str]:
-    why = f"it came after the stream had ended ({stream.error or stream.reason})"
-    return Outcome.DROPPED, CallCode.TURN_ENDED, why
-
-
-def _parent_refused(name: str) -> tuple[Outcome, CallCode, str]:
-    return Outcome.REFUSED, CallCode.PARENT_REFUSED, f"the element around it, <{name}>, was refused"
+def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:
+    """Whether an `else` stands in the very `if` whose other case it is meant for: refused also where that did not hold."""
+    inside_if = frame.kind is FrameKind.CALL and frame.name in BRANCHING
+    return token.name == "else" and inside_if and not frame.branched

@@ -6,10 +6,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ghostshell_ros.shell.builtins import BUILTINS, RESERVED, STEP_NAMES
+from ghostshell_ros.shell.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
 from skill_kernel.arguments import ArgumentError, bind
 from skill_kernel.codes import CallCode
 from skill_kernel.registry import SkillRegistry
@@ -99,9 +99,8 @@ class Mapper:
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, self._builtin_attrs(builtin, attrs), builtin=True)
-        if name in STEP_NAMES:
-            message = f"<{name}> has a meaning only in strategy 'layered'; write the calls themselves, one after the other"
-            return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=False)
+        if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
+            return self._step_builtin(builtin, attrs)
         if (skill := self.registry.get(name)) is not None:
             return self._bind(skill, attrs, builtin=False)
         if name in self.wrappers:
@@ -124,6 +123,21 @@ class Mapper:
             skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped)
         )
 
+    def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
+        """What a refused one held was planned on, so that what follows it must not run either."""
+        if builtin.name == "if" and "cond" not in attrs:
+            attrs = {("cond" if k == "condition" else k): v for k, v in attrs.items()}
+        if builtin.name == "step":
+            attrs = {k: v for k, v in attrs.items() if k not in STEP_LABELS}
+        mapped = self._bind(builtin, attrs, builtin=True)
+        if isinstance(mapped, Refusal):
+            hint = '; write <if cond="…">, cond="always" if there is no condition' if builtin.name == "if" else ""
+            return replace(mapped, ends_turn=True, message=mapped.message + hint)
+        if builtin.name == "if" and not str(mapped.arguments["cond"]).strip():
+            message = 'the condition of <if> is empty; write cond="always" if there is none'
+            return Refusal("if", CallCode.INVALID_ARGUMENT, message, ends_turn=True)
+        return mapped
+
     def _ends_turn(self, skill: Skill, builtin: bool) -> bool:
         if builtin or skill.on_failure == "continue":
             return False
@@ -145,7 +159,7 @@ class Mapper:
 
     def _unknown(self, name: str) -> str:
         known = [*self.registry.names, *BUILTINS, *self.builtin_names]
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+        near = difflib.get_close_matches(name, [*known, *STEP_BUILTINS], n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known[:40])}"
         return f"there is no function '{name}'; {hint}"
 

@@ -23,12 +23,15 @@ class FrameKind(Enum):
     CALL = "call"
     WRAPPER = "wrapper"
     REFUSED = "refused"
+    LEFT_OUT = "left out"
+    """Inside an element that has ended already, so that nothing of it runs."""
     SAVE = "save"
 
 
 @dataclass
 class Frame:
-    """One open element. `recorded` collects the tokens inside `save`, `faults` what is wrong with them."""
+    """One open element. `recorded` collects the tokens inside `save`, `faults` what is wrong with them, or why the turn
+    ends with the end of a refused element. `branched`: an `if` has stood right inside it."""
 
     kind: FrameKind
     name: str
@@ -37,15 +40,22 @@ class Frame:
     faults: list[str] = field(default_factory=list)
     depth: int = 0
     text_seen: bool = False
+    branched: bool = False
 
 
 @dataclass(eq=False)
 class Stream:
-    """One answer of a model. `reason` tells how its turn ends once `closed`: end, observe, plan_done, failure, interrupt."""
+    """One answer of a model. `reason` tells how its turn ends once `closed`: end, observe, plan_done, failure, interrupt.
+
+    `turn`: what its writer knew of; streams of one turn or an earlier one were planned without what happened behind it.
+    `plans`: it has written steps. `step` is the one that is being read, `unfinished` those whose end tag only the parser
+    set. `superseded`: why nothing is taken of it any more but the rest of what is open.
+    """
 
     stream_id: str
     epoch: int = 0
     strict: bool = False
+    turn: int = 0
     frames: list[Frame] = field(default_factory=list)
     utterance: Call | None = None
     held_space: str = ""
@@ -61,14 +71,24 @@ class Stream:
     watched: bool = False
     turn_over: bool = False
     deadline_passed: bool = False
+    plans: bool = False
+    step: Call | None = None
+    unfinished: list[Call] = field(default_factory=list)
+    superseded: str = ""
+
+    @property
+    def inner(self) -> Frame | None:
+        """The frame of the innermost open call."""
+        for frame in reversed(self.frames):
+            if frame.kind is FrameKind.CALL:
+                return frame
+        return None
 
     @property
     def parent(self) -> Call | None:
         """The innermost open call, which is the parent of the next one."""
-        for frame in reversed(self.frames):
-            if frame.kind is FrameKind.CALL:
-                return frame.call
-        return None
+        inner = self.inner
+        return inner.call if inner is not None else None
 
     @property
     def inside_refused(self) -> bool:

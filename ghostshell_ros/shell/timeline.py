@@ -29,6 +29,7 @@ class CallRecord:
     error: str = ""
     parent: str = ""
     code: int = 0
+    message: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -50,10 +51,11 @@ class CallRecord:
             error=call.result.error,
             parent=call.parent.call_id if call.parent is not None else "",
             code=int(call.result.code),
+            message=call.result.message,
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The dry run's line: call, function, args, channel, start, end, outcome, and error where there is one."""
+        """The dry run's line: call, function, args, channel, start, end, outcome; error and message where there are."""
         line: dict[str, Any] = {
             "call": self.call,
             "function": self.function,
@@ -69,6 +71,8 @@ class CallRecord:
             line["parent"] = self.parent
         if self.error:
             line["error"] = self.error
+        if self.message:
+            line["message"] = self.message
         return line
 
 

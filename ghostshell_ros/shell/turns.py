@@ -12,7 +12,7 @@ from ghostshell_ros.shell.streams import Stream
 from skill_kernel.codes import ParseCode
 
 if TYPE_CHECKING:
-    from ghostshell_ros.shell.scheduler import Scheduler
+    from ghostshell_ros.shell.life import CallLife
 
 _PAST_STREAMS = 32
 """Ended streams that are remembered, so that their late tokens are recorded."""
@@ -21,7 +21,7 @@ _PAST_STREAMS = 32
 class Turns:
     """Streams with calls or tokens to come (`open`), the last ended ones (`past`), and what is reported of them."""
 
-    def __init__(self, scheduler: Scheduler, live: Mapping[str, Call]) -> None:
+    def __init__(self, scheduler: CallLife, live: Mapping[str, Call]) -> None:
         self._scheduler = scheduler
         self._live = live
         self._drained = True

@@ -74,6 +74,23 @@ class Actors:
         mover = self._movers[name]
         mover.goal = mover.length if forth else 0.0
 
+    @property
+    def doors(self) -> tuple[str, ...]:
+        """Those that slide along their path and stand nowhere else."""
+        return tuple(name for name, mover in self._movers.items() if not mover.turns)
+
+    def put(self, name: str, x: float, y: float, yaw: float) -> None:
+        """Have the person stand somewhere at once; sent again, they set out from the beginning of their path."""
+        mover = self._movers[name]
+        mover.at = mover.goal = 0.0
+        self._place(mover, x, y, yaw)
+
+    def put_door(self, name: str, *, shut: bool) -> None:
+        """Have the door shut or open at once."""
+        mover = self._movers[name]
+        mover.at = mover.goal = mover.length if shut else 0.0
+        self._show(mover)
+
     def arrived(self, name: str) -> bool:
         """Whether it is where it was sent."""
         return self._movers[name].at == self._movers[name].goal
@@ -92,10 +109,12 @@ class Actors:
 
     def _show(self, mover: _Mover) -> None:
         x, y, direction = mover.point()
+        self._place(mover, x, y, direction if mover.goal >= mover.at else direction + math.pi)
+
+    def _place(self, mover: _Mover, x: float, y: float, yaw: float) -> None:
         data = self._world.data
         data.mocap_pos[mover.number][:2] = x, y
         if mover.turns:
-            yaw = direction if mover.goal >= mover.at else direction + math.pi
             data.mocap_quat[mover.number] = np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])
 
     def _robot_in_doorway(self) -> bool:

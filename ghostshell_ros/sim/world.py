@@ -121,8 +121,8 @@ class SimWorld:
         self._attached.append((update, reset))
         self.reset()
 
-    def reset(self, keyframe: str = "") -> None:
-        """Put everything back to the start, settled for half a second, with time 0.
+    def reset(self, keyframe: str = "", *, settle_s: float = 0.5) -> None:
+        """Put everything back to the start, settled for `settle_s`, with time 0.
 
         `keyframe` names a posture of the model to start from. Raises SimWorldError when the model has none of that name.
         """
@@ -135,7 +135,7 @@ class SimWorld:
             mujoco.mj_resetDataKeyframe(self.model, self.data, number)
         for _, reset in self._attached:
             reset()
-        self.step(round(0.5 / self.timestep))
+        self.step(round(settle_s / self.timestep))
         self.data.time = 0.0
 
     def state(self) -> State:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ghostshell_ros.testing.model_faults import Fault
+
 CHARS_PER_TOKEN = 4
 
 
@@ -34,6 +36,11 @@ class Answer:
     cached_tokens: int = 0
     finish: str = ""
     """The protocol's own word for the end; empty: the usual one."""
+    first_token_s: float | None = None
+    rate: float | None = None
+    """Delay of the first token, and tokens a second, of this answer; None: the server's own."""
+    fault: Fault | None = None
+    """What goes wrong with this answer, unless the request met an injected fault."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +55,16 @@ class RecordedRequest:
     @property
     def prompt(self) -> str:
         """All text of the request, system part first, one part a line."""
-        parts = _texts(self.body.get("system"))
+        parts = texts_of(self.body.get("system"))
         for message in self.body.get("messages", []):
-            parts += _texts(message.get("content"))
+            parts += texts_of(message.get("content"))
         return "\n".join(parts)
 
     @property
     def last_user_text(self) -> str:
         """The text of the last message."""
         messages = self.body.get("messages", [])
-        return "\n".join(_texts(messages[-1].get("content"))) if messages else ""
+        return "\n".join(texts_of(messages[-1].get("content"))) if messages else ""
 
     @property
     def images(self) -> list[bytes]:
@@ -73,7 +80,8 @@ class RecordedRequest:
         return found
 
 
-def _texts(content: object) -> list[str]:
+def texts_of(content: object) -> list[str]:
+    """The text parts of a message's content."""
     if isinstance(content, str):
         return [content]
     return [p["text"] for p in content if p.get("type") == "text"] if isinstance(content, list) else []
@@ -94,7 +102,8 @@ def _event(payload: Mapping[str, object], name: str = "", *, tokens: int = 0, ch
     return Event(f"{head}data: {json.dumps(payload)}\n\n".encode(), tokens, chars)
 
 
-def _tokens(text: str) -> int:
+def tokens_in(text: str) -> int:
+    """How many tokens a text counts as."""
     return max(1, math.ceil(len(text) / CHARS_PER_TOKEN))
 
 
@@ -127,7 +136,7 @@ class _Count:
 
 
 def _count(request: RecordedRequest, answer: Answer) -> _Count:
-    prompt = _tokens(request.prompt) if answer.prompt_tokens is None else answer.prompt_tokens
+    prompt = tokens_in(request.prompt) if answer.prompt_tokens is None else answer.prompt_tokens
     limit = request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 1_000_000
     return _Count(prompt, answer.cached_tokens, int(limit))
 
@@ -151,10 +160,10 @@ def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, .
         if count.spend(1):
             yield chunk({"content": piece}, tokens=1, chars=len(piece))
     for index, call in enumerate(answer.tool_calls):
-        if count.spend(_tokens(call.name)):
+        if count.spend(tokens_in(call.name)):
             function = {"name": call.name, "arguments": ""}
             start = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
-            yield chunk({"tool_calls": [start]}, tokens=_tokens(call.name))
+            yield chunk({"tool_calls": [start]}, tokens=tokens_in(call.name))
         for piece in _cut(json.dumps(call.arguments)):
             if count.spend(1):
                 yield chunk(
@@ -222,10 +231,10 @@ def anthropic_events(request: RecordedRequest, answer: Answer, breaks: tuple[int
                 yield delta("text_delta", "text", piece, len(piece))
         yield stop()
     for call in answer.tool_calls:
-        if not count.spend(_tokens(call.name)):
+        if not count.spend(tokens_in(call.name)):
             break
         index += 1
-        yield start({"type": "tool_use", "id": f"toolu_{index}", "name": call.name, "input": {}}, _tokens(call.name))
+        yield start({"type": "tool_use", "id": f"toolu_{index}", "name": call.name, "input": {}}, tokens_in(call.name))
         for piece in _cut(json.dumps(call.arguments)):
             if count.spend(1):
                 yield delta("input_json_delta", "partial_json", piece, len(piece))

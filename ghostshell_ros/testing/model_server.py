@@ -225,9 +225,11 @@ class _Handler(BaseHTTPRequestHandler):
         answer = owner.answer(request) if callable(owner.answer) else owner.answer
         if isinstance(answer, str):
             answer = Answer(answer)
+        fault = fault or answer.fault
+        rate = owner.rate if answer.rate is None else answer.rate
         make = anthropic_events if dialect == "anthropic" else openai_events
         events = make(request, answer, (fault.after_chars,) if fault is not None else ())
-        due_s = time.monotonic() + owner.first_token_s
+        due_s = request.at_s + (owner.first_token_s if answer.first_token_s is None else answer.first_token_s)
         if fault is not None and fault.kind == "slow":
             due_s += fault.seconds
         pending = None if fault is None or fault.kind == "slow" else fault
@@ -245,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
                     due_s += pending.seconds
                     pending = None
                 if event.tokens:
-                    self._wait_until(due_s + (tokens - 1) / owner.rate if owner.rate else due_s)
+                    self._wait_until(due_s + (tokens - 1) / rate if rate else due_s)
                 self._send(event.data)
                 chars += event.chars
             self._send(b"")

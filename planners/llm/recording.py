@@ -55,6 +55,8 @@ class RecordedStream:
     error: ModelCode = ModelCode.NONE
     message: str = ""
     usage: Usage | None = None
+    layer: str = ""
+    """Which planning layer had asked; a file of JSON lines does not tell."""
 
 
 def write_recording(path: Path, streams: Sequence[RecordedStream]) -> None:

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from planners.blocks import Layer, layer_of
 from planners.llm.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta
 from planners.llm.recording import RecordedStream, RecordingError, read_recording
+from planners.llm.run_answers import read_run_answers
 from skill_kernel.codes import ModelCode
 
 
 class ReplayModelClient:
     """Answers each request from a recording: with the stream recorded for the same prompt (one not yet used first),
-    else with the next one not yet used. `speed` 2.0 plays twice as fast; `instant` does not wait at all. A recorded
-    failure fails again."""
+    else with the next one not yet used, of the same planning layer where the recording tells layers (an MCAP file of
+    `ghostshell record`; `FILE.mcap#kalos` takes one robot's answers alone). `speed` 2.0 plays twice as fast; `instant`
+    does not wait at all. A recorded failure fails again."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class ReplayModelClient:
         left_s = request.deadline_s
         delivered = False
         try:
-            recorded = self._choose(request.sha256())
+            recorded = self._choose(request.sha256(), layer_of(request.system) or Layer.STREAM)
             for piece in recorded.pieces:
                 left_s = self._until(began_s, piece.t_s, left_s, own, delivered)
                 delivered = True
@@ -82,23 +85,23 @@ class ReplayModelClient:
         if wait_s > left_s:
             raise ModelError(
                 ModelCode.MODEL_TIMEOUT,
-                f"{self.name}: the recorded answer is longer than the request's deadline; "
-                "allow more time or play it faster",
+                f"{self.name}: the recorded answer is longer than the request's deadline; allow more time or play it faster",
                 partial=delivered,
             )
         return left_s - wait_s
 
-    def _choose(self, prompt_sha256: str) -> RecordedStream:
+    def _choose(self, prompt_sha256: str, layer: Layer) -> RecordedStream:
         with self._lock:
             streams = self._load()
+            of_layer = [i for i, stream in enumerate(streams) if stream.layer in ("", layer.value)]
             same = [i for i, stream in enumerate(streams) if stream.prompt_sha256 == prompt_sha256]
-            unused = [i for i in range(len(streams)) if i not in self._used]
-            candidates = [i for i in same if i in unused] or same or unused
+            unused = [i for i in of_layer if i not in self._used]
+            candidates = [i for i in same if i not in self._used] or same or unused
             if not candidates:
+                of = f" of layer {layer.value}" if any(stream.layer for stream in streams) else ""
                 raise ModelError(
                     ModelCode.MODEL_REFUSED,
-                    f"{self.name}: holds {len(streams)} answers and all were given; "
-                    "record a longer run, or start again",
+                    f"{self.name}: holds {len(of_layer)} answers{of} and all were given; record a longer run, or start again",
                 )
             self._used.add(candidates[0])
             return streams[candidates[0]]
@@ -106,7 +109,7 @@ class ReplayModelClient:
     def _load(self) -> tuple[RecordedStream, ...]:
         if self._streams is None:
             try:
-                self._streams = read_recording(self._path)
+                self._streams = read_run_answers(self._path) or read_recording(self._path)
             except RecordingError as error:
                 raise ModelError(ModelCode.MODEL_REFUSED, f"{self.name}: {error}") from error
         return self._streams

@@ -38,6 +38,14 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A condition over the accessors, and a task in plain words."""
+
+    condition: str
+    task: str
+
+
 class Grammar:
     """Reads sentences for one robot. The action is read by the same command parser as instructions without a model."""
 
@@ -47,6 +55,21 @@ class Grammar:
 
     def read(self, sentence: str) -> Reading:
         """The source of a rule. Raises GrammarError with the piece that was not understood and the forms there are."""
+        source, notes, action, texts = self._halves(sentence)
+        lines = self._actions.read(action, texts)
+        if lines == ["stop()"]:
+            lines = [line.format(condition=source) for line in _STAY]
+            notes = (*notes, f"it stands still as long as that is so, at most {STAY_S} s")
+        body = "\n".join(f"    {line}" for line in lines)
+        return Reading(f"def condition():\n    return {source}\n\n\ndef action():\n{body}\n", notes)
+
+    def rule(self, sentence: str) -> Rule:
+        """The condition as an expression, and what is to be done as it was said. Raises GrammarError."""
+        source, _, action, texts = self._halves(sentence)
+        return Rule(source, re.sub(r"«(\d+)»", lambda m: f'"{texts[int(m.group(1))]}"', action.strip()))
+
+    def _halves(self, sentence: str) -> tuple[str, tuple[str, ...], str, list[str]]:
+        """The condition's source with its notes, and the action with the quoted texts that it stands for."""
         text = " ".join(sentence.translate(_MARKS).split()).strip().rstrip(".!")
         texts: list[str] = []
 
@@ -56,16 +79,10 @@ class Grammar:
 
         condition, action, unless = _parts(_HALVES.sub(_and_a_half, _QUOTED.sub(keep, text)))
         read = self._conditions.read(condition, texts)
-        source, notes = read.source, read.notes
-        if unless:
-            other = self._conditions.read(unless, texts)
-            source, notes = f"({source}) and not ({other.source})", (*notes, *other.notes)
-        lines = self._actions.read(action, texts)
-        if lines == ["stop()"]:
-            lines = [line.format(condition=source) for line in _STAY]
-            notes = (*notes, f"it stands still as long as that is so, at most {STAY_S} s")
-        body = "\n".join(f"    {line}" for line in lines)
-        return Reading(f"def condition():\n    return {source}\n\n\ndef action():\n{body}\n", notes)
+        if not unless:
+            return read.source, read.notes, action, texts
+        other = self._conditions.read(unless, texts)
+        return f"({read.source}) and not ({other.source})", (*read.notes, *other.notes), action, texts
 
 
 def _and_a_half(match: re.Match[str]) -> str:

@@ -312,7 +312,8 @@ def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: di
     shutil.copytree(ROOT / "config", target)
     if models is not None:
         (target / "models.yaml").write_text(yaml.safe_dump({"default": next(iter(models)), "models": models}))
-        changes.setdefault("action_planner", {})["models_file"] = str(target / "models.yaml")
+        for node in ("action_planner", "task_planner", "process_scheduler"):
+            changes.setdefault(node, {})["models_file"] = str(target / "models.yaml")
     for node, parameters in changes.items():
         file = target / f"{node}.yaml"
         data = yaml.safe_load(file.read_text())
@@ -334,11 +335,14 @@ def brought_up(
 ) -> Iterator[BroughtUp]:
     """Start launch/<launch>.launch.xml, in a namespace of its own unless one is given, and wait until everything is there.
 
-    There is no memory unless `memory` is given. A process that ends does not take the others with it, so that a test sees
-    what they do without it; of the executables `also_respawn` names it is started anew, as a person would.
+    There is no memory unless `memory` is given, and the strategy is `stream` unless `strategy` is. A process that ends does
+    not take the others with it, so that a test sees what they do without it; of the executables `also_respawn` names it is
+    started anew, as a person would.
     """
     name = arguments.setdefault("robot_name", f"t{os.getpid()}_{uuid.uuid4().hex[:6]}")
     arguments.setdefault("memory", "false")
+    if 'name="strategy"' in (ROOT / "launch" / f"{launch}.launch.xml").read_text():
+        arguments.setdefault("strategy", "stream")
     arguments["config_dir"] = str(config or ROOT / "config")
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}

@@ -16,9 +16,11 @@ pytest.importorskip("tf2_msgs.msg", reason="needs tf2_msgs: run make setup")
 
 from geometry_msgs.msg import PoseStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
 from std_msgs.msg import String
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.nodes.images import to_pixels
@@ -168,3 +170,45 @@ def test_the_debug_side_moves_person_and_door_and_the_camera_gives_pictures(walk
     pixels = to_pixels(walker.last["camera/image_raw"])
     assert pixels.shape == (240, 320, 3) and pixels.std() > 15
     assert walker.last["camera/camera_info"].k[0] == pytest.approx(207.8, abs=0.5)
+
+
+def test_the_world_is_arranged_for_a_task_and_put_back_while_the_node_runs(walker: Walker) -> None:
+    parameters = walker.create_client(SetParameters, "sim/set_parameters")
+    triggers = {name: walker.create_client(Trigger, f"sim/{name}") for name in ("reset", "arrange")}
+    answers: list[Any] = []
+
+    def ask(client: Any, request: Any) -> Any:
+        answers.clear()
+        wait_until(client.service_is_ready, 5.0, "the simulator's services")
+        walker.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
+        wait_until(lambda: answers, 5.0, "an answer")
+        return answers[0]
+
+    def put(arrangement: str, how: str) -> Any:
+        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=arrangement)
+        done = ask(parameters, SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)]))
+        assert all(r.successful for r in done.results)
+        return ask(triggers[how], Trigger.Request())
+
+    def robot() -> tuple[float, float, float]:
+        pose = walker.last["ground_truth/base_link"].pose
+        return pose.position.x, pose.position.y, 2 * math.atan2(pose.orientation.z, pose.orientation.w)
+
+    walker.said = "sit"
+    wait_until(lambda: walker.state == "sit", 6.0, "it sits")
+    walker.said = ""
+    assert put('{"robot": [9.5, 2.0, 1.2], "office_door": "shut"}', "reset").success
+    wait_until(lambda: robot() == pytest.approx((9.5, 2.0, 1.2), abs=0.05), 3.0, "it stands where it was put")
+    wait_until(lambda: walker.state == "stand", 3.0, "it stands")
+    wait_until(lambda: walker.x == pytest.approx(9.5, abs=0.05), 3.0, "odometry says so too")
+    wait_until(lambda: walker.last["ground_truth/office_door"].pose.position.x < 5.3, 3.0, "the door is shut")
+
+    assert put('{"person": [9.5, 3.2, 0.0]}', "arrange").success
+    wait_until(lambda: min(walker.last["scan"].ranges) < 1.0, 3.0, "somebody stands before it")
+    assert robot() == pytest.approx((9.5, 2.0, 1.2), abs=0.08)
+
+    refused = put('{"moon": [1, 2]}', "reset")
+    assert not refused.success and "no 'moon'" in refused.message
+    assert walker.last["ground_truth/person"].pose.position.y == pytest.approx(3.2)
+    assert put("", "reset").success
+    wait_until(lambda: robot() == pytest.approx((0.0, 0.0, 0.0), abs=0.05), 3.0, "all is as at the start")

@@ -14,6 +14,7 @@ from ros_support import ROOT
 NODES = {
     "process_scheduler": "nodes.process_scheduler:ProcessSchedulerNode",
     "action_planner": "nodes.action_planner:ActionPlanner",
+    "task_planner": "nodes.task_planner:TaskPlannerNode",
     "token_parser": "nodes.token_parser:TokenParser",
     "channel_scheduler": "nodes.channel_scheduler:ChannelScheduler",
     "skill_kernel": "nodes.skill_kernel:SkillKernelNode",

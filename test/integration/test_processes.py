@@ -20,7 +20,7 @@ from ghostshell.msg import LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes import action_planner
+from ghostshell_ros.nodes import action_planner, chunk_streams
 from ghostshell_ros.nodes.diagnostics import Level
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
 from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
@@ -67,7 +67,7 @@ class Several:
         self.watch.processes = []
         self.mind = self.nodes.start(
             "ghostshell_ros.nodes.mind", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
-            f"idle_after_s:={NEVER_S}", "reactive_doors:=[reactive]", env=self._env,
+            f"idle_after_s:={NEVER_S}", "reactive_doors:=[reactive]", "strategy:=stream", env=self._env,
         )  # fmt: skip
         watch = self.watch
         clients = [*watch.clients_of.values(), watch.control]
@@ -236,8 +236,8 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
 def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Callable[..., Observer]:
     """A planner that is given a process, before a parser that does `read(chunk)`."""
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
-    monkeypatch.setattr(action_planner, "TAKEN_S", 0.5)
-    monkeypatch.setattr(action_planner, "ENDED_S", 0.3)
+    monkeypatch.setattr(chunk_streams, "TAKEN_S", 0.5)
+    monkeypatch.setattr(chunk_streams, "ENDED_S", 0.3)
 
     def begin(parser: RuntimeNode, read: Callable[[LlmChunk], None]) -> Observer:
         watch = Observer("/")

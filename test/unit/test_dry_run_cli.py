@@ -162,3 +162,32 @@ def test_a_reader_that_goes_away_is_no_error(skills: Path, tmp_path: Path) -> No
         process.stdout.close()
         assert process.wait(60) == 0
         assert process.stderr.read().decode().splitlines() == ["loaded, home is desk"]
+
+
+BRANCHED = '<step><if cond="it rains"><nod/></if><else><walk seconds="2"/></else></step><walk/>'
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "outcomes", "notice"),
+    [
+        ((), 0, ["DONE", "DONE", "DONE", "DROPPED", "DROPPED", "DONE"], "condition 'it rains' is taken as true"),
+        (("--holds", "it  rains"), 0, ["DONE", "DONE", "DONE", "DROPPED", "DROPPED", "DONE"], ""),
+        (("--fails", "it rains"), 0, ["DONE", "DROPPED", "DROPPED", "DONE", "DONE", "DONE"], ""),
+        (("--assume", "unknown"), 1, ["FAILED", *["DROPPED"] * 5], "condition 'it rains' is taken as unknown"),
+        (("--holds", "it rains", "--fails", "it snows"), 0, ["DONE"] * 3 + ["DROPPED"] * 2 + ["DONE"], "'it snows' was given"),
+    ],
+)
+def test_the_branches_of_a_step_are_shown_and_conditions_are_what_one_says(
+    skills: Path, options: tuple[str, ...], status: int, outcomes: list[str], notice: str
+) -> None:
+    found, calls, errors = run(BRANCHED, "--skills", skills, *options)
+    assert (found, [c["outcome"] for c in calls]) == (status, outcomes)
+    assert [c["function"] for c in calls] == ["step", "if", "nod", "else", "walk", "walk"]
+    assert calls[1]["args"] == {"cond": "it rains"} and calls[1].get("parent") == "c1"
+    assert any(notice in line for line in errors[1:]) if notice else len(errors) == 1
+
+
+def test_with_a_robots_file_a_misspelt_accessor_is_found() -> None:
+    stream = "<step><if cond=\"visible('aple')\"><nod/></if></step>"
+    found, calls, _ = run(stream, "--robot", "kalos")
+    assert found == 1 and "did you mean 'apple'" in next(c for c in calls if c["function"] == "if")["error"]

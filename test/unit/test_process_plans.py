@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import pytest
 from process_desk import PAUSED, RUNS, Desk
 
 from skill_kernel.codes import CallCode, TaskCode
-from skill_kernel.process import CallRecord, ProcessStatus
-from skill_kernel.process_commands import InterruptPlan, PauseProcess, ReleaseProcess
+from skill_kernel.process import FIRED, CallRecord, ProcessStatus
+from skill_kernel.process_commands import Amended, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess
+from skill_kernel.process_usage import ModelAnswer
 
 
 def test_a_call_that_could_not_pause_makes_the_plan_anew_when_it_goes_on() -> None:
@@ -94,3 +96,59 @@ def test_lost_calls_end_what_runs_and_make_paused_plans_anew() -> None:
     desk.answer()
     assert desk.process(runs).code == TaskCode.NODE_UNAVAILABLE and desk.status(runs) == [ProcessStatus.FAILED]
     assert desk.status(paused) == [PAUSED] and desk.process(paused).plan == 1
+
+
+def test_a_global_event_is_kept_and_the_process_planned_anew_once_for_events_at_one_moment() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.plans.event_fired(name, "e1: wave")
+    desk.core.plans.event_fired(name, "e2: bark")
+    assert [type(c) for c in desk.answer()] == [InterruptPlan]
+    process = desk.process(name)
+    assert process.fired_events == ("e1: wave", "e2: bark") and (process.epoch, process.plan) == (1, 1)
+    assert desk.status(name) == [RUNS]
+    for number in range(FIRED + 5):
+        desk.core.plans.event_fired(name, f"e{number}")
+    assert len(desk.process(name).fired_events) == FIRED and desk.process(name).fired_events[-1] == f"e{FIRED + 4}"
+    desk.core.plans.event_fired("nobody", "e1")
+
+
+def test_what_models_use_is_summed_by_layer_and_a_layer_that_was_answered_is_well_again() -> None:
+    desk = Desk()
+    name = desk.says()
+    plans = desk.core.plans
+    plans.degraded(name, "s2", "the plan stays")
+    plans.degraded(name, "s1", "from the queue")
+    plans.degraded(name, "s2", "the instruction is the plan")
+    plans.model_answered(name, ModelAnswer("s1", "m", 100, 50, 10, 0.5, 1.0, failed=True))
+    assert desk.process(name).degraded == (("s1", "from the queue"), ("s2", "the instruction is the plan"))
+    plans.model_answered(name, ModelAnswer("s2", "m", 1000, 0, 20, -1.0, 2.0))
+    plans.model_skipped(name, "s2")
+    plans.turn_ended(name)
+    process = desk.process(name)
+    assert process.degraded == (("s1", "from the queue"),) and process.turn == 1
+    assert (process.prompt_tokens, process.completion_tokens, process.cost_usd) == (1100, 30, 0.5)
+    assert {u.layer: (u.calls, u.failures, u.skipped) for u in process.usage} == {"s1": (1, 1, 0), "s2": (1, 0, 1)}
+
+
+def test_what_a_model_used_is_counted_also_when_it_is_told_after_the_end_and_the_end_is_told_once() -> None:
+    desk = Desk()
+    name = desk.says()
+    desk.core.plans.ended(name, 0, TaskCode.NONE, "")
+    desk.answer()
+    ends = [p for p in desk.changed if p.status.ended]
+    desk.core.plans.model_answered(name, ModelAnswer("s2", "m", 70, 0, 5))
+    desk.core.plans.model_skipped(name, "s2")
+    assert [p for p in desk.changed if p.status.ended] == ends and desk.process(name).prompt_tokens == 70
+    (amended,) = desk.asked
+    assert isinstance(amended, Amended) and amended.process.usage[0].prompt_tokens == 70
+    desk.core.plans.model_answered("nobody", ModelAnswer("s2"))
+
+
+def test_a_task_names_its_strategy_or_is_refused_with_those_there_are() -> None:
+    desk = Desk()
+    assert desk.core.instruct("walk").strategy == "stream"
+    assert desk.core.instruct("walk", strategy="layered").strategy == "layered"
+    with pytest.raises(ProcessError, match="'dream' is unknown; use one of stream, layered") as refused:
+        desk.core.instruct("walk", strategy="dream")
+    assert refused.value.code is TaskCode.UNKNOWN_STRATEGY and len(desk.core.living) == 2

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from skill_kernel.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
 from skill_kernel.process_store import ProcessStore, StoreError
+from skill_kernel.process_usage import LayerUsage
 
 
 def process(name: str = "a", **fields: object) -> Process:
@@ -50,6 +52,8 @@ def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
         "b", source=ProcessSource.IDLE, status=ProcessStatus.PAUSED, pause_causes=frozenset({"user", "s3"}), resumes=True,
         displaced_by="a", subsystems=("legs", "head"), running=(CallRecord("c9", "nod"),), history=(call(0), call(1)), calls=2,
         epoch=7, plan=1, code=525, message="\u505c \u201cno\u201d", cost_usd=0.25,
+        usage=(LayerUsage("s1", "m", 3, 1, 2, 400, 100, 20, 0.25, 4.5, 2.5),), degraded=(("s2", "fallback"),),
+        fired_events=("e1: wave", "e1: wave"),
     )  # fmt: skip
     assert saved(tmp_path / "deep" / "p.sqlite3", process("a"), process("b"), full) == [process("a"), full]
 
@@ -115,3 +119,23 @@ def test_a_write_that_fails_is_told_once_and_saving_goes_on_without_it(tmp_path:
         assert store.flush()
     store.close()
     assert len(told) == 1 and "disk is full" in told[0] and str(path) in told[0]
+
+
+def test_a_file_of_a_program_that_knew_less_or_more_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.sqlite3"
+    (kept,) = saved(path, process(status=ProcessStatus.SUCCESS, ended_s=20.0, prompt_tokens=7))
+    with sqlite3.connect(path) as file:
+        block = json.loads(file.execute("SELECT block FROM process").fetchone()[0])
+        old = {k: v for k, v in block.items() if k not in ("usage", "degraded", "fired_events")}
+        file.execute("UPDATE process SET block = ?", (json.dumps({**old, "of_tomorrow": 1}),))
+    (found,) = ProcessStore(path, on_problem=fail).found
+    assert found == kept
+
+
+def test_what_was_used_and_fired_is_kept_over_a_restart_and_what_was_degraded_is_not(tmp_path: Path) -> None:
+    lived = process(usage=(LayerUsage("s2", "m", 1),), degraded=(("s2", "x"),), fired_events=("e1: wave",), prompt_tokens=9)
+    (found,) = saved(tmp_path / "p.sqlite3", lived)
+    again = found.restored("started anew")
+    assert (again.usage, again.fired_events, again.prompt_tokens, again.degraded) == (
+        lived.usage, ("e1: wave",), 9, ()
+    )  # fmt: skip

@@ -275,9 +275,9 @@ def test_an_unknown_element_is_refused_with_everything_inside_it() -> None:
     assert all(c.start_s is None for c in run.calls[:5])
 
 
-@pytest.mark.parametrize("tag", ["step", "if", "else"])
-def test_names_of_other_strategies_are_reserved(tag: str) -> None:
-    run = dry_run(f"<{tag}><walk/></{tag}>", mapper())
+@pytest.mark.parametrize("tag", ['if cond="always"', 'elif cond="always"', "else"])
+def test_a_branch_outside_a_step_is_refused_with_everything_inside_it(tag: str) -> None:
+    run = dry_run(f"<{tag}><walk/></{tag.split()[0]}>", mapper())
     assert [c.outcome for c in run.calls] == ["REFUSED", "REFUSED"]
     assert run.calls[0].code == CallCode.RESERVED_NAME
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated model as a process of its own, which knows of the world only what its prompts say."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ghostshell_ros.testing.simulated_model.table import load_table
+from ghostshell_ros.testing.simulated_model.where import default_table
+
+ALL, FAST = "typego", "typego-fast"
+UP_S = 30.0
+END_S = 5.0
+MODULE = "ghostshell_ros.testing.simulated_model"
+
+
+class ModelProcessError(RuntimeError):
+    """The simulated model did not start; the message says what it said."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """Specifications as the launch files take them: for all layers, and for S1P. `entries` are those that models.yaml must
+    have for it."""
+
+    model: str
+    fast_model: str
+    entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _entry(row: str, url: str) -> dict[str, Any]:
+    prices = load_table(default_table()).rows[row].prices
+    return {"provider": "openai", "model": row, "base_url": url, "prices": prices.model_dump(exclude_none=True)}
+
+
+@contextmanager
+def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator[Models]:
+    """Run it with an error rate, S1P's latency scaled, until the block is left. Raises ModelProcessError."""
+    command = [sys.executable, "-m", MODULE, "--port", "0", "--errors", f"{error:g}", "--fast-scale", f"{fast_scale:g}",
+               "--seed", str(seed)]  # fmt: skip
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as said:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True)
+        try:
+            yield _address(process, log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(END_S)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> Models:
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        end = time.monotonic() + UP_S
+        if not selector.select(max(0.0, end - time.monotonic())):
+            raise ModelProcessError(f"the simulated model did not say where it listens within {UP_S:g} s; see {log}")
+    line = process.stdout.readline()
+    try:
+        told = json.loads(line)
+        rows = {ALL: told["model"], FAST: told["fast_model"]}
+        return Models(ALL, FAST, {name: _entry(row, told["url"]) for name, row in rows.items()})
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ModelProcessError(f"the simulated model said {line[:200]!r} instead of where it listens; see {log}") from error

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the results as Markdown and JSON, and a picture of success over the model's error rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ghostshell_ros.evaluation.typego.runner import Results
+from ghostshell_ros.evaluation.typego.statistics import Crossing, Line, crossings
+from ghostshell_ros.evaluation.typego.tables import (
+    Table,
+    aims,
+    failures,
+    sweep,
+    table3,
+    table4,
+    token_table,
+)
+from ghostshell_ros.evaluation.typego.tasks import MAIN_TASKS
+
+COLOURS = {"layered": "#2f6f9f", "react": "#c0392b", "plan_and_execute": "#7f8c3a"}
+
+
+def write_report(folder: Path, model: str) -> list[Table]:
+    """Everything that the results of one model in `folder` tell, written there as tables.md and tables.json; nothing without
+    results."""
+    newest: dict[tuple[object, ...], Line] = {}
+    for line in Results(folder / "results.jsonl").lines:
+        if line["model"] == model:
+            newest[line["task"], line["strategy"], line["trial"], line["error"], line["fast_scale"]] = line
+    lines = list(newest.values())
+    if not lines:
+        return []
+    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines)]
+    if len({x["fast_scale"] for x in lines}) > 1:
+        tables.append(sweep(lines))
+    if len({x["error"] for x in lines}) > 1:
+        tables.append(error_table(lines, folder / "errors.png"))
+    page = "\n".join(t.markdown() for t in tables)
+    (folder / "tables.md").write_text(f"Model: {model}. Mean/deviation (number of trials).\n\n{page}", encoding="utf-8")
+    (folder / "tables.json").write_text(
+        json.dumps({t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}, indent=1) + "\n",
+        encoding="utf-8",
+    )
+    return tables
+
+
+def error_table(lines: list[Line], picture: Path) -> Table:
+    """Success of T1 to T5 by error rate, drawn as well; and where curves cross, with what the lower one failed for."""
+    main = [x for x in lines if x["task"] in MAIN_TASKS and x["fast_scale"] == 1.0 and x["strategy"] in COLOURS]
+    rates: dict[str, dict[float, float]] = {}
+    counts: dict[tuple[str, float], int] = {}
+    for name in COLOURS:
+        for error in sorted({x["error"] for x in main}):
+            own = [x for x in main if x["strategy"] == name and x["error"] == error]
+            if own:
+                rates.setdefault(name, {})[error] = sum(bool(x["success"]) for x in own) / len(own)
+                counts[name, error] = len(own)
+    crossed = crossings(rates, main)
+    draw(rates, counts, crossed, picture)
+    errors = sorted({error for curve in rates.values() for error in curve})
+    rows = [[name, *(f"{c[e]:.0%} ({counts[name, e]})" if e in c else "–" for e in errors)] for name, c in rates.items()]
+    rows += [
+        [f"{c.fell} falls behind {c.rose} between {c.low:.0%} and {c.high:.0%}: {c.why}", *[""] * len(errors)] for c in crossed
+    ]
+    return Table("Success of T1 to T5 by the model's error rate", ("strategy", *(f"{e:.0%}" for e in errors)), rows)
+
+
+def draw(
+    rates: dict[str, dict[float, float]], counts: dict[tuple[str, float], int], crossed: list[Crossing], path: Path
+) -> None:
+    """Write a PNG of the curves."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), dpi=110)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.1, 0.13, 0.86, 0.76))
+    for name, curve in rates.items():
+        errors = sorted(curve)
+        axes.plot([100 * e for e in errors], [100 * curve[e] for e in errors], marker="o", color=COLOURS[name], label=name)
+        for e in errors:
+            point = 100 * e, 100 * curve[e]
+            axes.annotate(f"n={counts[name, e]}", point, fontsize=6, xytext=(3, 4), textcoords="offset points")
+    for crossing in crossed:
+        axes.axvspan(100 * crossing.low, 100 * crossing.high, color="#dddddd", alpha=0.4, zorder=0)
+    axes.set_xlabel("error rate of the simulated model [%]")
+    axes.set_ylabel("success of T1 to T5 [%]")
+    axes.set_ylim(-3, 105)
+    axes.grid(alpha=0.3)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_title("success over the model's error rate, judged by the simulator", fontsize=10, loc="left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter files of a run: the shipped ones, with the few things set that a measurement needs otherwise."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+UNBOUNDED = {"process_tokens": 0, "hour_tokens": 0}
+"""Trials follow one another for hours; what one costs must not slow the next one down."""
+TRUTH_HZ = 20.0
+
+
+def settings(shipped: Path, folder: Path, models: Mapping[str, Mapping[str, Any]]) -> Path:
+    """A copy of the configuration `shipped` in `folder`, in which budgets are unbounded, true poses are told often enough to
+    count nods, and `models` are known by name; its path."""
+    shutil.copytree(shipped, folder, dirs_exist_ok=True)
+    named = folder / "models.yaml"
+    known = yaml.safe_load(named.read_text(encoding="utf-8"))
+    known["models"].update({name: dict(entry) for name, entry in models.items()})
+    named.write_text(yaml.safe_dump(known, sort_keys=False), encoding="utf-8")
+    for file in folder.glob("*.yaml"):
+        nodes = yaml.safe_load(file.read_text(encoding="utf-8"))
+        changed = False
+        for node in nodes.values() if isinstance(nodes, dict) else ():
+            parameters = node.get("ros__parameters") if isinstance(node, dict) else None
+            if isinstance(parameters, dict):
+                wanted = {name: value for name, value in UNBOUNDED.items() if name in parameters}
+                wanted |= {"models_file": str(named)} if "models_file" in parameters else {}
+                wanted |= {"ground_truth_rate_hz": TRUTH_HZ} if "ground_truth_rate_hz" in parameters else {}
+                parameters.update(wanted)
+                changed = changed or bool(wanted)
+        if changed:
+            file.write_text(yaml.safe_dump(nodes, sort_keys=False), encoding="utf-8")
+    return folder

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means, deviations and normalised means of results, as TypeGo's tables 3 and 4 have them."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample deviation of `n` values; nan without any."""
+
+    mean: float
+    std: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Spread:
+        """Of the values there are."""
+        known = [v for v in values if v is not None and not math.isnan(v)]
+        if not known:
+            return cls(math.nan, math.nan, 0)
+        return cls(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else 0.0, len(known))
+
+    def __str__(self) -> str:
+        return "–" if not self.n else f"{self.mean:.2f}/{self.std:.2f} ({self.n})"
+
+
+def tokens(line: Line) -> float:
+    """All tokens of a trial."""
+    return float(sum(layer["prompt"] + layer["completion"] for layer in line.get("layers", {}).values()))
+
+
+def wait(line: Line) -> float | None:
+    """Mean wait between the steps of a trial, in s."""
+    waits = line.get("waits_s") or []
+    return statistics.fmean(waits) if waits else None
+
+
+def total(line: Line) -> float | None:
+    """Seconds of a trial that came to an end."""
+    return line.get("total_s") if line.get("status") else None
+
+
+def successes(lines: Sequence[Line]) -> str:
+    """How many of how many."""
+    return f"{sum(bool(x['success']) for x in lines)}/{len(lines)}" if lines else "–"
+
+
+def normalised(lines: Sequence[Line], reference: Sequence[Line], value: Callable[[Line], float | None]) -> Spread:
+    """Each trial's value divided by the reference's mean of the same task, so that long tasks do not outweigh short ones."""
+    by_task: defaultdict[str, list[float | None]] = defaultdict(list)
+    for line in reference:
+        by_task[line["task"]].append(value(line))
+    means = {task: Spread.of(values).mean for task, values in by_task.items()}
+    shares = []
+    for line in lines:
+        mean, own = means.get(line["task"], math.nan), value(line)
+        if own is not None and mean > 0:
+            shares.append(own / mean)
+    return Spread.of(shares)
+
+
+def ratio(a: Spread, b: Spread) -> float:
+    """Of two means; nan where there is none."""
+    return a.mean / b.mean if a.n and b.n and b.mean else math.nan
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what differs from trial to trial: numbers, and what was said or named."""
+    return re.sub(r"\d+(\.\d+)?", "…", re.sub(r"“[^”]*”|: .*$", "", reason)).strip()
+
+
+def reasons(lines: Iterable[Line]) -> Counter[str]:
+    """How often trials failed for what; a trial with several reasons counts for its first."""
+    return Counter(kind_of(line["reasons"][0]) for line in lines if line["reasons"])
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between two error rates one strategy fell behind another."""
+
+    low: float
+    high: float
+    fell: str
+    rose: str
+    why: str
+
+
+def crossings(rates: dict[str, dict[float, float]], lines: Sequence[Line]) -> list[Crossing]:
+    """Where curves of success over error rate change their order, and what the one that fell failed for at the higher rate."""
+    found = []
+    names = sorted(rates)
+    for i, a in enumerate(names):
+        for b in names[i + 1 :]:
+            shared = sorted(set(rates[a]) & set(rates[b]))
+            ahead: tuple[float, float] | None = None
+            for error in shared:
+                lead = rates[a][error] - rates[b][error]
+                if lead == 0:
+                    continue
+                if ahead is not None and ahead[1] * lead < 0:
+                    fell, rose = (a, b) if lead < 0 else (b, a)
+                    failed = reasons(x for x in lines if x["strategy"] == fell and x["error"] == error)
+                    why = ", ".join(f"{kind} ({n})" for kind, n in failed.most_common(3)) or "no trial of it failed"
+                    found.append(Crossing(ahead[0], error, fell, rose, why))
+                ahead = error, lead
+    return found

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was true and what was told during one trial, as plain data: the judge and the measures read nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NOT_SKILLS = frozenset({
+    "step", "if", "else", "subtask_complete", "replace_steps", "wait", "observe", "stop", "sleep", "plan_done", "save", "run",
+    "nothing", "think",
+})  # fmt: skip
+"""Functions that only order others."""
+SPEECH = frozenset({"text", "speak"})
+
+
+@dataclass(frozen=True)
+class PoseAt:
+    """True pose of the robot's base at a time: m and rad, positive pitch is nose down."""
+
+    at: float
+    x: float
+    y: float
+    yaw: float
+    pitch: float = 0.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a skill as the scheduler's events tell it; `ended` is nan while it runs. Times in s of ROS time."""
+
+    process_id: str
+    function: str
+    arguments: dict[str, Any]
+    channels: tuple[str, ...]
+    started: float
+    ended: float = math.nan
+    outcome: str = ""
+    told: str = ""
+
+    @property
+    def is_skill(self) -> bool:
+        """Whether the robot does something itself, or did; a call that was refused or dropped never began."""
+        return self.function not in NOT_SKILLS and self.outcome not in ("REFUSED", "DROPPED")
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the time between it and the next one is a wait: speech can hide that nothing happens."""
+        return self.is_skill and self.function not in SPEECH
+
+    def until(self, end: float) -> float:
+        """When it ended, at the latest `end`."""
+        return end if math.isnan(self.ended) else self.ended
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """One answer of a model: who asked, when, what it took. `code` is not 0 without a usable answer."""
+
+    process_id: str
+    layer: str
+    ended: float
+    seconds: float
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class StateAt:
+    """A process's status since a time."""
+
+    at: float
+    process_id: str
+    status: str
+    causes: tuple[str, ...] = ()
+    code: int = 0
+    message: str = ""
+
+
+@dataclass
+class Trace:
+    """One trial. `end` is when the task's process ended, or when it was given up waiting; `objects` holds true places
+    (time, x, y) by name; `sounds` the times at which the sound driver ended a sound it had played to its end."""
+
+    asked: float = math.nan
+    end: float = math.nan
+    process_id: str = ""
+    status: str = ""
+    code: int = 0
+    message: str = ""
+    added: float = math.nan
+    added_id: str = ""
+    added_status: str = ""
+    poses: list[PoseAt] = field(default_factory=list)
+    objects: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    postures: list[tuple[float, str]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    answers: list[ModelAnswer] = field(default_factory=list)
+    states: list[StateAt] = field(default_factory=list)
+    sounds: list[float] = field(default_factory=list)
+    notes: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def total(self) -> float:
+        """Seconds from the instruction to the end."""
+        return self.end - self.asked
+
+    def own(self, process_id: str = "") -> list[Call]:
+        """Calls of the task's process (or of another), by their start."""
+        wanted = process_id or self.process_id
+        return sorted((c for c in self.calls if c.process_id == wanted), key=lambda c: c.started)
+
+    def pose_at(self, time: float) -> PoseAt:
+        """The last true pose at a time, or the first one."""
+        before = [p for p in self.poses if p.at <= time]
+        return before[-1] if before else self.poses[0]
+
+    def place_of(self, name: str, time: float) -> tuple[float, float]:
+        """Where a thing truly was at a time."""
+        places = self.objects.get(name, [])
+        before = [p for p in places if p[0] <= time] or places[:1]
+        return before[-1][1:] if before else (math.nan, math.nan)
+
+    def posture_at(self, time: float) -> str:
+        """The true posture at a time."""
+        before = [p for p in self.postures if p[0] <= time] or self.postures[:1]
+        return before[-1][1] if before else ""
+
+    def said(self, process_id: str = "") -> str:
+        """All that was said aloud for the task's process (or for another)."""
+        parts = []
+        for call in self.own(process_id):
+            if call.function in SPEECH and call.outcome in ("DONE", "INTERRUPTED"):
+                parts.append(call.told.removeprefix("said: ") if call.told else str(call.arguments.get("text", "")))
+            elif call.function == "query_memory" and call.outcome == "DONE" and "(not said" not in call.told:
+                parts.append(call.told)
+        return " ".join(p for p in parts if p and p != "said nothing")
+
+    def write(self, path: Path) -> None:
+        """Keep it as JSON, for who wants to know what happened."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dataclasses.asdict(self)) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Trace:
+        """A trace as `write` kept it."""
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw["poses"] = [PoseAt(**p) for p in raw["poses"]]
+        raw["calls"] = [Call(**{**c, "channels": tuple(c["channels"])}) for c in raw["calls"]]
+        raw["answers"] = [ModelAnswer(**a) for a in raw["answers"]]
+        raw["states"] = [StateAt(**{**s, "causes": tuple(s["causes"])}) for s in raw["states"]]
+        raw["objects"] = {name: [(t, x, y) for t, x, y in places] for name, places in raw["objects"].items()}
+        raw["postures"] = [(t, p) for t, p in raw["postures"]]
+        raw["notes"] = [(t, n) for t, n in raw["notes"]]
+        return cls(**raw)

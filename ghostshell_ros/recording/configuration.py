@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run was configured with: the parameters of each robot's nodes, robot files and routines, as attachments."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rcl_interfaces.srv import GetParameters, ListParameters
+from rclpy.parameter import parameter_value_to_python
+
+from ghostshell_ros.data import data_folder
+from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from skill_kernel.robot import RobotConfigError, find_robot
+
+DEADLINE_S = 3.0
+"""A node that has not answered for so long is asked again at the next look."""
+
+_SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|credential)s?($|_)")
+_SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|password)")
+HIDDEN = "(not recorded)"
+
+
+def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters without what is, or may be, a key: by its name, or because a variable that holds one has this value."""
+    secrets = [v for k, v in environment.items() if _SECRET_VARIABLE.search(k) and len(v) >= 8]
+
+    def shown(name: str, value: Any) -> Any:
+        # `max_output_tokens` is no secret: only text can be one.
+        if not isinstance(value, str):
+            return value
+        hide = (_SECRET.search(name) and value) or any(secret in value for secret in secrets)
+        return HIDDEN if hide else value
+
+    return {name: shown(name, value) for name, value in values.items()}
+
+
+class Configuration:
+    """Asks each node below a robot's namespace once for its parameters; `attach(name, text)` keeps them. On the
+    executor's thread."""
+
+    def __init__(self, node: RuntimeNode, attach: Callable[[str, str], None]) -> None:
+        self._node, self._attach = node, attach
+        self._done: set[str] = set()
+        self._files: set[str] = set()
+        self._asked_s: dict[str, float] = {}
+        self._clients: dict[str, tuple[Any, Any]] = {}
+
+    def look(self, robots: Iterable[str]) -> None:
+        """Ask the nodes that are there now and were not asked yet."""
+        known = tuple(robots)
+        for name, namespace in self._node.get_node_names_and_namespaces():
+            full = f"{namespace.rstrip('/')}/{name}"
+            if namespace in known and full not in self._done:
+                self._ask(full, namespace)
+
+    def _ask(self, full: str, robot: str) -> None:
+        now_s = self._node.steady_now()
+        if full not in self._clients:
+            self._clients[full] = (
+                self._node.create_client(ListParameters, f"{full}/list_parameters"),
+                self._node.create_client(GetParameters, f"{full}/get_parameters"),
+            )
+        listing, getting = self._clients[full]
+        ready = listing.service_is_ready() and getting.service_is_ready()
+        if not ready or now_s - self._asked_s.get(full, float("-inf")) < DEADLINE_S:
+            return
+        self._asked_s[full] = now_s
+        listing.call_async(ListParameters.Request()).add_done_callback(partial(self._listed, full, robot))
+
+    def _listed(self, full: str, robot: str, future: Any) -> None:
+        names = sorted(n for n in future.result().result.names if not n.startswith("qos_overrides."))
+        if full not in self._done:
+            request = GetParameters.Request(names=names)
+            self._clients[full][1].call_async(request).add_done_callback(partial(self._got, full, robot, names))
+
+    def _got(self, full: str, robot: str, names: list[str], future: Any) -> None:
+        if full in self._done:
+            return
+        self._done.add(full)
+        for client in self._clients.pop(full):
+            self._node.destroy_client(client)
+        values = {n: parameter_value_to_python(v) for n, v in zip(names, future.result().values, strict=False)}
+        plain = {n: list(v) if isinstance(v, (tuple,)) or hasattr(v, "tolist") else v for n, v in values.items()}
+        shown = presentable(plain, os.environ)
+        self._attach(f"parameters{full}.yaml", yaml.safe_dump(shown, allow_unicode=True))
+        if isinstance(shown.get("robot"), str):
+            self._files_of(robot, str(shown["robot"]), str(shown.get("data_dir", "")))
+
+    def _files_of(self, robot: str, file: str, data_dir: str) -> None:
+        """The robot's own file and its routines, where they can be read from here."""
+        try:
+            path = find_robot(file)
+            text = path.read_text(encoding="utf-8")
+        except (RobotConfigError, OSError, UnicodeDecodeError):
+            return
+        self._keep(f"robots{robot}.yaml", text)
+        name = (yaml.safe_load(text) or {}).get("name", path.stem)
+        routines = Path(data_folder(data_dir)) / str(name) / "routines.json"
+        try:
+            self._keep(f"routines{robot}.json", routines.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return
+
+    def _keep(self, name: str, text: str) -> None:
+        if name not in self._files:
+            self._files.add(name)
+            self._attach(name, text)

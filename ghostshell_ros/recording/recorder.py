@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `ghostshell_record`: hears the robots' topics, undecoded, and writes them into a run's file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from ghostshell_ros.nodes.diagnostics import Health
+from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.recording.configuration import Configuration
+from ghostshell_ros.recording.definitions import definition
+from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
+from ghostshell_ros.recording.topics import (
+    GLOBAL,
+    GROUND_TRUTH_KIND,
+    GROUND_TRUTH_S,
+    TOPICS,
+    Topic,
+    ground_truth_in,
+    qos_text,
+    robots_in,
+)
+
+LOOK_S = 0.5
+"""How often new robots are looked for."""
+
+FLUSH_S = 1.0
+"""What was heard longer ago survives a crash of the recorder."""
+
+
+class Recorder(RuntimeNode):
+    """Subscribes the topics of `robots` at once, or of every robot as it appears when none is named. Messages are kept as
+    they came (raw CDR). `on_failure` is told once why the file cannot be written; nothing more is kept then.
+
+    Topics (in): those of `recording.topics`. Client of each node's parameter services. Parameters: none.
+    """
+
+    def __init__(
+        self, writer: RunWriter, *, robots: Sequence[str], ground_truth: bool, on_failure: Callable[[str], None]
+    ) -> None:
+        super().__init__("ghostshell_record", use_global_arguments=False)
+        self._writer = writer
+        self._named = {f"/{name.strip('/')}" for name in robots}
+        self._ground_truth = ground_truth
+        self._on_failure = on_failure
+        self.failed = ""
+        self.robots: list[str] = []
+        self._heard: set[str] = set()
+        self._configuration = Configuration(self, self._attach)
+        for topic in GLOBAL:
+            self._hear(topic.name, topic)
+        for robot in sorted(self._named):
+            self._add(robot)
+        self._look()
+        self.steady_timer(LOOK_S, self._look)
+        self.steady_timer(FLUSH_S, self._flush)
+
+    def health(self) -> Health:
+        """How much was kept."""
+        return Health(self.failed, values={"messages": self._writer.messages, "robots": len(self.robots)})
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._guarded(self._write_names)
+        self._guarded(self._writer.finish)
+
+    def _look(self) -> None:
+        topics = self.get_topic_names_and_types()
+        for robot in sorted(robots_in(topics)):
+            if robot not in self.robots and (not self._named or robot in self._named):
+                self._add(robot)
+        if self._ground_truth:
+            for name in ground_truth_in(topics, self.robots):
+                self._hear(name, Topic(name, GROUND_TRUTH_KIND, SENSORS, GROUND_TRUTH_S))
+        self._configuration.look(self.robots)
+
+    def _add(self, robot: str) -> None:
+        self.robots.append(robot)
+        for topic in TOPICS:
+            self._hear(f"{robot}/{topic.name}", topic)
+
+    def _hear(self, name: str, topic: Topic) -> None:
+        if name not in self._heard:
+            self._heard.add(name)
+            kept = _Kept(topic)
+            take = partial(self._message, name, kept)
+            self.create_subscription(message_class(topic.kind), name, take, topic.qos, raw=True)
+
+    def _message(self, name: str, kept: _Kept, data: bytes, info: dict[str, Any]) -> None:
+        if self.failed or not kept.due(self.steady_now()):
+            return
+
+        def write() -> None:
+            topic = kept.topic
+            if kept.channel is None:
+                kept.channel = self._writer.channel(name, topic.kind, definition(topic.kind), qos_text(topic.qos))
+            now_ns = time.time_ns()
+            self._writer.message(kept.channel, bytes(data), log_ns=now_ns, publish_ns=info.get("source_timestamp") or now_ns)
+
+        self._guarded(write)
+
+    def _flush(self) -> None:
+        self._guarded(self._writer.flush)
+
+    def _attach(self, name: str, text: str) -> None:
+        self._guarded(lambda: self._writer.attachment(name, text, now_ns=time.time_ns()))
+
+    def _write_names(self) -> None:
+        self._writer.metadata(
+            "ghostshell_run", {"robots": " ".join(self.robots), "domain": os.environ.get("ROS_DOMAIN_ID", "0")}
+        )
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        if self.failed:
+            return
+        try:
+            write()
+        except RecordingWriteError as error:
+            self.failed = str(error)
+            self._on_failure(self.failed)
+
+
+class _Kept:
+    """A topic's channel in the file, and when its last message was kept."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.channel: int | None = None
+        self._last_s = float("-inf")
+
+    def due(self, now_s: float) -> bool:
+        if now_s - self._last_s < self.topic.least_s:
+            return False
+        self._last_s = now_s
+        return True
+
+
+def message_class(kind: str) -> Any:
+    """The class of messages of a type such as `std_msgs/msg/String`."""
+    package, _, name = kind.split("/")
+    return getattr(import_module(f"{package}.msg"), name)

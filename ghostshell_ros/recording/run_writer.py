@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the MCAP file of a run so that a crash at any time leaves all but the last second readable."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import BinaryIO
+
+from mcap.writer import CompressionType, Writer
+
+CHUNK_BYTES = 256 * 1024
+"""More than that is compressed and written before its second is over."""
+
+
+class RecordingWriteError(RuntimeError):
+    """The file cannot be written any further; the sentence says why and what to do. What was flushed before is whole."""
+
+
+class RunWriter:
+    """One file: `channel` once for each topic, `message` for each message, `flush` each second, `finish` at the end.
+
+    A file that exists is never touched. Raises RecordingWriteError.
+    """
+
+    def __init__(self, path: Path, *, file: BinaryIO | None = None) -> None:
+        self.path = path
+        self.messages = 0
+        self._schemas: dict[str, int] = {}
+        self._unflushed = 0
+        self._whole = 0
+        self._ended = False
+        try:
+            if file is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "xb") if file is None else file  # noqa: SIM115 - closed by finish
+        except FileExistsError:
+            raise RecordingWriteError(f"{path} exists already; name another file") from None
+        except OSError as error:
+            raise self._failed(error) from error
+        self._writer = Writer(self._file, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
+        try:
+            self._writer.start(profile="ros2", library="ghostshell")
+            self._keep()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def channel(self, topic: str, kind: str, schema: str, qos: str) -> int:
+        """Begin a topic; gives the number its messages are written under."""
+        if kind not in self._schemas:
+            self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", schema.encode())
+        return self._writer.register_channel(topic, "cdr", self._schemas[kind], {"offered_qos_profiles": qos})
+
+    def message(self, channel: int, data: bytes, *, log_ns: int, publish_ns: int) -> None:
+        """Keep one serialised message."""
+        self.messages += 1
+        self._unflushed += 1
+        try:
+            self._writer.add_message(channel, log_time=log_ns, data=data, publish_time=publish_ns, sequence=self.messages)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def attachment(self, name: str, text: str, *, now_ns: int, media_type: str = "text/plain") -> None:
+        """Keep a file."""
+        try:
+            self._writer.add_attachment(now_ns, now_ns, name, media_type, text.encode())
+            self._keep()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def metadata(self, name: str, values: dict[str, str]) -> None:
+        """Keep named values."""
+        try:
+            self._writer.add_metadata(name, values)
+            self._keep()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def flush(self) -> None:
+        """Hand everything to the system: from now on it survives the end of this process."""
+        if not self._unflushed:
+            return
+        try:
+            self._writer.flush()
+            self._unflushed = 0
+            self._whole = self._file.tell()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def finish(self) -> None:
+        """Write the index and close; doing it again does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._writer.finish()
+            self._file.close()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _keep(self) -> None:
+        self._file.flush()
+        self._whole = self._file.tell()
+
+    def _failed(self, error: OSError) -> RecordingWriteError:
+        """Close, and cut off what was written half."""
+        self._ended = True
+        file = getattr(self, "_file", None)
+        if file is not None:
+            try:
+                file.raw.truncate(self._whole)  # type: ignore[attr-defined]
+                file.raw.close()  # type: ignore[attr-defined]
+            except (OSError, AttributeError):
+                pass
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            why = f"the disk is full: {self.path} holds {self.messages - self._unflushed} messages and is readable up to there"
+            return RecordingWriteError(f"{why}; free space and record anew")
+        return RecordingWriteError(f"{self.path} cannot be written ({error.strerror or error}); name another file")

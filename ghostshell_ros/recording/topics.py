@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topics of a robot that a recording holds, with the QoS they are heard with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from ghostshell_ros.nodes.node_runtime import (
+    EVENTS,
+    INSTRUCTION,
+    LATCHED,
+    LATCHED_BY_ANY,
+    OBSERVATION,
+    PLANS,
+    QUEUES,
+    SENSORS,
+    STREAM,
+)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic below a robot's namespace. Of messages that come faster than one in `least_s` seconds only some are kept."""
+
+    name: str
+    kind: str
+    qos: QoSProfile
+    least_s: float = 0.0
+
+
+TOPICS = (
+    Topic("instruction", "std_msgs/msg/String", INSTRUCTION),
+    Topic("prompts", "ghostshell/msg/LlmPrompt", QUEUES),
+    Topic("answers", "ghostshell/msg/LlmAnswer", QUEUES),
+    Topic("llm_chunks", "ghostshell/msg/LlmChunk", STREAM),
+    Topic("function_tokens", "ghostshell/msg/FunctionToken", STREAM),
+    Topic("call_content", "ghostshell/msg/CallContent", STREAM),
+    Topic("call_control", "ghostshell/msg/CallControl", STREAM),
+    Topic("events", "ghostshell/msg/SkillEvent", EVENTS),
+    Topic("kernel_state", "ghostshell/msg/KernelState", LATCHED_BY_ANY),
+    Topic("processes", "ghostshell/msg/ProcessArray", LATCHED_BY_ANY),
+    Topic("plans", "ghostshell/msg/Plan", PLANS),
+    Topic("step_queue", "ghostshell/msg/StepQueue", QUEUES),
+    Topic("prescriptions", "ghostshell/msg/PrescriptionArray", LATCHED),
+    Topic("observation", "ghostshell/msg/Observation", OBSERVATION),
+    Topic("reflex_states", "ghostshell/msg/ReflexStateArray", LATCHED),
+    Topic("halted", "std_msgs/msg/Bool", LATCHED_BY_ANY),
+    Topic("teleop_active", "std_msgs/msg/Bool", LATCHED),
+    Topic("driver_states", "diagnostic_msgs/msg/DiagnosticArray", LATCHED),
+    Topic("posture_state", "std_msgs/msg/String", LATCHED),
+    Topic("face", "std_msgs/msg/String", LATCHED),
+    Topic("object_detections", "ghostshell/msg/DetectionArray", SENSORS, 0.5),
+    Topic("cmd_vel", "geometry_msgs/msg/Twist", SENSORS, 0.2),
+    Topic("odom", "nav_msgs/msg/Odometry", SENSORS, 0.2),
+    Topic("battery_state", "sensor_msgs/msg/BatteryState", SENSORS, 1.0),
+)
+"""Every robot's."""
+
+GLOBAL = (Topic("/instruction", "std_msgs/msg/String", INSTRUCTION),)
+"""Outside of every namespace."""
+
+GROUND_TRUTH = re.compile(r"(?P<robot>.+)/ground_truth/[^/]+")
+GROUND_TRUTH_KIND = "geometry_msgs/msg/PoseStamped"
+GROUND_TRUTH_S = 0.5
+
+_MARK = ("events", "ghostshell/msg/SkillEvent")
+"""What tells a robot's namespace: each of its nodes writes here."""
+
+
+def robots_in(topics: Iterable[tuple[str, list[str]]]) -> set[str]:
+    """Namespaces of robots (`/kalos`) among topics and their types, as rclpy lists them."""
+    name, kind = _MARK
+    return {topic.removesuffix(f"/{name}") for topic, kinds in topics if topic.endswith(f"/{name}") and kind in kinds} - {""}
+
+
+def ground_truth_in(topics: Iterable[tuple[str, list[str]]], robots: Iterable[str]) -> set[str]:
+    """Topics with the true poses of a simulated world, below the namespaces of robots."""
+    wanted = set(robots)
+    return {
+        topic for topic, kinds in topics
+        if GROUND_TRUTH_KIND in kinds and (found := GROUND_TRUTH.fullmatch(topic)) and found["robot"] in wanted
+    }  # fmt: skip
+
+
+_FOREVER = "{sec: 9223372036, nsec: 854775807}"
+
+
+def qos_text(qos: QoSProfile) -> str:
+    """A QoS profile as rosbag2 keeps it with a channel, so that `ros2 bag play` offers the same."""
+    reliable = qos.reliability == ReliabilityPolicy.RELIABLE
+    latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    return (
+        f"- history: keep_last\n  depth: {qos.depth}\n  reliability: {'reliable' if reliable else 'best_effort'}\n"
+        f"  durability: {'transient_local' if latched else 'volatile'}\n  deadline: {_FOREVER}\n  lifespan: {_FOREVER}\n"
+        f"  liveliness: automatic\n  liveliness_lease_duration: {_FOREVER}\n  avoid_ros_namespace_conventions: false\n"
+    )

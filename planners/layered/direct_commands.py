@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What System 1 can do without a language model: the direct commands in a text, if it holds nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ghostshell_ros.shell.builtins import BUILTINS
+from ghostshell_ros.shell.calls import TEXT
+from planners.llm.base import ModelError
+from planners.llm.offline.client import RoutineList, rest_of
+from planners.llm.offline.parser import CommandParser
+from planners.prompt import CallReport, GrammarOptions
+from skill_kernel.skill import Skill
+
+MAX_TEXT = 1000
+
+
+class DirectCommands:
+    """Reads for one robot; `skills` and `routines` are read anew for each text."""
+
+    def __init__(self, skills: Iterable[Skill], routines: RoutineList, options: GrammarOptions, robot_name: str) -> None:
+        self._skills, self._routines, self._options, self._name = skills, routines, options, robot_name
+
+    def read(self, text: str, done: Sequence[CallReport] = ()) -> str:
+        """The stream for a text that is understood wholly, without what was done of it; "" for any other text, and where
+        nobody knows how far something came."""
+        if len(text) > MAX_TEXT:
+            return ""
+        reading = CommandParser(self._skills, self._routines.list(), self._options, self._name).read(text)
+        if reading.trouble is not None or not reading.source:
+            return ""
+        repeatable = frozenset((TEXT, *BUILTINS, *(s.name for s in self._skills if s.idempotent)))
+        try:
+            return rest_of(reading.source, done, repeatable)
+        except ModelError:
+            return ""

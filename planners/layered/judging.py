@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a sentence holds now, as a model judges from the observation; the same question is not asked twice of one scene."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ghostshell_ros.shell.calls import Clock
+from planners.blocks import Layer
+from planners.layered.step_prompt import RobotFacts, judge_message, judge_system
+from planners.llm.base import Message, ModelRequest
+from planners.model_call import AnswerError, CallEnd, Model, ModelCall
+
+KEPT_S = 2.0
+"""How long a judgement of the same scene stands."""
+KEPT = 64
+MAX_ANSWER = 2000
+MAX_OUTPUT_TOKENS = 60
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_SAYS = {
+    "yes": True, "true": True, "no": False, "false": False, "unknown": None, "是": True, "有": True, "否": False, "不": False,
+    "没有": False, "不是": False, "未知": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`holds` is None when the model cannot tell, or gave no answer (`code`, `why`)."""
+
+    holds: bool | None
+    reason: str = ""
+    code: int = 0
+    why: str = ""
+
+
+class JudgeReader:
+    """Reads yes, no or unknown as the first word, and the reason behind it."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> None:
+        """The next piece."""
+        self._text += text
+        if len(self._text) > MAX_ANSWER:
+            raise AnswerError("the answer is too long; begin with yes, no or unknown")
+
+    def close(self) -> Judgement:
+        """What the answer says."""
+        text = _THOUGHT.sub("", self._text).strip().strip("`*\"'<>").strip()
+        found = re.match(r"\w+", text)
+        word = found.group(0).casefold() if found else ""
+        if word not in _SAYS:
+            raise AnswerError(f"the first word is “{word[:30]}”; it must be yes, no or unknown")
+        return Judgement(_SAYS[word], text[len(word) :].lstrip(" ,.:;-—*").strip()[:300])
+
+
+Heard = Callable[[Judgement], None]
+
+
+class SentenceJudge:
+    """Asks for all processes of a robot. `observe` gives the observation as prompts show it, `scene` what must be equal for
+    an old judgement to stand."""
+
+    def __init__(
+        self, model: Model, clock: Clock, facts: RobotFacts, *, observe: Callable[[], Mapping[str, Any] | None],
+        scene: Callable[[], object], deadline_s: float,
+    ) -> None:  # fmt: skip
+        self._model, self._clock, self._facts = model, clock, facts
+        self._observe, self._scene, self._deadline_s = observe, scene, deadline_s
+        self._known: OrderedDict[str, tuple[float, object, Judgement]] = OrderedDict()
+        self._waiting: dict[tuple[str, object], list[Heard]] = {}
+
+    def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
+        """`heard` is told once, at once where the answer is known."""
+        now, scene = self._clock.now(), self._scene()
+        known = self._known.get(sentence)
+        if known is not None and known[1] == scene and now - known[0] <= KEPT_S:
+            heard(known[2])
+            return
+        key = (sentence, scene)
+        if key in self._waiting:
+            self._waiting[key].append(heard)
+            return
+        self._waiting[key] = [heard]
+        request = ModelRequest(
+            judge_system(self._facts), (Message("user", judge_message(sentence, self._observe())),),
+            max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=self._deadline_s,
+        )  # fmt: skip
+        ModelCall(
+            self._model, self._clock, Layer.JUDGE, process_id, request, JudgeReader, lambda end: self._judged(key, end),
+            deadline_s=self._deadline_s,
+        )  # fmt: skip
+
+    def _judged(self, key: tuple[str, object], end: CallEnd[Judgement]) -> None:
+        judgement = end.value or Judgement(None, code=end.code, why=end.why)
+        if end.value is not None:
+            self._known[key[0]] = (self._clock.now(), key[1], judgement)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        for heard in self._waiting.pop(key, ()):
+            heard(judgement)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What System 2 has a process do: subtasks in order and events to watch for (TypeGo 6; message Plan)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+FALLBACK = "fallback"
+"""`made_by` of a plan that no model made."""
+
+
+class SubtaskStatus(IntEnum):
+    """Constants of Subtask.msg."""
+
+    PENDING = 0
+    ACTIVE = 1
+    DONE = 2
+    FAILED = 3
+
+
+@dataclass(frozen=True)
+class Subtask:
+    """One subtask. `watch` names the observation fields whose change makes System 2 look again."""
+
+    id: str
+    description: str
+    criteria: str = ""
+    status: SubtaskStatus = SubtaskStatus.PENDING
+    watch: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has been achieved, which is never taken back."""
+        return self.status is SubtaskStatus.DONE
+
+    def shown(self, status: str = "") -> Mapping[str, Any]:
+        """As prompts show it."""
+        told = status or self.status.name
+        return {"id": self.id, "description": self.description, "criteria": self.criteria, "status": told}
+
+
+@dataclass(frozen=True)
+class GlobalEvent:
+    """An event of a plan. `condition` is an expression over the accessors, or a short sentence that a model judges."""
+
+    id: str
+    condition: str
+    response: str
+    fired: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A revision of a process's plan; `complete` is false while System 2 is still writing it."""
+
+    revision: int = 0
+    complete: bool = False
+    subtasks: tuple[Subtask, ...] = ()
+    events: tuple[GlobalEvent, ...] = ()
+    achieved: bool = False
+    given_up: bool = False
+    reason: str = ""
+    made_by: str = ""
+
+    @property
+    def open(self) -> tuple[Subtask, ...]:
+        """Subtasks that are still to be done, in order."""
+        return tuple(s for s in self.subtasks if not s.done)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return self.achieved or self.given_up or (self.complete and not self.open)
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """What is left to do, without ids and wording of no weight: equal for plans that are the same."""
+        return tuple(plain(s.description) for s in self.open)
+
+
+def plain(text: str) -> str:
+    """A text by its words alone."""
+    return " ".join(re.findall(r"\w+", text.casefold()))

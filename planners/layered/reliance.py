@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a queue of steps relied on: the few facts of an observation whose change makes planning again worth its price."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
+
+MOVED_M = 0.5
+"""A robot so far from where its steps were planned stands elsewhere."""
+TURNED_RAD = math.radians(45.0)
+
+
+@dataclass(frozen=True)
+class Reliance:
+    """Room, posture, what is in sight by label, and the pose; a field that is stale or missing tells nothing."""
+
+    room: str = ""
+    posture: str = ""
+    in_sight: frozenset[str] = frozenset()
+    pose: Pose | None = None
+
+    def same_scene(self, other: Reliance) -> bool:
+        """Whether both are of one place with the same things in it; the way through it does not count."""
+        return (self.room, self.posture, self.in_sight) == (other.room, other.posture, other.in_sight)
+
+    def moved_m(self, other: Reliance) -> float:
+        """How far apart the robot stood; 0 while either is not known."""
+        if self.pose is None or other.pose is None or self.pose.frame != other.pose.frame:
+            return 0.0
+        return math.hypot(self.pose.x - other.pose.x, self.pose.y - other.pose.y)
+
+    def holds(self, now: Reliance) -> bool:
+        """Whether steps planned on this may go on now."""
+        turned = 0.0
+        if self.pose is not None and now.pose is not None:
+            turned = abs(math.remainder(self.pose.yaw - now.pose.yaw, math.tau))
+        return self.same_scene(now) and self.moved_m(now) <= MOVED_M and turned <= TURNED_RAD
+
+
+def reliance(observation: Observation | None, now: float) -> Reliance:
+    """What may be relied on in an observation; `now` is on its steady clock."""
+    if observation is None or observation.stale(now):
+        return Reliance()
+    fresh = {name: field for name, field in observation.fields.items() if not field.stale(now)}
+    posture = _text(fresh.get("posture"))
+    labels: Counter[str] = Counter()
+    for field in fresh.values():
+        if field.kind is Kind.OBJECTS and isinstance(field.value, tuple):
+            labels.update(thing.label for thing in field.value if isinstance(thing, SeenObject))
+    pose = fresh.get("pose")
+    return Reliance(
+        _text(fresh.get("room")), "" if posture == "moving" else posture, frozenset(labels),
+        pose.value if pose is not None and isinstance(pose.value, Pose) else None,
+    )  # fmt: skip
+
+
+def _text(field: FieldValue | None) -> str:
+    return field.value if field is not None and isinstance(field.value, str) else ""

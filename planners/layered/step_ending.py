@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last words of a process: its plan ends when nothing of it runs, and after what there was to say has been said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planners.layered.degrade import spoken, stop_sentence
+from planners.layered.step_book import Item, StepBook
+from planners.layered.step_link import ProcessTask, StepLink
+from planners.layered.step_writing import StepWriter, Turn
+
+
+class Ending:
+    """Ends the plan once; `over` is called when it has."""
+
+    def __init__(
+        self, task: ProcessTask, link: StepLink, writer: StepWriter, turn: Turn, say_s: float, over: Callable[[], None]
+    ) -> None:  # fmt: skip
+        self._task, self._link, self._writer, self._turn, self._say_s = task, link, writer, turn, say_s
+        self._over = over
+        self._end: tuple[int, str] | None = None
+        self._told = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether the end is only waited for."""
+        return self._end is not None
+
+    @property
+    def _book(self) -> StepBook:
+        return self._writer.book
+
+    def when_idle(self, code: int = 0, why: str = "", *, drop_queue: bool = False) -> None:
+        """End as soon as what runs has ended."""
+        if self._end is not None:
+            return
+        self._end = (code, why)
+        if drop_queue and self._book.queued:
+            self._turn.next()
+            self._book.drop_queue()
+            self._writer.send("<replace_steps/>", [])
+        self.look()
+
+    def say(self, sentence: str, code: int, why: str) -> None:
+        """Drop what is queued, say a sentence, and end."""
+        if self._end is not None:
+            return
+        self._end = (code, why)
+        self._turn.next()
+        self._book.drop_queue()
+        self._writer.send(spoken(sentence), [Item("", "", source=sentence)])
+        self._link.clock.call_later(self._say_s, self._tell)
+
+    def fail(self, code: int, why: str, sentence: str = "") -> None:
+        """End without success, and say so."""
+        self.say(sentence or stop_sentence(self._task.instruction, why), code, why)
+
+    def look(self) -> None:
+        """Something has ended."""
+        if self._end is not None and self._book.idle and not self._writer.begun:
+            self._tell()
+
+    def _tell(self) -> None:
+        if not self._told and self._end is not None:
+            self._told = True
+            self._over()
+            self._link.plan_ended(*self._end)
+
+    def void(self) -> None:
+        """The process has ended, or somebody has ended the plan in another way."""
+        self._told = True

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 1 of one process: turns subtasks into steps while earlier steps are performed (TypeGo 6). Pure, on an injected clock;
+events in by method, everything out through the link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from ghostshell_ros.shell.calls import Timer
+from planners.blocks import Layer
+from planners.layered.failures import Failures, Verdict
+from planners.layered.first_action import FirstAction
+from planners.layered.global_events import GlobalEvents
+from planners.layered.plan import GlobalEvent, Plan
+from planners.layered.reliance import Reliance
+from planners.layered.step_answer import STEP
+from planners.layered.step_book import CallEvent, Item, StepBook, StepEnd
+from planners.layered.step_ending import Ending
+from planners.layered.step_goals import Goals
+from planners.layered.step_link import ProcessTask, StepLink, StepSettings
+from planners.layered.step_questions import Questions
+from planners.layered.step_trouble import Trouble
+from planners.layered.step_writing import StepWriter, Turn
+from planners.prompt import CallReport
+from skill_kernel.codes import TaskCode
+from skill_kernel.observation.view import View
+
+
+class State(Enum):
+    """Whether it may ask and write."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    VOID = "void"
+    """Interrupted; it goes on with a new epoch."""
+    ENDING = "ending"
+    """It waits for its last words."""
+    ENDED = "ended"
+
+
+class StepPlanner:
+    """Asks for a first action at once, then for steps of the first subtask that is not done, one question at a time."""
+
+    def __init__(
+        self, task: ProcessTask, link: StepLink, settings: StepSettings, *, done: Sequence[CallReport] = (), plans: bool = True
+    ) -> None:  # fmt: skip
+        """`plans`: whether System 2 has a model; without one the instruction itself is the one subtask."""
+        self._task, self._link, self._settings, self._plans = task, link, settings, plans
+        self._book, self._turn = StepBook(list(done)), Turn()
+        self._goals = Goals(task, self._book)
+        self._writer = StepWriter(link.outlet, self._book, self._turn, settings.queue_steps)
+        self._failures = Failures(settings.bounds)
+        self._events = GlobalEvents(link.accessors, link.judge)
+        self._ending = Ending(task, link, self._writer, self._turn, settings.say_s, self._over)
+        self._trouble = Trouble(task, link, self._writer, self._ending)
+        self._questions = Questions(
+            task, link, settings, self._writer, self._trouble, self._failures, fail=self._fail, changed=self._consider,
+            later=self._later,
+        )  # fmt: skip
+        self._first: FirstAction | None = None
+        self._fired: list[GlobalEvent] = []
+        self._told: set[str] = set()
+        self._review_of: int | None = None
+        self._timer: Timer | None = None
+        self._timer_s = 0.0
+        self._paused_at: Reliance | None = None
+        self.state = State.RUNNING
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The process has been made."""
+        link, settings = self._link, self._settings
+        if settings.first_deadline_s > 0 and (request := link.first_request()) is not None:
+            self._first = FirstAction(
+                link.model, link.clock, self._task.process_id, request, allowed=link.first_actions, check=link.check,
+                begin=self._first_answered, failed=self._first_failed, deadline_s=settings.first_deadline_s,
+            )  # fmt: skip
+        if self._goals.plan is None:
+            self._link.clock.call_later(settings.plan_wait_s if self._plans else 0.0, self._no_plan)
+
+    def plan(self, plan: Plan) -> None:
+        """System 2 has published a plan, or more of it."""
+        old = self._goals.plan
+        if self._closing or not self._goals.take(plan):
+            return
+        self._events.follow(plan.events)
+        for why in self._events.problems.values():
+            if why not in self._told:
+                self._told.add(why)
+                self._link.notice(why)
+        if self._review_of is not None and plan.revision > self._review_of:
+            self._review_of = None
+        if plan.given_up:
+            self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
+        elif plan.achieved:
+            self._close("the task has been done already")
+            self._ending.when_idle(drop_queue=True)
+        else:
+            writing, current = self._questions.writing, self._goals.current()
+            changed = old is not None and plan.signature != old.signature and current is not None
+            if changed and writing is not None and not writing.marked and current is not None and current.id != writing.subtask:
+                self._questions.drop("System 2 has changed the plan")
+            self._consider()
+
+    def started(self, call: CallEvent) -> None:
+        """A call has begun."""
+        if self._book.started(call) is not None:
+            self._throw_first_away()
+        self._consider()
+
+    def ended(self, call: CallEvent) -> None:
+        """A call has its outcome."""
+        if call.outcome in ("FAILED", "REFUSED"):
+            self._turn.next()
+            self._questions.call_failed()
+        end = self._book.call_ended(call)
+        if end is not None:
+            self._step_over(end)
+        self._ending.look()
+        self._consider()
+
+    def stream_over(self, stream_id: str, reason: str) -> None:
+        """The turn of one of its streams has ended."""
+        if stream_id not in self._writer.begun:
+            return
+        self._writer.begun.remove(stream_id)
+        self._book.stream_over(stream_id)
+        if reason == "failure":
+            self._turn.next()
+        self._ending.look()
+        self._consider()
+
+    def stop_generation(self, stream_id: str, why: str) -> None:
+        """The channel scheduler takes no more of a stream: what is being written was planned without knowing why."""
+        if stream_id in self._writer.begun:
+            self._turn.next()
+            self._questions.drop(why)
+
+    def observed(self) -> None:
+        """There is a new observation."""
+        if self.state is not State.RUNNING or not self._events or self._fired:
+            return
+        observation, now = self._link.observation(), self._link.steady_now()
+        view = View(observation, self._link.accessors, now)
+        scene = self._link.relies_on()
+        self._events.look(view, (scene.room, scene.posture, scene.in_sight), now, self._fire)
+
+    def paused(self) -> None:
+        """The process is paused: its queue stays, nothing is asked."""
+        if self.state is State.RUNNING:
+            self.state = State.PAUSED
+            self._paused_at = self._link.relies_on()
+            self._throw_first_away()
+
+    def resumed(self) -> None:
+        """It goes on as it was: the queue stays if what it relied on still holds."""
+        if self.state is not State.PAUSED:
+            return
+        self.state = State.RUNNING
+        before, self._paused_at = self._paused_at, None
+        if before is not None and self._book.queued and not before.holds(self._link.relies_on()):
+            self._questions.drop("the robot is elsewhere, or sees something else, than before the pause")
+            self._turn.next()
+            self._book.drop_queue()
+            self._writer.send("<replace_steps/>", [])
+        self._questions.renewed()
+        self._consider()
+
+    def interrupted(self, why: str) -> None:
+        """Everything written is void; it goes on with a new epoch, or ends."""
+        if self.state in (State.RUNNING, State.PAUSED):
+            self.state = State.VOID
+        self._throw_first_away()
+        self._questions.drop(why)
+
+    def anew(self) -> None:
+        """The process has a new epoch: nothing of what was written is left but the plan and what was done of it."""
+        if self._closing:
+            return
+        self._throw_first_away()
+        self._questions.drop("it is planned anew")
+        self._book.clear()
+        self._writer.begun.clear()
+        self._turn.next()
+        self.state = State.RUNNING
+        before, self._paused_at = self._paused_at, None
+        self._questions.renewed()
+        if before is not None and (way := self._link.way_back(before)):
+            self._writer.send(f"<{STEP}>{way}</{STEP}>", [Item("", "", source=f"<{STEP}>{way}</{STEP}>")])
+        self._consider()
+
+    def end(self) -> None:
+        """The process has ended."""
+        self.state = State.ENDED
+        self._ending.void()
+        self._throw_first_away()
+        self._questions.drop("the process has ended")
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- first action -------------------------------------------------------------------------------------------------
+
+    def _first_answered(self, source: str) -> None:
+        self._first = None
+        if self.state is State.RUNNING and not self._questions.asked:
+            step = f"<{STEP}>{source}</{STEP}>"
+            self._writer.send(step, [Item("", "", source=step)])
+
+    def _first_failed(self, code: int, why: str) -> None:
+        self._first = None
+        self._link.degraded(Layer.S1P, "begins without a first action", why)
+
+    def _throw_first_away(self) -> None:
+        if self._first is not None:
+            self._first.cancel()
+            self._first = None
+
+    # -- plan ---------------------------------------------------------------------------------------------------------
+
+    def _no_plan(self) -> None:
+        """System 2 is too late, or there is none, or it fell silent in the middle of its plan."""
+        goals, wait_s = self._goals, self._settings.plan_wait_s
+        plan = goals.plan
+        if self._closing or (plan is not None and plan.complete):
+            return
+        if plan is None or not plan.subtasks:
+            goals.fall_back()
+            if self._plans:
+                self._link.degraded(Layer.S2, "the instruction itself is the one subtask", f"no plan within {wait_s:g} s")
+        elif goals.current() is not None or not self._book.idle:
+            self._link.clock.call_later(wait_s, self._no_plan)
+            return
+        else:
+            goals.cut_short()
+            self._link.degraded(Layer.S2, "what is planned so far is the plan", "it was not finished in time")
+        self._consider()
+
+    def _step_over(self, end: StepEnd) -> None:
+        item = end.item
+        if item.mark:
+            if end.outcome == "DONE" and (subtask := self._goals.mark_done(item.subtask)) is not None:
+                self._failures.succeeded()
+                self._link.subtask_done(subtask)
+        elif end.outcome == "DONE":
+            self._failures.succeeded()
+            self._fired = [e for e in self._fired if e.id not in item.handles]
+        elif end.outcome in ("FAILED", "REFUSED"):
+            self._questions.drop_unknowing("a step has failed")
+            if item.subtask and self.state in (State.RUNNING, State.PAUSED):
+                self._failed(end)
+
+    def _failed(self, end: StepEnd) -> None:
+        verdict = self._failures.failed(end)
+        if verdict is Verdict.END or (verdict is Verdict.REVIEW and not self._plans):
+            self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
+        elif verdict is Verdict.REVIEW:
+            revision = self._review_of = self._goals.revision
+            self._link.clock.call_later(self._settings.review_wait_s, lambda: self._not_reviewed(revision))
+
+    def _not_reviewed(self, revision: int) -> None:
+        if self._review_of == revision and self.state in (State.RUNNING, State.PAUSED):
+            self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
+
+    def _fire(self, event: GlobalEvent) -> None:
+        self._fired.append(event)
+        self._questions.renewed()
+        self._questions.wait(self._settings.anew_wait_s)
+        self._link.fired(event)
+
+    # -- what is next -------------------------------------------------------------------------------------------------
+
+    def _consider(self) -> None:
+        """Ask, help itself, or end, if it is time to."""
+        goals = self._goals
+        if self.state is not State.RUNNING or self._questions.writing is not None or goals.plan is None:
+            return
+        subtask = goals.current()
+        if subtask is None:
+            if goals.over and self._book.idle and not self._writer.begun:
+                self._close("everything is done")
+                fault = self._book.fault
+                self._ending.when_idle(int(TaskCode.CALL_FAILED) if fault else 0, fault)
+        elif self._review_of is not None or not self._writer.has_room():
+            return
+        elif self._trouble.helps_itself(subtask, goals.done):
+            if self._ending.begun:
+                self._close("the model gives no usable answer")
+        else:
+            if not self._questions.asked:
+                self._throw_first_away()
+            self._questions.look(goals.plan, subtask, goals.done, self._fired, watching=bool(self._events))
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _closing(self) -> bool:
+        return self.state in (State.ENDING, State.ENDED)
+
+    def _close(self, why: str) -> None:
+        """Nothing more is asked."""
+        self._questions.drop(why)
+        self._throw_first_away()
+        self.state = State.ENDING
+
+    def _fail(self, code: int, why: str, sentence: str = "") -> None:
+        self._close(why)
+        self._ending.fail(code, why or "it could not be done", sentence)
+
+    def _over(self) -> None:
+        self.state = State.ENDED
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self, seconds: float) -> None:
+        """Look again then, or sooner."""
+        clock = self._link.clock
+        due_s = clock.now() + seconds
+        if self._timer is not None and self._timer_s > clock.now() and self._timer_s <= due_s:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = due_s
+        self._timer = clock.call_later(seconds, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._consider()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one robot understands of a sentence without a model: its reflexes' grammar and its commands."""
+
+from __future__ import annotations
+
+import re
+
+from planners.llm.offline.parser import CommandParser
+from planners.prescriptions.router import ReflexReading, RuleReading
+from planners.prescriptions.wording import MODAL, MUST, REQUEST
+from planners.prompt import GrammarOptions
+from reflexes.duration import nominal_of
+from reflexes.grammar import Grammar, GrammarError
+from reflexes.guard import GuardError, Vocabulary, compile_guarded
+from reflexes.rule import ReflexError
+from skill_kernel.robot import RobotConfig
+
+_GREET = re.compile(
+    r"^(?:greet|welcome)\b(?: (?:them|him|her|it|people|everybody|everyone|the person|a person))?$", re.IGNORECASE
+)
+
+
+class GrammarJudge:
+    """Reads for the skills and accessors of one robot."""
+
+    def __init__(self, vocabulary: Vocabulary, robot: RobotConfig) -> None:
+        self._vocabulary = vocabulary
+        self._grammar = Grammar(vocabulary, robot)
+        options = GrammarOptions(robot.builtin_names, robot.limits)
+        self._commands = CommandParser(vocabulary.skills, (), options, robot.name)
+
+    def reflex(self, sentence: str) -> ReflexReading | None:
+        """The sentence as the grammar reads it, if the robot can do it."""
+        try:
+            source = self._grammar.read(sentence).source
+            guarded = compile_guarded(source, self._vocabulary)
+        except (GuardError, ReflexError):
+            return None
+        return ReflexReading(guarded.accessors, nominal_of(source, self._vocabulary))
+
+    def rule(self, sentence: str) -> RuleReading | None:
+        """Condition and task, if both are understood."""
+        try:
+            rule = self._grammar.rule(REQUEST.sub("", sentence, count=1))
+        except (GrammarError, ReflexError):
+            return None
+        task = REQUEST.sub("", MODAL.sub("", MUST.sub("", rule.task)).strip(), count=1).strip()
+        task = _GREET.sub("say hello", task)
+        return RuleReading(rule.condition, task) if self.direct(task) else None
+
+    def direct(self, sentence: str) -> bool:
+        """Whether it is a command that the robot carries out without a model."""
+        reading = self._commands.read(sentence)
+        return reading.trouble is None and bool(reading.source)

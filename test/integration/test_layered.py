@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategy `layered` on the whole robot: first action, plan, steps, events and degradation with a model over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.srv import ControlProcess, JudgeCondition
+
+from ghostshell_ros.testing.model_server import Answer, ModelServer, RecordedRequest
+from pipeline_support import NODES, BroughtUp, Observer, brought_up, config_dir
+from planners.blocks import Layer, layer_of, read_blocks
+from ros_support import wait_until
+
+RETRY = {"max_retries": 0, "first_wait_s": 0.05, "max_wait_s": 0.1}
+NOD = '<head_act action="nod" duration="1"/>'
+TURN_HEAD = '<head_pose yaw="40"/>'
+STAND = "<spider_stand/>"
+
+Answers = dict[Layer, str | Answer | Callable[[dict[str, list[Any]]], str | Answer]]
+QUIET: Answers = {Layer.S1P: "<none/>", Layer.S2: "<keep/>", Layer.S1: "<nothing/>", Layer.S3: "<nothing/>", Layer.JUDGE: "no"}
+
+
+def by_layer(answers: Answers) -> Callable[[RecordedRequest], str | Answer]:
+    """Answers each layer by itself, from the blocks of its prompt alone."""
+
+    def answer(request: RecordedRequest) -> str | Answer:
+        layer = layer_of(request.prompt)
+        said = {**QUIET, **answers}.get(layer or Layer.STREAM, "Hello")
+        return said(read_blocks(request.last_user_text)) if callable(said) else said
+
+    return answer
+
+
+def steps(by_subtask: dict[str, str]) -> Callable[[dict[str, list[Any]]], str]:
+    """System 1 that knows the steps of each subtask, and writes them once."""
+
+    def answer(blocks: dict[str, list[Any]]) -> str:
+        if blocks.get("FIRED"):
+            return by_subtask["FIRED"]
+        return by_subtask.get(blocks["SUBTASK"][0]["description"], "<nothing/>")
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with ModelServer("Hello") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def robot(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
+    folder = tmp_path_factory.mktemp("layered")
+    model = {"provider": "openai", "model": "any", "base_url": server.openai_url, "retry": RETRY, "first_token_s": 4.0}
+    config = config_dir(folder, {"served": model}, action_planner={"plan_wait_s": 2.0, "step_deadline_s": 4.0})
+    with brought_up(
+        folder, config, nodes={*NODES, "task_planner"}, model="served", composed="true", strategy="layered"
+    ) as up:  # fmt: skip
+        yield up
+
+
+@pytest.fixture
+def watch(robot: BroughtUp, server: ModelServer) -> Iterator[Observer]:
+    server.answer = by_layer({})
+    observer = robot.observer
+    yield observer
+    for process in observer.processes:
+        if process.status < ProcessState.SUCCESS:
+            request = ControlProcess.Request(command=ControlProcess.Request.STOP, process_id=process.process_id)
+            observer.ask(observer.control, request)
+    wait_until(lambda: not observer.kernel.running, 10.0, "nothing runs any more")
+    assert not robot.exited, "\n".join(robot.log[-40:])
+
+
+def started(watch: Observer, process_id: str) -> list[str]:
+    """Skills that began, in order."""
+    silent = {"step", "if", "else", "subtask_complete"}
+    return [e.function for e in watch.of(process_id, SkillEvent.CALL_STARTED) if e.function not in silent]
+
+
+def answered(watch: Observer, process_id: str) -> set[str]:
+    return {e.function for e in watch.of(process_id, SkillEvent.MODEL_ANSWERED)}
+
+
+def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer, server: ModelServer) -> None:
+    plan = '<subtask criteria="it stands">stand</subtask><subtask criteria="it nodded">nod</subtask>'
+    server.answer = by_layer({
+        Layer.S1P: TURN_HEAD, Layer.S2: lambda b: "<keep/>" if "PLAN" in b else Answer(plan, first_token_s=1.0),
+        Layer.S1: steps({
+            "stand": f"<step>{STAND}</step><subtask_complete/>",
+            "nod": f'<step><if cond="always">{NOD}</if><else>{STAND}</else></step><subtask_complete/>',
+        }),
+    })  # fmt: skip
+    task = watch.task("stand up and nod")
+    result = task.result(40.0)
+    assert (result.status, result.error_code) == (ProcessState.SUCCESS, 0), result.error_msg
+    assert started(watch, task.process_id) == ["head_pose", "spider_stand", "head_act"]
+    first = watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_pose")
+    planned = watch.wait_event(SkillEvent.MODEL_ANSWERED, process_id=task.process_id, function="s2")
+    assert watch.events.index(first) < watch.events.index(planned)
+    assert [e.text for e in watch.of(task.process_id, SkillEvent.SUBTASK_DONE)] == ["stand", "nod"]
+    assert {"s1p", "s1", "s2"} <= answered(watch, task.process_id)
+    usage = {u.layer: u for u in result.usage}
+    assert usage["s1"].calls == 2 and usage["s1"].prompt_tokens > 100
+
+
+def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, server: ModelServer) -> None:
+    server.answer = by_layer({
+        Layer.S2: Answer("<keep/>", first_token_s=30.0),
+        Layer.S1: steps({"nod please": f"<step>{NOD}</step><subtask_complete/>"}),
+    })  # fmt: skip
+    task = watch.task("nod please")
+    assert task.result(40.0).status == ProcessState.SUCCESS
+    degraded = watch.of(task.process_id, SkillEvent.DEGRADED)
+    assert "s2" in {e.function for e in degraded}
+
+
+def test_a_model_that_fails_leaves_the_direct_commands(watch: Observer, server: ModelServer) -> None:
+    server.answer = by_layer({
+        Layer.S1P: "what?", Layer.S1: "I shall nod.",
+        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>nod</subtask>",
+    })  # fmt: skip
+    task = watch.task("nod")
+    assert task.result(40.0).status == ProcessState.SUCCESS
+    assert "head_act" in started(watch, task.process_id) and "text" not in started(watch, task.process_id)
+    hows = [e.text for e in watch.of(task.process_id, SkillEvent.DEGRADED) if e.function == "s1"]
+    assert len(hows) == 2 and hows[-1].startswith("follows the direct commands")
+
+
+def test_what_cannot_be_done_is_said_and_fails_with_the_reason(watch: Observer, server: ModelServer) -> None:
+    server.answer = by_layer({Layer.S2: "<give_up>I have no wings</give_up>"})
+    task = watch.task("fly")
+    result = task.result(40.0)
+    assert result.status == ProcessState.FAILED and result.error_msg == "I have no wings"
+    assert started(watch, task.process_id) == ["text"]
+
+
+def test_a_global_event_interrupts_and_is_handled_first(watch: Observer, server: ModelServer) -> None:
+    plan = '<subtask>look left</subtask><event cond="head_turn() > 20">stand up</event>'
+    server.answer = by_layer({
+        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else plan,
+        Layer.S1: steps({
+            "look left": f"<step>{TURN_HEAD}</step><step><sleep seconds=\"5\"/></step><subtask_complete/>",
+            "FIRED": f"<step>{STAND}</step><subtask_complete/>",
+        }),
+    })  # fmt: skip
+    task = watch.task("look left; if your head turns, stand up")
+    result = task.result(60.0)
+    assert result.status == ProcessState.SUCCESS, result.error_msg
+    fired = watch.wait_event(SkillEvent.GLOBAL_EVENT, process_id=task.process_id)
+    assert fired.text == "stand up"
+    assert "spider_stand" in started(watch, task.process_id)
+    state = watch.process(task.process_id)
+    assert state is not None and len(state.fired_events) == 1
+
+
+def test_a_paused_process_keeps_its_queue_and_goes_on(watch: Observer, server: ModelServer) -> None:
+    long = f"<step>{NOD}</step><step>{STAND}</step><step>{NOD}</step><subtask_complete/>"
+    server.answer = by_layer({
+        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>exercise</subtask>", Layer.S1: steps({"exercise": long}),
+    })  # fmt: skip
+    task = watch.task("exercise")
+    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_act")
+    command = ControlProcess.Request
+    watch.ask(watch.control, command(command=command.PAUSE, process_id=task.process_id))
+    watch.wait_status(task.process_id, ProcessState.PAUSED)
+    asked = len(watch.of(task.process_id, SkillEvent.MODEL_ASKED))
+    watch.ask(watch.control, command(command=command.RESUME, process_id=task.process_id))
+    assert task.result(40.0).status == ProcessState.SUCCESS
+    later = [e for e in watch.of(task.process_id, SkillEvent.MODEL_ASKED)[asked:] if e.function == "s1"]
+    assert len(later) <= 1
+    assert started(watch, task.process_id)[-2:] == ["spider_stand", "head_act"]
+
+
+def test_a_sentence_is_judged_from_the_observation(watch: Observer, server: ModelServer) -> None:
+    shown: list[dict[str, list[Any]]] = []
+    server.answer = by_layer({Layer.JUDGE: lambda b: (shown.append(b), "Yes, it looks so.")[1]})
+    client = watch.create_client(JudgeCondition, "judge_condition")
+    wait_until(client.service_is_ready, 5.0, "the judge is there")
+    found = watch.ask(client, JudgeCondition.Request(process_id="p", condition="the head is turned"), 10.0)
+    assert (found.known, found.holds, found.reason) == (True, True, "it looks so.")
+    assert shown[0]["CONDITION"] == ["the head is turned"] and "head_turn" in shown[0]["OBSERVATION"][0]
+    empty = watch.ask(client, JudgeCondition.Request())
+    assert not empty.known and empty.error_code == JudgeCondition.Request.NO_JUDGE
+    watch.destroy_client(client)

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 1 on the virtual clock: the real planner, parser and channel scheduler, a model that says what a test tells it to, and
+a body that takes its declared times."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shell_kit import mapper
+
+from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
+from ghostshell_ros.shell.clock import VirtualClock
+from ghostshell_ros.shell.mapper import Refusal
+from ghostshell_ros.shell.parser import StreamingParser
+from ghostshell_ros.shell.scheduler import Scheduler
+from ghostshell_ros.shell.virtual import VirtualExecutor
+from planners.blocks import Layer, read_blocks
+from planners.layered.global_events import Judge
+from planners.layered.plan import GlobalEvent, Plan, Subtask
+from planners.layered.reliance import Reliance, reliance
+from planners.layered.step_book import CallEvent
+from planners.layered.step_link import ProcessTask, StepSettings
+from planners.layered.step_planner import StepPlanner
+from planners.layered.step_prompt import (
+    RobotFacts,
+    Situation,
+    first_action_message,
+    first_action_system,
+    step_message,
+    step_system,
+)
+from planners.llm.base import Message, ModelRequest
+from planners.model_call import AnswerEnd
+from skill_kernel.codes import CallCode, ModelCode, Outcome
+from skill_kernel.observation.accessors import Accessor
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
+
+WIRE_S = 0.005
+"""How long a message is underway."""
+
+
+@dataclass
+class Asked:
+    """A question that was put to the model."""
+
+    layer: Layer
+    time_s: float
+    request: ModelRequest
+    blocks: dict[str, list[Any]]
+    ended_s: float | None = None
+    cancelled: bool = False
+
+
+@dataclass
+class Says:
+    """An answer: `text` after `delay_s`, in pieces of `piece` characters at `rate` characters a second; then an error if
+    `code`, or nothing at all if `silent`."""
+
+    text: str = ""
+    delay_s: float = 0.5
+    piece: int = 7
+    rate: float = 400.0
+    code: int = 0
+    why: str = ""
+    silent: bool = False
+
+
+Answer = Callable[[Asked], "Says | str"]
+
+
+class ScriptedModel:
+    """Answers each question by a function; `questions` holds what was asked."""
+
+    def __init__(self, clock: VirtualClock, answer: Answer) -> None:
+        self._clock, self.answer = clock, answer
+        self.questions: list[Asked] = []
+        self.open: dict[Layer, int] = dict.fromkeys(Layer, 0)
+        self.most_open: dict[Layer, int] = dict.fromkeys(Layer, 0)
+
+    def ask(
+        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
+    ) -> _Saying:  # fmt: skip
+        asked = Asked(layer, self._clock.now(), request, read_blocks(request.messages[-1].text))
+        self.questions.append(asked)
+        self.open[layer] += 1
+        self.most_open[layer] = max(self.most_open[layer], self.open[layer])
+        said = self.answer(asked)
+        return _Saying(self, asked, Says(said) if isinstance(said, str) else said, on_text, on_end)
+
+    def of(self, layer: Layer = Layer.S1) -> list[Asked]:
+        """What a layer asked."""
+        return [q for q in self.questions if q.layer is layer]
+
+
+class _Saying:
+    def __init__(
+        self, model: ScriptedModel, asked: Asked, says: Says, on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+    ) -> None:  # fmt: skip
+        self._model, self._asked, self._on_text, self._on_end = model, asked, on_text, on_end
+        self._over = False
+        clock = model._clock
+        at = says.delay_s
+        for i in range(0, len(says.text), says.piece):
+            piece = says.text[i : i + says.piece]
+            at += len(piece) / says.rate
+            clock.call_later(at, lambda piece=piece: self._text(piece))
+        if not says.silent:
+            clock.call_later(at + 0.001, lambda: self._end(AnswerEnd(says.text, says.code, says.why)))
+
+    def cancel(self) -> None:
+        if not self._over:
+            self._asked.cancelled = True
+            self._close()
+
+    def _text(self, piece: str) -> None:
+        if not self._over:
+            self._on_text(piece)
+
+    def _end(self, end: AnswerEnd) -> None:
+        if not self._over:
+            self._close()
+            self._on_end(end)
+
+    def _close(self) -> None:
+        self._over = True
+        self._asked.ended_s = self._model._clock.now()
+        self._model.open[self._asked.layer] -= 1
+
+
+class Body(VirtualExecutor):
+    """`fails` says why a call that would be done fails, "" for it does not."""
+
+    fails: Callable[[Call], str] = staticmethod(lambda call: "")
+
+    def _end(self, call: Call, result: CallResult) -> None:
+        why = self.fails(call) if result.outcome is Outcome.DONE else ""
+        super()._end(call, CallResult(Outcome.FAILED, CallCode.SKILL_FAILED, message=why) if why else result)
+
+
+@dataclass
+class World:
+    """What the robot observes."""
+
+    room: str = "hall"
+    labels: tuple[str, ...] = ()
+    x: float = 0.0
+    stale: bool = False
+
+    def observation(self, now: float) -> Observation:
+        things = tuple(SeenObject(i, label, 0.9, 0.0, 1.0) for i, label in enumerate(self.labels))
+        at = now - 99.0 if self.stale else now
+        fields = {
+            "room": FieldValue("room", Kind.TEXT, self.room, at, 1.0),
+            "pose": FieldValue("pose", Kind.POSE, Pose(self.x, 0.0, 0.0), at, 1.0),
+            "object_detections": FieldValue("object_detections", Kind.OBJECTS, things, at, 1.0),
+        }
+        return Observation(now, 0, now, fields)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Something the planner told."""
+
+    kind: str
+    time_s: float
+    values: tuple[Any, ...]
+
+
+@dataclass
+class _Stream:
+    turn: int
+    parser: StreamingParser = field(default_factory=lambda: StreamingParser("lenient"))
+    text: str = ""
+    ended: bool = False
+
+
+class Bench:
+    """One process and everything below its System 1. `run(until)` lets virtual time pass."""
+
+    def __init__(
+        self, answer: Answer, *, instruction: str = "do it", settings: StepSettings | None = None, plans: bool = True,
+        commands: dict[str, str] | None = None, accessors: dict[str, Accessor] | None = None,
+        first_actions: Sequence[str] = ("walk", "nod"), way_back: str = "", begin: bool = True,
+        judge: Judge | None = None,
+    ) -> None:  # fmt: skip
+        self.clock = VirtualClock()
+        self.model = ScriptedModel(self.clock, answer)
+        self.world = World()
+        self.told: list[Told] = []
+        self.events: list[ShellEvent] = []
+        self.streams: dict[str, _Stream] = {}
+        self.most_queued = 0
+        self.judge = judge
+        self.accessors = accessors or {}
+        self.first_actions = tuple(first_actions)
+        self.outlet = self
+        self._mapper = mapper()
+        self._commands, self._way_back = commands or {}, way_back
+        self._ids = itertools.count()
+        self.settings = settings or StepSettings()
+        self.task = ProcessTask("p1", instruction, "a test")
+        self.facts = RobotFacts("stub", "", list(self._mapper.registry), first_actions=self.first_actions)
+        self.budget: tuple[bool, float, str] = (True, 0.0, "")
+        self.body = Body(self.clock)
+        self._new_scheduler()
+        self.planner = StepPlanner(self.task, self, self.settings, plans=plans)
+        if begin:
+            self.planner.begin()
+
+    def _new_scheduler(self) -> None:
+        self.scheduler = Scheduler(
+            self._mapper, self.body, self.clock, self._shell_event, new_call_id=lambda: f"c{next(self._ids)}"
+        )
+        self.body.scheduler = self.scheduler
+
+    # -- the test's side ----------------------------------------------------------------------------------------------
+
+    def plan(self, *descriptions: str, revision: int = 1, complete: bool = True, **more: Any) -> None:
+        """System 2 publishes a plan; its subtasks are named t1, t2 … in order."""
+        subtasks = tuple(Subtask(f"t{i}", text) for i, text in enumerate(descriptions, 1))
+        self.planner.plan(Plan(revision, complete, subtasks, **more))
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.run(self.clock.now() + seconds)
+
+    def of(self, kind: str) -> list[tuple[Any, ...]]:
+        """What the planner told of a kind: ended, done, fired, skipped, degraded."""
+        return [t.values for t in self.told if t.kind == kind]
+
+    @property
+    def ended(self) -> list[tuple[Any, ...]]:
+        """Code and message of the plan's end."""
+        return self.of("ended")
+
+    def calls(self, *, outcome: str = "DONE") -> list[str]:
+        """Functions that ended so, in order; without steps and marks."""
+        ended = [e.call for e in self.events if e.type is EventType.ENDED and e.call is not None and e.call.result is not None]
+        silent = {"step", "subtask_complete", "if", "else", "wait", "replace_steps"}
+        return [c.function for c in ended if c.result.outcome.value == outcome and c.function not in silent]
+
+    def interrupt(self) -> None:
+        """All that was planned is void, as when the process gets a new epoch."""
+        self.planner.interrupted("a test")
+        self.scheduler.interrupt("a test")
+        self.run(WIRE_S * 3)
+        self.planner.anew()
+
+    # -- Outlet -------------------------------------------------------------------------------------------------------
+
+    def open(self, turn: int) -> str:
+        stream_id = f"s{next(self._ids)}"
+        self.streams[stream_id] = _Stream(turn)
+        self.clock.call_later(WIRE_S, lambda: self.scheduler.open_stream(stream_id, turn=turn))
+        return stream_id
+
+    def text(self, stream_id: str, text: str) -> None:
+        stream = self.streams[stream_id]
+        assert not stream.ended, "text behind the end of a stream"
+        stream.text += text
+        self._count()
+
+        def arrive() -> None:
+            for token in stream.parser.feed(text):
+                self.scheduler.feed(stream_id, token)
+
+        self.clock.call_later(WIRE_S, arrive)
+
+    def close(self, stream_id: str, code: int = 0, why: str = "") -> None:
+        stream = self.streams[stream_id]
+        assert not stream.ended, "a stream ended twice"
+        stream.ended = True
+
+        def arrive() -> None:
+            for token in stream.parser.close():
+                self.scheduler.feed(stream_id, token)
+            self.scheduler.end_stream(stream_id, code, why)
+
+        self.clock.call_later(WIRE_S, arrive)
+
+    def _count(self) -> None:
+        self.most_queued = max(self.most_queued, len(self.planner._book.queued))
+
+    # -- StepLink -----------------------------------------------------------------------------------------------------
+
+    def check(self, name: str, attrs: Any) -> str:
+        mapped = self._mapper.map(name, attrs)
+        return mapped.message if isinstance(mapped, Refusal) else ""
+
+    def observation(self) -> Observation:
+        return self.world.observation(self.clock.now())
+
+    def steady_now(self) -> float:
+        return self.clock.now()
+
+    def relies_on(self) -> Reliance:
+        return reliance(self.observation(), self.clock.now())
+
+    def step_request(self, situation: Situation) -> ModelRequest:
+        return ModelRequest(step_system(self.facts), (Message("user", step_message(situation, {"room": self.world.room})),))
+
+    def first_request(self) -> ModelRequest | None:
+        if not self.first_actions:
+            return None
+        message = first_action_message(self.task.instruction, self.task.sender, {"room": self.world.room})
+        return ModelRequest(first_action_system(self.facts), (Message("user", message),))
+
+    def commands(self, text: str, done: Sequence[Any]) -> str:
+        return self._commands.get(text, "")
+
+    def way_back(self, before: Reliance) -> str:
+        return self._way_back if self.relies_on().moved_m(before) > 0.5 else ""
+
+    def allowance(self) -> tuple[bool, float, str]:
+        return self.budget
+
+    def plan_ended(self, code: int, why: str) -> None:
+        self._tell("ended", code, why)
+
+    def subtask_done(self, subtask: Subtask) -> None:
+        self._tell("done", subtask.id)
+
+    def fired(self, event: GlobalEvent) -> None:
+        self._tell("fired", event.id)
+
+    def notice(self, why: str) -> None:
+        self._tell("notice", why)
+
+    def skipped(self, why: str) -> None:
+        self._tell("skipped", why)
+
+    def degraded(self, layer: Layer, how: str, why: str) -> None:
+        self._tell("degraded", layer, how, why)
+
+    def _tell(self, kind: str, *values: Any) -> None:
+        self.told.append(Told(kind, self.clock.now(), values))
+
+    # -- what the scheduler reports -----------------------------------------------------------------------------------
+
+    def _shell_event(self, event: ShellEvent) -> None:
+        self.events.append(event)
+        call = event.call
+        made = None
+        if call is not None:
+            result = call.result if event.type is EventType.ENDED else None
+            made = CallEvent(
+                event.stream_id, call.call_id, call.function, dict(call.args_shown), result.outcome.value if result else "",
+                int(result.code) if result else 0, (result.error or result.message) if result else "",
+                call.parent.call_id if call.parent is not None else "",
+            )  # fmt: skip
+        self.clock.call_later(WIRE_S, lambda: self._arrive(event, made))
+
+    def _arrive(self, event: ShellEvent, call: CallEvent | None) -> None:
+        planner = self.planner
+        if event.type is EventType.STARTED and call is not None:
+            planner.started(call)
+        elif event.type is EventType.ENDED and call is not None:
+            planner.ended(call)
+        elif event.type is EventType.STOP_GENERATION:
+            planner.stop_generation(event.stream_id, event.error)
+        elif event.type is EventType.TURN_ENDED:
+            planner.stream_over(event.stream_id, event.reason)
+        self._count()
+
+
+def failing(code: ModelCode = ModelCode.MODEL_CONNECTION, delay_s: float = 0.2) -> Says:
+    """An answer that does not come."""
+    return Says(delay_s=delay_s, code=int(code), why="the connection broke")

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standing guidelines: when one fires, when the model is asked, and when neither."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from asked_model import AskedModel, Told
+from process_desk import IDLE, PAUSED, REACTIVE, RUNS, Desk
+
+from ghostshell_ros.shell.clock import VirtualClock
+from planners.layered.guidelines import BY_RULE, Guideline, GuidelineLoop
+from planners.layered.process_advisor import Surroundings
+from planners.layered.process_prompt import system_prompt
+from reflexes.guard import GuardedExpression, compile_expression
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
+from skill_kernel.process import Process
+from skill_kernel.robot import RobotConfig
+
+ACCESSORS = accessors_of(RobotConfig.load("kalos"))
+PERSON = "visible('person')"
+
+
+def when(source: str) -> GuardedExpression:
+    return compile_expression(source, ACCESSORS)
+
+
+GREET = Guideline("greet", "greet people", when(PERSON), "say hello", 10.0)
+ENGAGE = Guideline("engage", "you may engage a nearby person")
+RULED = Guideline("wave", "whenever you see a person, bark", rule=(when(PERSON), "bark"))
+
+
+class Watched(Desk):
+    """A desk with guidelines, on one virtual clock; observations come 5 times a second unless told otherwise."""
+
+    def __init__(self, *guidelines: Guideline, model: bool = True, blind: bool = False) -> None:
+        super().__init__()
+        self.clock, self.told, self.fired = VirtualClock(), Told(), list[tuple[str, Process]]()
+        self.model = AskedModel()
+        self.halting = False
+        self.loop = GuidelineLoop(
+            self.core, self.clock, ACCESSORS, self.told, model=self.model if model else None,
+            around=Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ()), blind=lambda: blind,
+            fired=lambda guideline, process: self.fired.append((guideline.name, process)), robot="kalos",
+            halting=lambda: self.halting,
+        )  # fmt: skip
+        self.loop.set(guidelines)
+
+    def sees(self, *labels: str, for_s: float = 0.2, room: str = "kitchen", battery: float = 80.0, age_s: float = 0.0) -> None:
+        """Look for so long, five times a second."""
+        for _ in range(round(for_s / 0.2)):
+            now = self.clock.now()
+            things = tuple(SeenObject(i, label, 0.9, 0.0, 1.0) for i, label in enumerate(labels))
+            at = now - age_s
+            fields = {
+                "object_detections": FieldValue("object_detections", Kind.OBJECTS, things, at, 1.0),
+                "room": FieldValue("room", Kind.TEXT, room, at),
+                "battery": FieldValue("battery", Kind.NUMBER, battery, at, 5.0),
+                "posture": FieldValue("posture", Kind.TEXT, f"moving{now}", at),
+                "last_heard": FieldValue("last_heard", Kind.TEXT, "", at),
+            }
+            self.loop.observe(Observation(now, fields=fields))
+            self.clock.run(until_s=now + 0.2)
+
+    def ends(self, name: str) -> None:
+        self.finishes(name)
+        self.loop.process_ended(self.process(name))
+
+    def times_asked(self) -> int:
+        return len(self.model.questions)
+
+    def reactions(self) -> list[str]:
+        return [p.instruction for p in self.core.living if p.source is REACTIVE]
+
+
+# -- conditions and fixed tasks: no model ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [True, False], ids=["with a model", "offline"])
+def test_a_condition_with_a_task_fires_without_asking_anybody(model: bool) -> None:
+    desk = Watched(GREET, model=model)
+    desk.sees("chair")
+    assert not desk.fired
+    desk.sees("person")
+    ((name, process),) = desk.fired
+    assert (name, process.instruction, process.source, process.door, process.sender) == (
+        "greet", "say hello", REACTIVE, "guideline", "greet"
+    )  # fmt: skip
+    assert desk.times_asked() == 0
+
+
+def test_it_fires_once_for_as_long_as_the_condition_holds() -> None:
+    desk = Watched(GREET, model=False)
+    desk.sees("person", for_s=1.0)
+    desk.ends(desk.fired[0][1].process_id)
+    desk.sees("person", for_s=30.0)
+    assert len(desk.fired) == 1
+
+
+def test_a_flicker_of_the_detector_is_no_new_person() -> None:
+    desk = Watched(GREET, model=False)
+    desk.sees("person")
+    desk.ends(desk.fired[0][1].process_id)
+    desk.clock.run(until_s=desk.clock.now() + 20.0)
+    for _ in range(5):
+        desk.sees(for_s=0.6)
+        desk.sees("person")
+    assert len(desk.fired) == 1
+    desk.sees(for_s=1.4)
+    desk.sees("person")
+    assert len(desk.fired) == 2
+
+
+def test_it_rests_after_its_process_and_never_has_two() -> None:
+    desk = Watched(GREET, model=False)
+    desk.sees("person")
+    for _ in range(3):
+        desk.sees(for_s=2.0)
+        desk.sees("person", for_s=1.0)
+    assert len(desk.fired) == 1, "its process still lives"
+    desk.ends(desk.fired[0][1].process_id)
+    desk.sees(for_s=2.0)
+    desk.sees("person", for_s=4.0)
+    assert len(desk.fired) == 1, "it rests for ten seconds after that"
+    desk.sees("person", for_s=6.0)
+    assert len(desk.fired) == 2, "the condition that came true meanwhile still holds"
+
+
+def test_also_a_process_from_before_counts_as_its_own() -> None:
+    desk = Watched(GREET, model=False)
+    desk.core.instruct("say hello", door="guideline", sender="greet", source=REACTIVE)
+    desk.sees("person")
+    assert not desk.fired
+
+
+def test_a_stale_or_missing_field_fires_nothing() -> None:
+    desk = Watched(GREET, Guideline("dark", "bark", when("not visible('person')"), "bark"), model=False)
+    desk.sees("person", age_s=1.5)
+    desk.loop.observe(Observation(desk.clock.now()))
+    assert not desk.fired
+    desk.sees(age_s=1.5)
+    assert not desk.fired, "that nobody is seen now is not known either"
+
+
+def test_nothing_fires_while_halted_and_what_came_true_then_is_past() -> None:
+    desk = Watched(GREET, ENGAGE)
+    desk.sees("chair")
+    desk.model.last.answer("<nothing/>")
+    desk.loop.halted(True)
+    desk.sees("person", for_s=3.0)
+    desk.loop.halted(False)
+    asked = desk.times_asked()
+    desk.sees("person", for_s=3.0)
+    assert not desk.fired and desk.times_asked() == asked
+    desk.sees(for_s=2.0)
+    desk.sees("person")
+    assert [name for name, _ in desk.fired] == ["greet"]
+
+
+def test_nothing_fires_between_a_stop_word_and_the_halt() -> None:
+    desk = Watched(GREET, ENGAGE)
+    desk.sees("chair")
+    desk.halting = True
+    desk.sees("person", for_s=1.0)
+    desk.model.last.answer('<react guideline="engage">say hello</react>')
+    assert not desk.fired
+
+
+def test_the_table_decides_for_a_guideline_as_for_anybody() -> None:
+    desk = Watched(GREET, model=False)
+    patrol = desk.says("patrol")
+    desk.wants_legs(patrol)
+    desk.sees("person")
+    react = desk.fired[0][1].process_id
+    desk.wants_legs(react)
+    assert desk.status(patrol, react) == [PAUSED, RUNS] and desk.process(patrol).resumes
+    desk.ends(react)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
+
+
+def test_two_at_once_begin_in_the_order_they_were_written() -> None:
+    desk = Watched(GREET, Guideline("bark", "bark", when(PERSON), "bark"), model=False)
+    desk.sees("person")
+    assert [name for name, _ in desk.fired] == ["greet", "bark"]
+
+
+def test_too_many_processes_are_told_and_the_guideline_rests() -> None:
+    desk = Watched(GREET, model=False)
+    for _ in range(4):
+        desk.says()
+    desk.sees("person", for_s=2.0)
+    assert not desk.fired and len(desk.told.notices) == 1 and "greet" in desk.told.notices[0]
+
+
+def test_a_broken_condition_hurts_nobody_else() -> None:
+    desk = Watched(Guideline("odd", "odd", when("1.0 / (count('ball') + 0.0) > 2.0"), "bark"), GREET, model=False)
+    desk.sees("person")
+    assert [name for name, _ in desk.fired] == ["greet"]
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def settled() -> Watched:
+    """What it sees at first has been asked about."""
+    desk = Watched(ENGAGE)
+    desk.sees("chair")
+    desk.model.last.answer("<nothing/>")
+    desk.sees("chair", for_s=10.0)
+    return desk
+
+
+def test_it_is_not_asked_while_nothing_changes() -> None:
+    desk = settled()
+    desk.sees("chair", for_s=60.0)
+    desk.sees(for_s=0.6)
+    desk.sees("chair", for_s=3.0)
+    assert desk.times_asked() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"labels": ("chair", "ball")}, "ball has come into sight"), ({"labels": ("chair", "person")}, "1 in sight, 0 before"),
+        ({"room": "office"}, "room is “office” now"), ({"battery": 68.0}, "the battery is at 68 %"),
+    ],
+)  # fmt: skip
+def test_it_is_asked_when_something_relevant_changes(change: dict[str, object], told: str) -> None:
+    desk = settled()
+    labels = change.pop("labels", ("chair",))
+    desk.sees(*labels, **change)  # type: ignore[misc, arg-type]
+    assert desk.times_asked() == 2 and any(told in why for why in desk.model.last.blocks["WHY"])
+    assert desk.model.last.blocks["GUIDELINES"] == [{"name": "engage", "sentence": ENGAGE.sentence}]
+
+
+def test_a_person_who_leaves_is_a_change_and_a_blink_is_none() -> None:
+    desk = settled()
+    desk.sees("person")
+    desk.model.last.answer("<nothing/>")
+    desk.sees("person", for_s=4.0)
+    desk.sees(for_s=0.8)
+    desk.sees("person", for_s=2.0)
+    assert desk.times_asked() == 2
+    desk.sees(for_s=1.6)
+    assert desk.times_asked() == 3 and "left" in desk.model.last.blocks["WHY"][-1]
+
+
+def test_the_battery_is_told_by_steps_not_by_every_percent() -> None:
+    desk = settled()
+    for percent in (80.4, 79.6, 79.0, 80.1, 79.2, 80.3):
+        desk.sees("chair", battery=percent, for_s=3.0)
+    assert desk.times_asked() == 1
+    desk.sees("chair", battery=70.0)
+    assert desk.times_asked() == 2
+
+
+def test_a_task_that_ends_is_a_change_but_not_a_guidelines_own() -> None:
+    desk = settled()
+    task, own = desk.says("sit"), desk.core.instruct("x", door="guideline", sender="engage", source=REACTIVE).process_id
+    desk.ends(own)
+    desk.sees("chair", for_s=60.0)
+    assert desk.times_asked() == 1
+    desk.ends(task)
+    desk.sees("chair")
+    assert desk.times_asked() == 2 and "“sit” has ended: SUCCESS" in desk.model.last.blocks["WHY"][0]
+
+
+def test_at_most_every_two_seconds_and_never_two_at_a_time() -> None:
+    desk = Watched(ENGAGE)
+    labels = ["person", "chair", "ball", "apple", "bottle", "door"]
+    for number, _ in enumerate(labels):
+        desk.sees(*labels[: number + 1], for_s=0.4)
+    assert desk.times_asked() == 1, "the first is not answered yet"
+    desk.model.last.answer("<nothing/>")
+    desk.sees(*labels)
+    assert desk.times_asked() == 2 and len(desk.model.last.blocks["WHY"]) == 5
+
+
+def test_blind_asks_every_two_seconds_whatever_has_changed() -> None:
+    desk = Watched(ENGAGE, blind=True)
+    for _ in range(10):
+        desk.sees("chair", for_s=1.0)
+        desk.model.last.answer("<nothing/>")
+    assert 4 <= desk.times_asked() <= 6
+
+
+def test_the_models_answer_begins_a_reactive_process() -> None:
+    desk = settled()
+    desk.sees("person")
+    desk.model.last.answer('<react guideline="engage">go to the person and say hello</react>')
+    ((name, process),) = desk.fired
+    assert (name, process.instruction, process.source) == ("engage", "go to the person and say hello", REACTIVE)
+    desk.sees("person", "ball", "apple", for_s=5.0)
+    assert desk.times_asked() == 2, "while its process lives nobody asks about it"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '<react guideline="dance">dance</react>', '<react guideline="engage"></react>', '<react guideline="engage"/>',
+        '<react guideline="engage"><walk/></react>', '<relation process="p1" is="replace"/>', "of course!", "",
+        f'<react guideline="engage">{"x" * 600}</react>', '<go to="kitchen"/>',
+    ],
+    ids=["unknown", "empty", "no body", "tags", "a relation", "words", "silence", "endless", "another element"],
+)  # fmt: skip
+def test_a_malformed_answer_is_repaired_once_and_begins_nothing(answer: str) -> None:
+    desk = settled()
+    desk.says("patrol")
+    desk.sees("person")
+    desk.model.last.answer(answer)
+    assert desk.times_asked() == 3 and desk.model.last.blocks["FAULTS"]
+    desk.model.last.answer(answer)
+    assert not desk.fired and desk.times_asked() == 3 and desk.told.degrades[0][0] == BY_RULE
+
+
+def test_a_stop_word_is_no_task_for_a_guideline() -> None:
+    desk = settled()
+    desk.sees("person")
+    desk.model.last.answer('<react guideline="engage">Kalos, stop!</react>')
+    assert not desk.fired and "only a person stops" in desk.told.notices[0]
+
+
+def test_an_answer_is_not_followed_when_it_is_no_longer_true() -> None:
+    near = Guideline("near", "engage whoever is near", when(PERSON))
+    desk = Watched(near)
+    desk.sees("person")
+    question = desk.model.last
+    desk.sees(for_s=2.0)
+    question.answer('<react guideline="near">say hello</react>')
+    assert not desk.fired and "no longer true" in desk.told.skips[0]
+
+
+def test_a_guideline_that_was_switched_off_meanwhile_does_not_fire() -> None:
+    desk = settled()
+    desk.sees("person")
+    desk.loop.set([])
+    desk.model.last.answer('<react guideline="engage">say hello</react>')
+    assert not desk.fired
+
+
+def test_a_halt_ends_the_question() -> None:
+    desk = settled()
+    desk.sees("person")
+    desk.loop.halted(True)
+    assert desk.model.last.cancelled
+    desk.model.last.answer('<react guideline="engage">say hello</react>')
+    assert not desk.fired
+
+
+def test_with_a_condition_the_model_is_asked_only_when_that_comes_true() -> None:
+    desk = Watched(Guideline("near", "engage whoever is near", when("distance_to('person') < 2")))
+    desk.sees("ball", "chair", for_s=5.0)
+    assert desk.times_asked() == 0
+    desk.sees("person")
+    assert desk.times_asked() == 1 and "'near' has come true" in desk.model.last.blocks["WHY"][-1]
+
+
+def test_a_silent_model_is_asked_ever_less_often_and_told_of_once() -> None:
+    desk = Watched(ENGAGE, blind=True)
+    desk.sees("person", for_s=120.0)
+    assert 4 <= desk.times_asked() <= 7
+    assert len(desk.told.degrades) == 1 and desk.told.degrades[0][0] == BY_RULE
+
+
+def test_a_sentence_that_is_a_plain_rule_works_without_its_model() -> None:
+    offline = Watched(RULED, ENGAGE, model=False)
+    offline.sees("person")
+    assert [name for name, _ in offline.fired] == ["wave"]
+    desk = Watched(RULED)
+    desk.sees("chair")
+    desk.sees("person")
+    assert not desk.fired and desk.times_asked() == 1, "with a model its judgement counts"
+    desk.model.last.fails()
+    desk.sees("person")
+    assert [p.instruction for _, p in desk.fired] == ["bark"]
+
+
+def test_when_the_model_is_back_its_judgement_counts_again() -> None:
+    desk = Watched(RULED, ENGAGE)
+    desk.sees("person")
+    desk.model.last.fails()
+    desk.sees("person", for_s=6.0)
+    assert desk.reactions() == ["bark"] and desk.times_asked() == 2
+    desk.model.last.answer("<nothing/>")
+    desk.ends(desk.fired[0][1].process_id)
+    desk.clock.run(until_s=100.0)
+    desk.sees(for_s=2.0)
+    desk.sees("person", for_s=2.4)
+    assert desk.times_asked() > 2 and len(desk.fired) == 1
+
+
+def test_several_reactions_of_one_answer_begin_in_its_order_once_each() -> None:
+    desk = Watched(ENGAGE, Guideline("tell", "tell people about lunch"), Guideline("third", "x"))
+    desk.sees("person")
+    tell, engage = '<react guideline="tell">say lunch</react>', '<react guideline="engage">say hello</react>'
+    desk.model.last.answer(f"{tell}{engage}{tell}")
+    assert [name for name, _ in desk.fired] == ["tell", "engage"]
+
+
+def test_a_new_guideline_is_weighed_at_once_and_what_was_known_keeps_its_state() -> None:
+    desk = Watched(GREET, ENGAGE)
+    desk.sees("person")
+    desk.model.last.answer("<nothing/>")
+    desk.clock.run(until_s=30.0)
+    desk.loop.set([GREET, ENGAGE, Guideline("tell", "tell people about lunch")])
+    desk.sees("person")
+    assert desk.times_asked() == 2 and len(desk.fired) == 1
+    assert "guideline 'tell' is new" in desk.model.last.blocks["WHY"]
+
+
+def test_numbers_that_are_none_do_no_harm() -> None:
+    desk = settled()
+    desk.sees("chair", battery=math.nan)
+    desk.sees("chair", battery=math.inf)
+    assert desk.times_asked() == 1
+
+
+def test_idle_behaviour_gives_way_to_a_guideline() -> None:
+    desk = Watched(GREET, model=False)
+    wag = desk.says("wag", IDLE)
+    desk.wants_legs(wag)
+    desk.sees("person")
+    desk.wants_legs(desk.fired[0][1].process_id)
+    assert desk.status(wag) == [PAUSED]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prescriptions in files and in the book: what is refused and how, what is kept, and what contradicts what."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from planners.prescriptions.book import PrescriptionBook
+from planners.prescriptions.contradictions import contradictions
+from planners.prescriptions.judging import GrammarJudge
+from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
+from planners.prescriptions.loading import load
+from planners.prescriptions.router import Router
+from reflexes.guard import Vocabulary
+from skill_kernel.observation.accessors import Accessor, accessors_of
+from skill_kernel.registry import SkillRegistry
+from skill_kernel.robot import RobotConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@lru_cache(maxsize=1)
+def kalos() -> tuple[Router, dict[str, Accessor]]:
+    config = RobotConfig.load("kalos")
+    skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+    accessors = accessors_of(config)
+    return Router(GrammarJudge(Vocabulary(accessors, skills, config.limits), config), "kalos"), accessors
+
+
+def book(folder: Path, shipped: str = "") -> PrescriptionBook:
+    file = folder / "shipped.yaml"
+    file.write_text(shipped or "prescriptions: []", encoding="utf-8")
+    return PrescriptionBook(*kalos(), own=folder / "own" / "prescriptions.yaml", shipped=file)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("prescriptions: [{name: a, sentence: nod, knd: task}]", r"entry 1 \(a\): key 'knd' is unknown; did you mean 'kind'\?"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guidline}]",
+         r"entry 1 \(a\): key 'kind': there is no such kind; did you mean 'guideline'\? "
+         r"\(known: task, guideline, reflex\), not 'guidline'"),
+        ("prescriptions: [{name: a, sentence: nod}, {name: a, sentence: sit}]", "entries 1 and 2 are both named 'a'"),
+        ("prescriptions: [{name: A b, sentence: nod}]", r"entry 1 \(A b\): key 'name': 'A b' is no name"),
+        ("prescriptions: [{name: a}]", "key 'sentence' is missing"),
+        ("prescriptions: [{name: a, sentence: '  '}]", "the sentence is empty"),
+        ("prescriptions: [{name: a, sentence: nod, kind: task, when: moving()}]", "key 'when' belongs to guidelines"),
+        ("prescriptions: [{name: a, sentence: nod, when: moving()}]", "write kind: guideline"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, task: nod}]", "key 'task' needs 'when'"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visble('x')}]", "key 'when': .*visble.*visible"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: room()}]", "key 'when': .*must be"),
+        ("prescriptions: [{name: a, sentence: nod, sentence: sit}]", "'sentence' is given twice"),
+        ("prescriptions: [{name: a, sentence: nod, enabled: perhaps}]", "key 'enabled'"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, cooldown_s: -1}]", "key 'cooldown_s'.*not -1"),
+        ("prescriptions: [7]", "entry 1 must be a sentence"),
+        ("prescriptions: {a: nod}", "must be a list, not dict"),
+        ("tasks: []", r"key 'tasks' is unknown \(valid here: prescriptions\)"),
+        ("- nod", "must hold the key prescriptions"),
+        ("prescriptions: [{name: a, sentence: nod", "cannot be read"),
+        ("prescriptions: [&a {name: a, sentence: nod}, *a]", "aliases are not allowed"),
+        ("prescriptions: [{name: a, sentence: nod, shipped: true}]", "key 'shipped' is unknown"),
+        ("prescriptions: [{1: 2}]", "is no text"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_is_told_exactly(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "robot.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(PrescriptionError, match=told) as error:
+        load(file, kalos()[1], shipped=True)
+    assert str(error.value).startswith(str(file)) and "\n" not in str(error.value)
+
+
+def test_a_sentence_alone_is_an_entry_and_finds_its_own_layer(tmp_path: Path) -> None:
+    kept = book(tmp_path, "prescriptions: [go to the kitchen, never enter the office]").all()
+    assert [(k.name, k.route.kind) for k in kept] == [("go_kitchen", Kind.TASK), ("never_enter_office", Kind.GUIDELINE)]
+
+
+def test_the_shipped_files_are_in_order() -> None:
+    for file in sorted((ROOT / "config" / "prescriptions").glob("*.yaml")):
+        accessors = accessors_of(RobotConfig.load(file.stem))
+        assert load(file, accessors, shipped=True).prescriptions
+
+
+def test_what_is_added_is_there_after_a_restart_and_gone_once_removed(tmp_path: Path) -> None:
+    first = book(tmp_path)
+    added = first.add("you may greet people", author="Ada")
+    assert (added.name, added.route.kind, added.route.layer) == ("may_greet_people", Kind.GUIDELINE, "S3")
+    task = first.add("go to the lobby", kind=Kind.TASK, name="home")
+    again = book(tmp_path)
+    assert [k.name for k in again.all()] == [added.name, task.name] and again.get(added.name).prescription.author == "Ada"
+    again.remove("home")
+    assert [k.name for k in book(tmp_path).all()] == [added.name]
+    with pytest.raises(UnknownPrescriptionError, match="did you mean 'may_greet_people'"):
+        again.get("may_great_people")
+
+
+def test_a_shipped_one_is_switched_off_for_good_but_not_removed(tmp_path: Path) -> None:
+    shipped = "prescriptions: [{name: calm, sentence: never run}]"
+    first = book(tmp_path, shipped)
+    with pytest.raises(PrescriptionError, match="disable it instead"):
+        first.remove("calm")
+    first.enable("calm", False)
+    again = book(tmp_path, shipped)
+    assert not again.get("calm").prescription.enabled
+    again.enable("calm", True)
+    assert book(tmp_path, shipped).get("calm").prescription.enabled
+
+
+def test_a_damaged_file_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
+    own = tmp_path / "own" / "prescriptions.yaml"
+    own.parent.mkdir()
+    own.write_text("prescriptions: [{name: a", encoding="utf-8")
+    damaged = book(tmp_path, "prescriptions: [never run]")
+    assert "mend or remove that file" in damaged.problem and [k.name for k in damaged.all()] == ["never_run"]
+    with pytest.raises(PrescriptionError, match="nothing can be kept"):
+        damaged.add("never bark at people")
+    assert [k.name for k in damaged.all()] == ["never_run"]
+    with pytest.raises(PrescriptionError):
+        damaged.enable("never_run", False)
+    assert not damaged.get("never_run").prescription.enabled, "switched off until a restart, whatever the disk says"
+    assert own.read_text(encoding="utf-8") == "prescriptions: [{name: a"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "name", "why"),
+    [
+        ("", None, "", "empty"), ("x" * 501, None, "", "501 characters"), ("nod", None, "No Name", "is no name"),
+        ("never run", None, "calm", "'calm' already"),
+        ("if a person comes within 1 m, stop", None, "", "ghostshell reflex add"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_added_changes_nothing(
+    sentence: str, kind: Kind | None, name: str, why: str, tmp_path: Path
+) -> None:
+    kept = book(tmp_path, "prescriptions: [{name: calm, sentence: never run}]")
+    with pytest.raises(PrescriptionError, match=why):
+        kept.add(sentence, kind=kind, name=name)
+    assert len(kept.all()) == 1 and not (tmp_path / "own").exists()
+
+
+CONTRADICT = [
+    ("always greet people", "never greet visitors"), ("you may greet people", "do not speak to anyone"),
+    ("be quiet in the office", "when a person comes into the office, say hello"),
+    ("when a person comes, go to the kitchen", "when a person comes, go to the lobby"),
+    ("whenever you see a person, approach them", "keep away from people"),
+    ("never enter the office", "when the battery is low, go to the office"), ("you should follow people", "ignore people"),
+    ("when a person comes, turn left", "when a person comes, turn right"),
+    ("you must not bark", "if you see a ball, bark twice"),
+    ("when a person is in sight, stay where you are", "when a person is in sight, walk around"),
+    ("Do not approach people", "you may go to a person to greet them"), ("whenever you see a dog, bark", "never bark at dogs"),
+    ("engage people who look bored", "leave people alone"),
+    ("never sit in the hallway", "when nobody is around, sit in the hallway"),
+]  # fmt: skip
+AGREE = [
+    ("always greet people", "never enter the office"),
+    ("when you are in the kitchen, be quiet", "when you are in the lobby, say hello"),
+    ("when a person comes, greet them", "when the battery is low, go to the lobby"),
+    ("never bark at people", "if you see a ball, bark twice"),
+    ("when the battery drops below 20 %, sit down", "when the battery is above 80 %, walk around"),
+    ("do not enter the office", "do not enter the kitchen"), ("you may greet people", "you may play with people"),
+    ("when a person comes, go to the kitchen", "when a ball is in sight, go to the lobby"),
+    ("be polite to people", "when a person comes, greet them"), ("never run", "when a person comes, walk to the door"),
+    ("avoid the kitchen", "when the battery is low, go to the lobby"),
+    ("whenever you see a chair, take a picture", "never sit on a chair"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", CONTRADICT, ids=" / ".join)
+def test_what_contradicts_is_found_from_both_sides_with_both_sentences(pair: tuple[str, str]) -> None:
+    for one, other in (pair, pair[::-1]):
+        (found,) = contradictions(Standing("one", one), [Standing("other", other)])
+        assert found.name == "other" and one in found.why and other in found.why
+
+
+@pytest.mark.parametrize("pair", AGREE, ids=" / ".join)
+def test_what_can_be_followed_together_is_not_reported(pair: tuple[str, str]) -> None:
+    for one, other in (pair, pair[::-1]):
+        assert not contradictions(Standing("one", one), [Standing("other", other)])
+
+
+def test_a_contradiction_is_reported_and_the_guideline_kept_all_the_same(tmp_path: Path) -> None:
+    kept = book(tmp_path, "prescriptions: [{name: greet, sentence: always greet people}]")
+    added = kept.add("never greet visitors")
+    assert [c.name for c in added.conflicts] == ["greet"] and added.prescription.enabled
+    assert [c.name for c in kept.get("greet").conflicts] == [added.name]
+    kept.enable("greet", False)
+    assert not kept.get(added.name).conflicts and not kept.get("greet").conflicts
+
+
+def test_a_reflex_is_weighed_with_the_guidelines_and_goes_first(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    kept.add("whenever you see a person, go to the person", kind=Kind.GUIDELINE, name="go_near")
+    reflex = Standing("keep_off", "if you see a person, keep away from the person", Kind.REFLEX)
+    assert kept.reflexes([reflex]) and not kept.reflexes([reflex])
+    (found,) = kept.get("go_near").conflicts
+    assert found.name == "keep_off" and found.why.endswith("the reflex goes first")
+    assert [c.name for c in kept.conflicts_of_reflex("keep_off")] == ["go_near"]
+
+
+def test_what_a_model_says_of_two_is_shown_with_both_until_one_goes(tmp_path: Path) -> None:
+    kept = book(tmp_path, "prescriptions: [you may play with children, always save your battery]")
+    first, second = (k.name for k in kept.all())
+    kept.told(first, second, "playing empties the battery")
+    named = {k.name: [c.why for c in k.conflicts] for k in kept.all()}
+    assert all("playing empties the battery" in why and "model" in why for (why,) in named.values()) and len(named) == 2
+    kept.enable(second, False)
+    assert not kept.get(first).conflicts

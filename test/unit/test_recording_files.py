@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of a run: readable by the MCAP library, after a crash, on a full disk; configuration without keys."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="definitions are those of the installed interfaces")
+pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
+
+from ghostshell.msg import LlmChunk, SkillEvent
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+from rclpy.serialization import serialize_message
+
+from ghostshell_ros.recording import call_book, replayed_kernel, timeline
+from ghostshell_ros.recording.configuration import HIDDEN, presentable
+from ghostshell_ros.recording.definitions import definition
+from ghostshell_ros.recording.recorder import message_class
+from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
+from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, ground_truth_in, qos_text, robots_in
+from planners.llm.mcap_file import RunFileError, read_run
+
+KIND = "ghostshell/msg/LlmChunk"
+
+
+def written(path: Path, count: int, *, each: int = 1000, finish: bool = True) -> RunWriter:
+    writer = RunWriter(path)
+    channel = writer.channel("/kalos/llm_chunks", KIND, definition(KIND), "")
+    for number in range(count):
+        data = serialize_message(LlmChunk(stream_id="s", seq=number, text=f"<nod/> {number} äß\u2028"))
+        writer.message(channel, data, log_ns=number + 1, publish_ns=number + 1)
+        if number % each == each - 1:
+            writer.flush()
+    if finish:
+        writer.finish()
+    return writer
+
+
+def test_what_was_written_is_read_by_the_library_and_by_us(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    writer = written(path, 25, each=10)
+    with path.open("rb") as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        summary, header = reader.get_summary(), reader.get_header()
+        texts = [m.decoded_message.text for m in reader.iter_decoded_messages()]
+    assert header.profile == "ros2" and summary is not None
+    assert [(s.name, s.encoding) for s in summary.schemas.values()] == [(KIND, "ros2msg")]
+    assert [c.message_encoding for c in summary.channels.values()] == ["cdr"]
+    assert summary.statistics is not None and summary.statistics.message_count == writer.messages == 25
+    assert texts == [f"<nod/> {n} äß\u2028" for n in range(25)]
+    run = read_run(path, lambda topic: True)
+    assert run.whole and not run.fault and [m.value.seq for m in run.messages] == list(range(25))
+
+
+@pytest.mark.parametrize("kind", sorted({t.kind for t in (*TOPICS, *GLOBAL)} | {GROUND_TRUTH_KIND}))
+def test_the_definition_of_every_recorded_type_decodes_what_ros_serialises(kind: str) -> None:
+    data = serialize_message(message_class(kind)())
+
+    class Schema:
+        id, name, encoding = 1, kind, "ros2msg"
+        data = definition(kind).encode()
+
+    decode = DecoderFactory().decoder_for("cdr", Schema)  # type: ignore[arg-type]
+    assert decode is not None and decode(data) is not None
+
+
+def test_a_file_cut_anywhere_gives_what_was_whole_before_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    written(path, 40, each=10, finish=False)
+    whole = path.read_bytes()
+    found = set()
+    for size in range(40, len(whole), 97):
+        (tmp_path / "cut.mcap").write_bytes(whole[:size])
+        run = read_run(tmp_path / "cut.mcap", lambda topic: True)
+        assert not run.whole
+        assert [m.value.seq for m in run.messages] == list(range(len(run.messages)))
+        found.add(len(run.messages))
+    assert {0, 10, 20, 30} <= found <= {0, 10, 20, 30, 40}
+
+
+def test_a_damaged_byte_never_changes_a_message_and_ends_the_reading_with_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    written(path, 40, each=10)
+    good = path.read_bytes()
+    faults = 0
+    for at in range(30, len(good), 41):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
+        try:
+            run = read_run(path, lambda topic: True)
+        except RunFileError:
+            continue
+        assert [m.value.seq for m in run.messages] == list(range(len(run.messages)))
+        faults += bool(run.fault)
+        assert run.whole or run.fault
+    assert faults > 3
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x89MCAP0\r", b"not an mcap file at all, just text"])
+def test_what_is_no_recording_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(RunFileError, match="no MCAP file; make one with"):
+        read_run(tmp_path / "x", lambda topic: True)
+    with pytest.raises(RunFileError, match="cannot be read"):
+        read_run(tmp_path / "missing", lambda topic: True)
+
+
+class FullDisk(io.BytesIO):
+    """Takes a number of bytes and then no more."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._left = size
+
+    def write(self, data: Any) -> int:
+        if len(data) > self._left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._left -= len(data)
+        return super().write(data)
+
+
+def test_a_full_disk_is_said_once_with_what_is_kept_and_what_to_do(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run.mcap", file=FullDisk(8000))
+    channel = writer.channel("/kalos/llm_chunks", KIND, definition(KIND), "")
+    with pytest.raises(RecordingWriteError, match=r"the disk is full: .* holds \d+ messages and is readable.*free space"):
+        for number in range(10_000):
+            data = serialize_message(LlmChunk(text=os.urandom(60).hex()))
+            writer.message(channel, data, log_ns=number, publish_ns=number)
+            writer.flush()
+    writer.finish()  # nothing more can be done, and nothing is raised
+
+
+def test_a_file_that_exists_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "run.mcap").write_text("precious")
+    with pytest.raises(RecordingWriteError, match="exists already; name another file"):
+        RunWriter(tmp_path / "run.mcap")
+    assert (tmp_path / "run.mcap").read_text() == "precious"
+
+
+def test_no_key_gets_into_a_recording() -> None:
+    values = {
+        "api_key": "sk-1234567890", "model": "openai:gpt", "max_output_tokens": 2048, "process_tokens": 5, "access_token": "",
+        "base_url": "http://x/?k=sk-verysecret-1", "auth_token": "abc",
+    }  # fmt: skip
+    shown = presentable(values, {"OPENAI_API_KEY": "sk-verysecret-1", "HOME": "/root", "SHORT_KEY": "gpt"})
+    assert shown == {**values, "api_key": HIDDEN, "base_url": HIDDEN, "auth_token": HIDDEN}
+
+
+def test_robots_are_told_by_their_events_and_ground_truth_by_its_place() -> None:
+    topics = [
+        ("/kalos/events", ["ghostshell/msg/SkillEvent"]), ("/lab/coco/events", ["ghostshell/msg/SkillEvent"]),
+        ("/other/events", ["std_msgs/msg/String"]), ("/kalos/ground_truth/ball", [GROUND_TRUTH_KIND]),
+        ("/x/ground_truth/ball", [GROUND_TRUTH_KIND]), ("/kalos/pose", [GROUND_TRUTH_KIND]),
+    ]  # fmt: skip
+    assert robots_in(topics) == {"/kalos", "/lab/coco"}
+    assert ground_truth_in(topics, {"/kalos", "/lab/coco"}) == {"/kalos/ground_truth/ball"}
+
+
+def test_the_qos_of_a_channel_is_yaml_as_rosbag2_reads_it() -> None:
+    import yaml
+
+    for topic in TOPICS:
+        (profile,) = yaml.safe_load(qos_text(topic.qos))
+        assert profile["reliability"] in ("reliable", "best_effort") and profile["depth"] >= 1
+        assert profile["deadline"] == {"sec": 9223372036, "nsec": 854775807}
+
+
+def test_numbers_of_events_and_outcomes_are_those_of_the_interface() -> None:
+    assert call_book.QUEUED == SkillEvent.CALL_QUEUED and call_book.STARTED == SkillEvent.CALL_STARTED
+    assert call_book.RESETTING == SkillEvent.CALL_RESETTING and call_book.ENDED == SkillEvent.CALL_ENDED
+    assert call_book.STREAM_ENDED == SkillEvent.STREAM_ENDED and call_book.TURN_ENDED == SkillEvent.TURN_ENDED
+    assert call_book.INTERRUPTED == SkillEvent.INTERRUPTED and timeline.CONTENTION == SkillEvent.CONTENTION
+    ours = [getattr(replayed_kernel, n) for n in ("DONE", "FAILED", "INTERRUPTED", "REFUSED", "DROPPED")]
+    assert ours == [
+        SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED, SkillEvent.DROPPED
+    ]  # fmt: skip
+    assert list(call_book.OUTCOMES) == [0, *ours]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of System 1's answer goes to the robot, and where reading stops."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghostshell_ros.shell.parser import StreamingParser
+from planners.layered.step_answer import Found, StepAnswer, What
+
+
+def read(text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"),
+         piece: int = 0) -> tuple[str, list[str], StepAnswer]:  # fmt: skip
+    """What is sent, the kinds of what was found, and the reader."""
+    begun = 0
+
+    def has_room() -> bool:
+        return begun < room
+
+    def check(name: str, attrs: object) -> str:
+        return "" if name in known else f"there is no function '{name}'"
+
+    answer = StepAnswer(check, room=has_room, live=lambda: live)
+    found: list[Found] = []
+    size = piece or max(1, len(text))
+    for i in range(0, len(text), size):
+        for one in answer.feed(text[i : i + size]):
+            begun += one[0] is What.BEGUN
+            found.append(one)
+    found += list(answer.close())
+    sent = "".join(text for what, text in found if what is What.TEXT)
+    return sent, [what.value for what, _ in found if what not in (What.TEXT, What.BEGUN)], answer
+
+
+STEPS = {
+    "<step><go to='a'/></step><step><nod/></step>": ('<step><go to="a"/></step><step><nod/></step>', ["step", "step"]),
+    "```xml\n<step><go/></step>\n```": ("<step><go/></step>", ["step"]),
+    "<think>first go</think><step><go/>Hello &amp; bye</step>": ("<step><go/>Hello &amp; bye</step>", ["step"]),
+    "<response><step><go/></step></response>": ("<step><go/></step>", ["step"]),
+    "<go/>": ("<step><go/></step>", ["step"]),
+    "<go/><nod/>": ("<step><go/></step><step><nod/></step>", ["step", "step"]),
+    "<spin>Wheee</spin>": ("<step><spin>Wheee</spin></step>", ["step"]),
+    "<if cond='x'><go/></if> <else><nod/></else><spin/>": (
+        '<step><if cond="x"><go/></if><else><nod/></else></step><step><spin/></step>', ["step", "step"],
+    ),
+    "<step><go/><step><nod/></step></step>": ("<step><go/></step><step><nod/></step>", ["step", "step"]),
+    "<step><go/><subtask_complete/></step>": ("<step><go/></step>", ["step", "complete"]),
+    "<step><if cond='x'><subtask_complete/></if></step>": (
+        '<step><if cond="x"><subtask_complete/></if></step>', ["step"],
+    ),
+    "<step><go/></step><subtask_complete/>": ("<step><go/></step>", ["step", "complete"]),
+    "<step><go/></step><subtask_complete></subtask_complete>": ("<step><go/></step>", ["step", "complete"]),
+    "<replace_steps/><step><go/></step>": ("<step><go/></step>", ["replace", "step"]),
+    "<step><go/></step><replace_steps/>": ("<step><go/></step>", ["step"]),
+    "<step><go/><replace_steps/></step>": ("<step><go/></step>", ["step"]),
+    "<step><spin><go/></step>": ("<step><spin><go/></spin></step>", ["step"]),
+    "<step><go/>": ("<step><go/></step>", ["step"]),
+    "<plan_done/>": ("", ["complete"]),
+    "<step/><step></step><step>  </step>": ("", []),
+    "I will go to the kitchen.": ("", []),
+    "": ("", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("piece", [0, 1, 5])
+@pytest.mark.parametrize("text", STEPS)
+def test_only_steps_and_marks_reach_the_robot_however_they_are_written(text: str, piece: int, live: bool) -> None:
+    sent, found, _ = read(text, live=live, piece=piece)
+    assert (sent, found) == STEPS[text]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_reading_stops_before_the_step_there_is_no_room_for(live: bool) -> None:
+    sent, found, answer = read("<step><go/></step><step><nod/></step><step><spin/></step>", room=2, live=live)
+    assert sent == "<step><go/></step><step><nod/></step>" and found == ["step", "step"] and answer.over
+
+
+def test_a_mark_behind_the_last_step_is_read_although_there_is_no_room() -> None:
+    _, found, _ = read("<step><go/></step><subtask_complete/>", room=1)
+    assert found == ["step", "complete"]
+
+
+def test_a_step_with_a_call_that_cannot_be_performed_is_not_begun() -> None:
+    sent, found, answer = read("<step><go/></step><step><nod/><fly/></step><step><nod/></step>")
+    assert sent == "<step><go/></step>" and found == ["step"]
+    assert answer.over and answer.faults == ["there is no function 'fly'"]
+
+
+def test_of_a_step_that_has_begun_no_more_is_sent_than_could_be_performed() -> None:
+    sent, found, answer = read("<step><spin>Hi<nod/><fly/><go/></spin></step>", live=True)
+    assert sent == "<step><spin>Hi<nod/></spin></step>" and found == ["step"] and answer.faults
+
+
+def test_nothing_to_add_is_no_fault() -> None:
+    _, found, answer = read("<nothing/>")
+    assert found == [] and answer.nothing and answer.over and not answer.faults
+
+
+def test_text_outside_a_step_is_told_to_the_model_and_not_spoken() -> None:
+    sent, _, answer = read("Sure! <step>Hello</step> Done.")
+    assert sent == "<step>Hello</step>"
+    assert "Sure!" in answer.faults[-1]
+
+
+PIECES = [
+    "<step>", "</step>", "<go/>", "<go a='1'>", "</go>", "<fly/>", "text ", "<if cond='a'>", "</if>", "<else>", "</else>",
+    "<subtask_complete/>", "<replace_steps/>", "<nothing/>", "<nothing>", "</nothing>", "<step/>", "<", "&", "]]>", "é<a b=>",
+    "<think>", "</think>", "<subtask_complete>", "<!-- x -->", "```", "<observe/>", "<wait>", "</wait>",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.booleans(), st.integers(1, 9), st.integers(0, 3))
+def test_whatever_is_written_what_is_sent_is_well_formed_and_within_its_room(
+    pieces: list[str], live: bool, size: int, room: int
+) -> None:
+    sent, found, answer = read("".join(pieces), live=live, piece=size, room=room)
+    parser = StreamingParser("strict")
+    parser.feed(sent)
+    parser.close()
+    assert sent.count("<step>") <= room
+    assert found.count("step") == sent.count("<step>") == sent.count("</step>")
+    assert answer.over
+    assert "<fly" not in sent

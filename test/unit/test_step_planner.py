@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 1 writes steps while earlier ones are performed, asks one question at a time, and ends truthfully."""
+
+from __future__ import annotations
+
+from layered_kit import Asked, Bench, Says
+
+from planners.blocks import Layer
+from skill_kernel.codes import TaskCode
+
+
+def quiet(asked: Asked) -> Says | str:
+    return "<none/>" if asked.layer is Layer.S1P else "<nothing/>"
+
+
+def script(*answers: Says | str) -> object:
+    """One answer after the other to System 1, then nothing more to add; no first action."""
+    left = list(answers)
+
+    def answer(asked: Asked) -> Says | str:
+        if asked.layer is not Layer.S1 or not left:
+            return quiet(asked)
+        return left.pop(0)
+
+    return answer
+
+
+def test_steps_of_a_subtask_are_performed_and_the_process_ends_well() -> None:
+    bench = Bench(script('<step><walk s="2"/></step><step><nod/></step><subtask_complete/>'))
+    bench.plan("walk and nod")
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"]
+    assert bench.of("done") == [("t1",)]
+    assert bench.ended == [(0, "")]
+    assert len(bench.model.of()) == 1
+
+
+def test_the_model_is_asked_for_more_while_a_step_is_performed() -> None:
+    bench = Bench(script('<step><walk s="5"/></step>', "<step><nod/></step><subtask_complete/>"))
+    bench.plan("walk and nod")
+    bench.run(3)
+    assert len(bench.model.of()) == 2 and bench.calls() == []
+    assert bench.model.of()[1].blocks["RUNNING"][0]["calls"] == [{"function": "walk", "arguments": {"s": 5.0}}]
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
+
+
+def test_subtasks_follow_one_another_and_the_next_is_written_while_the_first_is_performed() -> None:
+    bench = Bench(script('<step><walk s="5"/></step><subtask_complete/>', "<step><nod/></step><subtask_complete/>"))
+    bench.plan("walk", "nod")
+    bench.run(3)
+    assert [q.blocks["SUBTASK"][0]["id"] for q in bench.model.of()] == ["t1", "t2"]
+    bench.run(20)
+    assert bench.of("done") == [("t1",), ("t2",)] and bench.ended == [(0, "")]
+
+
+def test_reading_stops_where_the_queue_is_full() -> None:
+    many = "".join(f'<step><walk s="{i}"/></step>' for i in range(1, 9))
+    bench = Bench(script(many))
+    bench.plan("walk")
+    bench.run(1.6)
+    assert bench.model.of()[0].cancelled
+    assert bench.most_queued <= 3
+
+
+def test_a_failed_step_drops_what_was_queued_and_is_shown_to_the_model() -> None:
+    walk = "<step><walk/></step><step><nod/></step><subtask_complete/>"
+    bench = Bench(script(walk, "<step><turn/></step><subtask_complete/>"))
+    bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
+    bench.plan("walk and nod")
+    bench.run(20)
+    assert bench.calls() == ["turn"] and bench.ended == [(0, "")]
+    assert bench.of("done") == [("t1",)]
+    assert [d["outcome"] for d in bench.model.of()[-1].blocks["DONE"]] == ["FAILED"]
+
+
+def test_the_same_failure_twice_waits_for_system_2_and_ends_without_it() -> None:
+    bench = Bench(lambda asked: "<none/>" if asked.layer is Layer.S1P else "<step><walk/></step><subtask_complete/>")
+    bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
+    bench.plan("walk")
+    bench.run(60)
+    ((code, why),) = bench.ended
+    assert code == TaskCode.CALL_FAILED and "the way is blocked" in why
+    assert len(bench.model.of()) == 2
+    assert "text" in bench.calls()
+
+
+def test_a_reviewed_plan_is_taken_up_after_equal_failures() -> None:
+    bench = Bench(lambda asked: "<none/>" if asked.layer is Layer.S1P else
+                  "<step><nod/></step><subtask_complete/>" if asked.blocks["SUBTASK"][0]["description"] == "nod"
+                  else "<step><walk/></step><subtask_complete/>")  # fmt: skip
+    bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
+    bench.plan("walk")
+    bench.run(6)
+    assert bench.ended == []
+    bench.plan("nod", revision=2)
+    bench.run(20)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+
+
+def test_a_model_that_never_finds_a_way_is_not_asked_for_ever() -> None:
+    numbers = iter(range(10_000))
+    bench = Bench(lambda asked: "<none/>" if asked.layer is Layer.S1P else f'<step><walk s="{next(numbers) / 100}"/></step>')
+    bench.body.fails = lambda call: "the way is blocked"
+    bench.plan("walk")
+    bench.run(600)
+    assert len(bench.ended) == 1 and bench.ended[0][0] == TaskCode.CALL_FAILED
+
+
+def test_a_model_that_goes_on_without_end_is_stopped() -> None:
+    bench = Bench(lambda asked: "<none/>" if asked.layer is Layer.S1P else "<step><nod/></step>")
+    bench.plan("nod for ever")
+    bench.run(1000)
+    assert len(bench.ended) == 1 and bench.ended[0][0] == TaskCode.TURN_LIMIT
+
+
+def test_nothing_is_asked_while_nothing_has_changed() -> None:
+    bench = Bench(script('<step><walk s="60"/></step>'))
+    bench.plan("walk")
+    bench.run(40)
+    assert len(bench.model.of()) == 2
+    assert len(bench.of("skipped")) == 1
+
+
+def test_a_change_in_sight_is_a_reason_to_ask_again() -> None:
+    bench = Bench(script('<step><walk s="60"/></step>'))
+    bench.plan("walk")
+    bench.run(10)
+    bench.world.labels = ("apple",)
+    bench.run(5)
+    assert len(bench.model.of()) == 3
+
+
+def test_without_the_cost_rules_it_asks_on_and_on() -> None:
+    settings = Bench(quiet, begin=False).settings
+    settings.cost_aware = False
+    bench = Bench(script('<step><walk s="60"/></step>'), settings=settings)
+    bench.plan("walk")
+    bench.run(20)
+    assert len(bench.model.of()) > 8
+
+
+def test_an_idle_robot_whose_model_adds_nothing_is_not_left_waiting() -> None:
+    bench = Bench(quiet)
+    bench.plan("walk")
+    bench.run(120)
+    assert len(bench.ended) == 1 and bench.ended[0][0] == TaskCode.CALL_FAILED
+    assert len(bench.model.of()) == 6
+
+
+def test_without_system_2_the_instruction_is_the_subtask() -> None:
+    bench = Bench(script("<step><nod/></step><subtask_complete/>"), instruction="nod")
+    bench.run(20)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+    assert bench.of("degraded")[0][0] is Layer.S2
+
+
+def test_what_cannot_be_done_is_said_and_ends_as_given_up() -> None:
+    bench = Bench(script('<step><walk s="2"/></step><step><nod/></step>'))
+    bench.plan("walk")
+    bench.run(1.5)
+    bench.planner.plan(_given_up("the door is shut"))
+    bench.run(20)
+    assert bench.ended == [(TaskCode.GIVEN_UP, "the door is shut")]
+    assert bench.calls() == ["walk", "text"]
+
+
+def _given_up(reason: str) -> object:
+    from planners.layered.plan import Plan, Subtask
+
+    return Plan(2, True, (Subtask("t1", "walk"),), given_up=True, reason=reason)
+
+
+def test_what_is_achieved_already_drops_the_queue_and_ends_well() -> None:
+    bench = Bench(script('<step><walk s="2"/></step><step><nod/></step>'))
+    bench.plan("walk")
+    bench.run(1.5)
+    bench.plan("walk", revision=2, achieved=True)
+    bench.run(20)
+    assert bench.ended == [(0, "")] and bench.calls() == ["walk"]

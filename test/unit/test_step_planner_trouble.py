@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 1 while its model is slow, wrong, silent or malformed, while it is paused, and while events come true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from layered_kit import Asked, Bench, Says, failing
+
+from planners.blocks import Layer
+from planners.layered.plan import GlobalEvent
+from planners.layered.step_link import StepSettings
+from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.robot import RobotConfig
+
+KALOS = accessors_of(RobotConfig.load("kalos"))
+GOOD = "<step><nod/></step><subtask_complete/>"
+
+
+def script(*answers: Says | str, then: Says | str = "<nothing/>") -> Callable[[Asked], Says | str]:
+    left = list(answers)
+
+    def answer(asked: Asked) -> Says | str:
+        if asked.layer is not Layer.S1:
+            return "<none/>"
+        return left.pop(0) if left else then
+
+    return answer
+
+
+def hows(bench: Bench) -> list[str]:
+    return [how for layer, how, _ in bench.of("degraded") if layer is Layer.S1]
+
+
+# -- the model ----------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "silent": Says(silent=True), "broken off": failing(), "late": Says(GOOD, delay_s=30.0), "prose": "I would walk.",
+    "unknown function": "<step><fly/></step>", "wrong argument": "<step><walk s='fast'/></step>", "empty": "",
+    "not xml": "{'steps': []}", "an empty step": "<step></step>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_one_bad_answer_is_asked_for_again_with_the_error_shown(bad: str) -> None:
+    bench = Bench(script(BAD[bad], GOOD))
+    bench.plan("nod")
+    bench.run(60)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+    first, second = bench.model.of()
+    assert second.blocks["FAULTS"] and second.blocks["TASK"] == first.blocks["TASK"]
+    assert hows(bench) == ["asks once more, with the error shown"]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_model_that_stays_bad_leaves_the_direct_commands(bad: str) -> None:
+    bench = Bench(script(then=BAD[bad]), commands={"nod twice": "<nod/><nod/>"})
+    bench.plan("nod twice")
+    bench.run(120)
+    assert bench.calls() == ["nod", "nod"] and bench.ended == [(0, "")]
+    assert hows(bench)[-1].startswith("follows the direct commands")
+    assert len(bench.model.of()) == 2
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_without_commands_it_stops_and_says_so_and_ends_with_the_models_code(bad: str) -> None:
+    bench = Bench(script(then=BAD[bad]), commands={"something else": "<nod/>"})
+    bench.plan("think about life")
+    bench.run(120)
+    ((code, why),) = bench.ended
+    assert code in {int(c) for c in ModelCode} and why
+    assert bench.calls() == ["text"]
+    assert hows(bench)[-1] == "stops and says so"
+
+
+def test_the_queue_is_used_up_before_anything_else_is_tried() -> None:
+    two = '<step><walk s="9"/></step><step><walk s="8"/></step>'
+    bench = Bench(script(two, then=failing()), commands={"walk": "<nod/>"})
+    bench.plan("walk")
+    bench.run(5)
+    assert hows(bench) == ["asks once more, with the error shown", "goes on with the rest of the queue"]
+    bench.run(8)
+    assert bench.ended == [] and len(bench.model.of()) == 3
+    bench.run(30)
+    assert bench.calls() == ["walk", "walk", "nod"] and bench.ended == [(0, "")]
+    assert len(bench.model.of()) == 4
+
+
+def test_a_model_that_comes_back_is_used_again() -> None:
+    bench = Bench(script('<step><walk s="4"/></step>', failing(), failing(), GOOD))
+    bench.plan("walk")
+    bench.run(30)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
+
+
+def test_the_instruction_is_followed_when_the_subtask_is_not_understood_and_nothing_was_done() -> None:
+    bench = Bench(script(then=failing()), instruction="nod", commands={"nod": "<nod/>"})
+    bench.plan("express agreement", "be glad")
+    bench.run(30)
+    assert bench.calls() == ["nod"] and bench.ended == [(0, "")]
+
+
+def test_a_wrong_key_is_not_tried_twice() -> None:
+    bench = Bench(script(then=failing(ModelCode.MODEL_AUTH)))
+    bench.plan("nod")
+    bench.run(30)
+    assert len(bench.model.of()) == 1 and bench.ended[0][0] == ModelCode.MODEL_AUTH
+
+
+def test_a_spent_budget_asks_nothing_and_says_so() -> None:
+    bench = Bench(script(then=GOOD), begin=False)
+    bench.budget = (False, 0.0, "the process has used up its tokens")
+    bench.plan("nod")
+    bench.run(30)
+    assert bench.model.of() == []
+    assert bench.ended == [(TaskCode.BUDGET_SPENT, "the process has used up its tokens")]
+
+
+def test_the_budgets_gap_delays_the_question() -> None:
+    bench = Bench(script(GOOD), begin=False)
+    bench.budget = (True, 3.0, "")
+    bench.plan("nod")
+    bench.run(2.5)
+    assert bench.model.of() == []
+    bench.budget = (True, 0.0, "")
+    bench.run(1.0)
+    assert len(bench.model.of()) == 1
+
+
+# -- the first action ---------------------------------------------------------------------------------------------------
+
+
+def first(text: Says | str, then: Says | str = GOOD) -> Callable[[Asked], Says | str]:
+    return lambda asked: text if asked.layer is Layer.S1P else then
+
+
+def test_the_first_action_runs_before_there_is_a_plan() -> None:
+    bench = Bench(first('<walk s="2"/>'))
+    bench.run(1.5)
+    assert [a["function"] for a in bench.planner._book.shown_running()[0]["calls"]] == ["walk"]
+    bench.plan("walk and nod")
+    bench.run(10)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
+    assert bench.model.of()[0].blocks["RUNNING"][0]["calls"][0]["function"] == "walk"
+
+
+def test_a_first_action_that_comes_after_the_first_question_is_thrown_away() -> None:
+    bench = Bench(first(Says('<walk s="2"/>', delay_s=1.0)))
+    bench.plan("nod")
+    bench.run(10)
+    assert bench.calls() == ["nod"] and bench.model.of(Layer.S1P)[0].cancelled
+
+
+@pytest.mark.parametrize("event", ["pause", "interrupt", "end"])
+def test_a_first_action_is_thrown_away_when_the_process_stands_still(event: str) -> None:
+    bench = Bench(first(Says("<nod/>", delay_s=1.0)))
+    bench.run(0.2)
+    {"pause": bench.planner.paused, "interrupt": lambda: bench.planner.interrupted("a test"), "end": bench.planner.end}[event]()
+    bench.run(3)
+    assert bench.calls() == []
+
+
+@pytest.mark.parametrize("answer", ["<turn/>", "<nod>Hi</nod>", "Hello!", "<nod s='much'/>", "", "<step><nod/></step>"])
+def test_only_one_allowed_call_may_be_the_first_action(answer: str) -> None:
+    bench = Bench(first(answer), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.calls() == [] and len(bench.model.of(Layer.S1P)) == 2
+    assert bench.of("degraded")[0][0] is Layer.S1P
+
+
+def test_no_first_action_is_no_fault() -> None:
+    bench = Bench(first("<none/>"), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.calls() == [] and bench.of("degraded") == []
+
+
+# -- pauses and new epochs ----------------------------------------------------------------------------------------------
+
+
+def test_while_it_is_paused_nothing_is_asked() -> None:
+    bench = Bench(script('<step><walk s="2"/></step>', then=GOOD))
+    bench.plan("walk and nod")
+    bench.run(0.4)
+    bench.planner.paused()
+    bench.run(20)
+    assert len(bench.model.of()) == 1
+    bench.planner.resumed()
+    bench.run(20)
+    assert bench.ended == [(0, "")]
+
+
+def test_a_queue_whose_ground_still_holds_goes_on_after_a_pause() -> None:
+    bench = Bench(script('<step><walk s="4"/></step><step><nod/></step><step><turn/></step><subtask_complete/>'))
+    bench.plan("walk")
+    bench.run(2)
+    bench.planner.paused()
+    bench.run(5)
+    bench.planner.resumed()
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod", "turn"] and len(bench.model.of()) == 1
+
+
+def test_a_queue_whose_ground_has_gone_is_written_anew() -> None:
+    bench = Bench(script('<step><walk s="8"/></step><step><nod/></step><step><turn/></step><subtask_complete/>', then=GOOD))
+    bench.plan("walk")
+    bench.run(2)
+    bench.planner.paused()
+    bench.world.room = "kitchen"
+    bench.run(2)
+    bench.planner.resumed()
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"] and len(bench.model.of()) == 2
+
+
+def test_after_an_interrupt_the_plan_and_what_was_done_of_it_are_known() -> None:
+    bench = Bench(script(GOOD, '<step><walk s="9"/></step><subtask_complete/>', then=GOOD))
+    bench.plan("nod", "walk")
+    bench.run(4)
+    bench.interrupt()
+    bench.run(20)
+    assert bench.of("done") == [("t1",), ("t2",)] and bench.ended == [(0, "")]
+    assert bench.model.of()[-1].blocks["SUBTASK"][0]["id"] == "t2"
+
+
+def test_moved_away_meanwhile_it_walks_back_while_the_model_plans() -> None:
+    bench = Bench(script('<step><walk s="9"/></step>', then=Says(GOOD, delay_s=2.0)), way_back='<turn s="1"/>')
+    bench.plan("walk")
+    bench.run(2)
+    bench.planner.paused()
+    bench.world.x = 3.0
+    bench.interrupt()
+    bench.run(0.5)
+    assert "turn" in [c["function"] for r in bench.planner._book.shown_running() for c in r["calls"]]
+    bench.world.x = 0.0
+    bench.run(20)
+    assert bench.calls() == ["turn", "nod"] and bench.ended == [(0, "")]
+
+
+# -- events -------------------------------------------------------------------------------------------------------------
+
+
+def watching(condition: str, answer: Callable[[Asked], Says | str], **more: object) -> Bench:
+    bench = Bench(answer, accessors=KALOS, **more)
+    bench.plan("walk", events=(GlobalEvent("e1", condition, "take a picture"),))
+    return bench
+
+
+def observe(bench: Bench, seconds: float) -> None:
+    """Observations at 10 Hz for a time."""
+    for _ in range(round(seconds * 10)):
+        bench.planner.observed()
+        bench.run(0.1)
+
+
+def test_an_event_that_comes_true_is_told_once_and_handled_first() -> None:
+    bench = watching("visible('ball')", script('<step><walk s="9"/></step>', '<step><turn s="9"/></step>', then=GOOD))
+    observe(bench, 2)
+    assert bench.of("fired") == []
+    bench.world.labels = ("ball",)
+    observe(bench, 0.2)
+    assert bench.of("fired") == [("e1",)]
+    bench.interrupt()
+    observe(bench, 3)
+    assert bench.of("fired") == [("e1",)]
+    assert bench.model.of()[-1].blocks["FIRED"] == [{"condition": "visible('ball')", "response": "take a picture"}]
+
+
+def test_what_flickers_does_not_fire_again_and_again() -> None:
+    bench = watching("visible('ball')", script(then="<step><walk s='0.3'/></step>"))
+    for i in range(300):
+        bench.world.labels = ("ball",) if i % 20 < 8 else ()
+        before = len(bench.of("fired"))
+        observe(bench, 0.1)
+        if len(bench.of("fired")) > before:
+            bench.interrupt()
+    assert 1 < len(bench.of("fired")) <= 4
+
+
+def test_what_nobody_can_tell_fires_nothing() -> None:
+    bench = watching("not visible('ball')", script(then="<nothing/>"))
+    bench.world.stale = True
+    observe(bench, 3)
+    assert bench.of("fired") == []
+    bench.world.stale = False
+    observe(bench, 1)
+    assert bench.of("fired") == [("e1",)]
+
+
+def test_a_condition_that_is_no_code_and_that_nobody_can_judge_is_told() -> None:
+    bench = watching("the person looks sad", script(then="<nothing/>"))
+    assert "the person looks sad" in bench.of("notice")[0][0]
+
+
+def test_a_sentence_is_judged_when_the_scene_changes_and_not_at_every_look() -> None:
+    asked: list[str] = []
+
+    def judge(sentence: str, answer: Callable[[bool | None], None]) -> None:
+        asked.append(sentence)
+        answer("ball" in bench.world.labels)
+
+    bench = Bench(script(then="<nothing/>"), accessors=KALOS, judge=judge)
+    bench.plan("walk", events=(GlobalEvent("e1", "there is a ball somewhere", "take a picture"),))
+    observe(bench, 10)
+    assert len(asked) == 1
+    bench.world.labels = ("ball",)
+    observe(bench, 3)
+    assert len(asked) == 2 and bench.of("fired") == [("e1",)]
