@@ -7,6 +7,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -23,6 +25,9 @@ INSTRUCTION = (
     "in the same way. Finish with a happy face."
 )
 RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
+SIMULATED = "simulated"
+"""Its name in config/models.yaml."""
+SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
 ROBOTS = ("coco", "kalos")
 FILM_EVERY_S = 0.3
 """A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
@@ -40,7 +45,8 @@ def demo(
 ) -> None:
     """Watch a simulated robot move while the answer is still being written. Needs no key, no GPU and no robot.
 
-    CoCo follows one instruction; Kalos is given four, one after the other, meets a person, and is halted.
+    CoCo follows one instruction, replayed. Kalos is given a task in plain words, planned by four loops while it walks; it is
+    interrupted and goes on, is asked a question on the way, and meets a person.
 
     Exit status: 0 the task succeeded, 1 it did not, 2 the robot could not be started.
     """
@@ -51,19 +57,25 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     spoken = instruction or INSTRUCTION
-    spec = model or ("offline" if instruction else _recorded(robot))
-    arguments = {"model": spec, "viewer": str(viewer).lower(), "default_robot": "true"}
+    story = robot == "kalos" and not instruction
+    spec = model or ("offline" if instruction else SIMULATED if story else _recorded(robot))
+    # CoCo's recorded stream is one of function tokens; what plans in words is planned by all loops.
+    strategy = "layered" if story or model else "stream"
+    arguments = {"model": spec, "strategy": strategy, "viewer": str(viewer).lower(), "default_robot": "true"}
     log = out / "demo.log"
     print(f"starting {robot} in the simulator (the nodes' log: {log}) …", flush=True)
     exited: list[str] = []
-    story = robot == "kalos" and not instruction
-    with tempfile.TemporaryDirectory(prefix="ghostshell-demo-") as empty:
+    with ExitStack() as ends:
         # What the story is asked for is what happened in it.
+        empty = ends.enter_context(tempfile.TemporaryDirectory(prefix="ghostshell-demo-"))
         data = {"GHOSTSHELL_DATA": empty} if story else {}
+        if spec == SIMULATED:
+            arguments["fast_model"] = f"{SIMULATED}-fast"
+            ends.enter_context(_simulated_model())
         with _launched(robot, arguments, log, exited, data) as run:
             run.start()
             if story:
-                raise typer.Exit(_tell(robot, film, begun, RECORDED if not model else spec, out, exited))
+                raise typer.Exit(_tell(robot, film, begun, SAID if not model else spec, out, exited))
             what = RECORDED if not model and not instruction else spec
             end, view, filmed = _perform(robot, spoken, film, begun, what, exited)
             print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
@@ -95,6 +107,25 @@ def _perform(
     finally:
         host.close()
         rclpy.try_shutdown()
+
+
+@contextmanager
+def _simulated_model() -> Iterator[None]:
+    """The simulated model as a process of its own, unless one runs already."""
+    import subprocess
+
+    from ghostshell_ros.cli.simulated_model import PORT
+
+    module = "ghostshell_ros.testing.simulated_model"
+    process = subprocess.Popen([sys.executable, "-m", module, "--port", str(PORT)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            print(f"port {PORT} of this machine is taken; it is used as it is, in the hope that a simulated model runs there")
+        yield
+    finally:
+        process.terminate()
+        process.wait(5.0)
 
 
 def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str], data: dict[str, str]) -> LaunchRun:

@@ -57,7 +57,8 @@ class LoopsFeed:
         if kind == "plan":
             return self._told(message.process_id, self._plan(message))
         if kind == "queue":
-            line = self.view.queue(message.process_id, message.running, message.queued, message.done)
+            reading = bool(message.reading)
+            line = self.view.queue(message.process_id, message.running, message.queued, message.done, reading=reading)
             return self._told(message.process_id, line)
         return self._event(message, now_s) if kind == "event" else []
 

@@ -123,11 +123,13 @@ class LoopsView:
         listed = " → ".join(f"{'✓ ' if status == 2 else ''}{text}" for text, status in new)
         return f"S2 plans: {listed}{''.join(f'; watches for: {e}' for e in loops.events)}"
 
-    def queue(self, process_id: str, running: str, queued: Iterable[str], done: int) -> str:
-        """The steps of a process have changed; a line where another one is performed."""
-        loops = self.of(process_id)
+    def queue(self, process_id: str, running: str, queued: Iterable[str], done: int, *, reading: bool = False) -> str:
+        """The steps of a process have changed; a line where another one is performed, once it is read to its end."""
+        loops, queued = self.of(process_id), list(queued)
+        if reading and not queued:
+            return ""
         news = running and running != loops.running
-        loops.running, loops.queued, loops.steps_done = running, list(queued), done
+        loops.running, loops.queued, loops.steps_done = running, queued, done
         return f"step: {running}   queue {self.bar(loops)}" if news else ""
 
     def bar(self, loops: ProcessLoops) -> str:

@@ -21,8 +21,8 @@ from skill_kernel.process import ProcessStatus
 from skill_kernel.skill import MAIN
 
 TASK = (
-    "Look around for a ball. If you find one, walk up to it and bark twice. If you have checked the whole building and there "
-    "is none, return to the start and sit down."
+    "Go to the lounge and look for a ball there. If you find one, walk up to it and bark twice. If there is none, return to "
+    "the start and sit down."
 )
 LOOK = "Stop, check what is on your left, then resume."
 QUESTION = "How many places have you explored?"

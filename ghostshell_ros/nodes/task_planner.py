@@ -188,7 +188,9 @@ class TaskPlannerNode(RuntimeNode):
         elif event.type == SkillEvent.CALL_STARTED:
             planner.call_started(event.call_id, _report(event, "RUNNING"))
         elif event.type == SkillEvent.CALL_ENDED:
-            planner.call_ended(event.call_id, _report(event, OUTCOME_NAMES.get(event.outcome, "?")))
+            skill = self._robot.registry.get(event.function)
+            grave = event.outcome == SkillEvent.REFUSED or skill is None or skill.on_failure != "continue"
+            planner.call_ended(event.call_id, _report(event, OUTCOME_NAMES.get(event.outcome, "?")), grave=grave)
 
     def _look(self) -> None:
         cost_aware = self.get_parameter("cost_aware").value

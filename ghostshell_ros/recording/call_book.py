@@ -40,6 +40,8 @@ class RecordedCall:
     parent: Key | None = None
     queued_s: float = 0.0
     started_s: float | None = None
+    begun: int = 0
+    """Its place among all that the scheduler told: times alone do not tell which of two began first."""
     resetting_s: float | None = None
     ended_s: float | None = None
     outcome: int = 0
@@ -77,7 +79,7 @@ class CallBook:
         if event.type == QUEUED:
             call.queued_s = now_s
         elif event.type == STARTED:
-            call.started_s = now_s
+            call.started_s, call.begun = now_s, len(self.outputs)
         elif event.type == RESETTING:
             call.resetting_s = now_s
         else:

@@ -86,7 +86,7 @@ def _starts(calls: Mapping[Key, RecordedCall], also: Mapping[Key, RecordedCall])
     """Calls that both runs began, by process and channel, in the order in which they began."""
     common = [c for k, c in calls.items() if c.started_s is not None and k in also and also[k].started_s is not None]
     by_channel: dict[tuple[str, str], list[Key]] = {}
-    for call in sorted(common, key=lambda c: (c.started_s or 0.0, c.key)):
+    for call in sorted(common, key=lambda c: c.begun):
         for channel in call.channels:
             by_channel.setdefault((call.process_id, channel), []).append(call.key)
     return by_channel

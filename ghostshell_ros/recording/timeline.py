@@ -142,13 +142,15 @@ def _in_turn(inputs: list[Input]) -> list[Input]:
 
 
 def _trim(made: Timeline) -> None:
-    """Leave out what was before the first chunk (but the newest state) and after the last output."""
+    """Leave out what was before the first chunk (but interrupts and the newest state) and after the last output."""
     begin_s = min((i.at_s for i in made.inputs if i.what is What.CHUNK), default=0.0) - LEAD_S
     end_s = max([t for t, _ in made.outputs] + [begin_s]) + TAIL_S
     newest: dict[What, Input] = {}
     kept = []
     for given in sorted(made.inputs, key=lambda i: (i.at_s, i.after)):
-        if given.at_s < begin_s:
+        if given.at_s < begin_s and given.what is What.INTERRUPT:
+            kept.append(replace(given, at_s=begin_s))
+        elif given.at_s < begin_s:
             newest[given.what] = replace(given, at_s=begin_s, after=0)
         elif given.at_s <= end_s or given.what in (What.RESULT, What.INTERRUPT, What.CHUNK):
             kept.append(given)

@@ -133,7 +133,7 @@ class Questions:
             self._added_nothing(before, watching)
         else:
             why = written.why or "; ".join(self._faults[:2]) or f"the answer holds neither <{STEP}> nor <{COMPLETE}/>"
-            if not self._faults:
+            if written.why or not self._faults:
                 self._faults.append(why)
             self._trouble.useless(written.code, why)
         self._changed()

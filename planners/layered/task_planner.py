@@ -98,8 +98,9 @@ class TaskPlanner:
         """A call runs."""
         self._running[call_id] = report
 
-    def call_ended(self, call_id: str, report: CallReport) -> None:
-        """A call has ended; one that FAILED or was REFUSED makes System 2 look again."""
+    def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True) -> None:
+        """A call has ended; one that FAILED or was REFUSED makes System 2 look again. Not `grave`: its failure is an answer,
+        such as that a thing is not there, and no sign that the plan is bad."""
         self._running.pop(call_id, None)
         if report.outcome != "DROPPED":
             self._calls.append(report)
@@ -107,8 +108,9 @@ class TaskPlanner:
             return
         why = f"{report.function} {report.outcome}: {report.message or 'without a word'}"
         self._weight += 1
-        self._failed = True
-        self._progress.failed(self.plan.signature, why, self._clock.now())
+        if grave:
+            self._failed = True
+            self._progress.failed(self.plan.signature, why, self._clock.now())
         if too_many := self._progress.hopeless():
             self._finish(replace(self.plan, given_up=True, reason=too_many))
         else:

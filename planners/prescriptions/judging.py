@@ -15,6 +15,8 @@ from reflexes.guard import GuardError, Vocabulary, compile_guarded
 from reflexes.rule import ReflexError
 from skill_kernel.robot import RobotConfig
 
+LONGEST_COMMAND = 150
+"""Characters; what is longer needs a plan, and reading it word by word would hold the node up."""
 _GREET = re.compile(
     r"^(?:greet|welcome)\b(?: (?:them|him|her|it|people|everybody|everyone|the person|a person))?$", re.IGNORECASE
 )
@@ -50,5 +52,7 @@ class GrammarJudge:
 
     def direct(self, sentence: str) -> bool:
         """Whether it is a command that the robot carries out without a model."""
+        if len(sentence) > LONGEST_COMMAND:
+            return False
         reading = self._commands.read(sentence)
         return reading.trouble is None and bool(reading.source)

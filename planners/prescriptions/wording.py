@@ -60,7 +60,8 @@ FORBIDS = re.compile(
 )  # fmt: skip
 TOWARDS = re.compile(
     r"(?:greet|welcome|help|assist|dodge|let|give way|make (?:way|room)|respect|obey|entertain|ignore|trust|thank|protect|"
-    r"(?:keep|stay|remain) .*\b(?:away|distance|clear)|smile at|make friends with|be .+ (?:to|with|towards?))\b.*?"
+    r"(?:keep|stay|remain) .{0,60}?\b(?:away|distance|clear)|smile at|make friends with|"
+    r"be .{1,60}? (?:to|with|towards?))\b.{0,60}?"
     r"(?<!the )(?<!these )(?<!those )\b(?:people|persons|visitors|guests|children|kids|strangers|humans|customers|pets|"
     r"animals|dogs|"
     r"cats|every(?:one|body)|any(?:one|body))\b", _I,

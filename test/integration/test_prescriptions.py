@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.msg import PrescriptionArray, ProcessState, SkillEvent
-from ghostshell.srv import Prescribe
+from ghostshell.srv import CompileReflex, ControlProcess, Prescribe
 from process_robot import ROBOT_YAML
 from std_msgs.msg import String
 
@@ -57,6 +57,7 @@ class Watcher(Observer):
         self.prescriptions: list[Any] = []
         self.people = 0
         self.prescribe = self.create_client(Prescribe, "prescribe")
+        self.reflexes = self.create_client(CompileReflex, "compile_reflex")
         self.sentences = self.create_publisher(String, "prescribe", INSTRUCTION)
         self._seen = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
         self.create_subscription(PrescriptionArray, "prescriptions", self._prescribed, LATCHED)
@@ -92,11 +93,11 @@ class Robot:
         self.env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / f"data_{model}")}
         self._minds = [f"robot:={robot}", f"model:={model}", f"models_file:={models}", f"prescriptions:={shipped}",
                        "idle_after_s:=3600.0", f"strategy:={'layered' if model == 'served' else 'stream'}"]  # fmt: skip
-        self._kernel = [f"robot:={robot}"]
+        self.robot_param = f"robot:={robot}"
 
     def __enter__(self) -> Robot:
         self._host.start()
-        self.nodes.start("ghostshell_ros.nodes.skill_kernel", *self._kernel, env=self.env)
+        self.nodes.start("ghostshell_ros.nodes.skill_kernel", self.robot_param, env=self.env)
         self.nodes.start("ghostshell_ros.nodes.mind", *self._minds, env=self.env)
         clients = [*self.watch.clients_of.values(), self.watch.control, self.watch.prescribe]
         wait_until(
@@ -142,14 +143,17 @@ class Robot:
         self.prescribe(ASK.DISABLE, name="greet")
         for process in self.watch.processes:
             if process.status < ProcessState.SUCCESS:
-                self.watch.ask(self.watch.control, self.stop_request(process.process_id))
+                stop = ControlProcess.Request(process_id=process.process_id, command=ControlProcess.Request.STOP)
+                self.watch.ask(self.watch.control, stop)
         wait_until(lambda: all(p.status >= ProcessState.SUCCESS for p in self.watch.processes), 8.0, "nothing lives")
 
-    @staticmethod
-    def stop_request(process_id: str) -> Any:
-        from ghostshell.srv import ControlProcess
+    def wait_notice(self, words: str, since: int) -> str:
+        def found() -> str:
+            events = self.watch.events[since:]
+            return next((e.text for e in events if e.type == SkillEvent.NOTICE and words in e.text), "")
 
-        return ControlProcess.Request(process_id=process_id, command=ControlProcess.Request.STOP)
+        wait_until(found, 8.0, f"a notice with “{words}”")
+        return found()
 
 
 class Wits:
@@ -310,6 +314,35 @@ def test_the_command_line_says_the_same(offline: Robot) -> None:
     assert gone.returncode == 1 and "there is no prescription 'nobody'" in gone.stderr
     dry = ghostshell("prescribe", "--dry", NEAR)
     assert dry.stdout.startswith("reflex (S0): a condition on what is sensed at once")
+
+
+def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(offline: Robot) -> None:
+    """Last without a model: from here on the node reflexes is there."""
+    offline.nodes.start("ghostshell_ros.nodes.reflexes", offline.robot_param, env=offline.env)
+    wait_until(lambda: offline.watch.count_publishers("reflex_states"), 20.0, "the reflexes are up")
+    sentence = "whenever you see a person, wave"
+    since = offline.since()
+
+    def proposed() -> bool:
+        """Its service may not know its new client yet."""
+        return offline.prescribe(ASK.ADD, kind=ASK.REFLEX, name="wave_at", sentence=sentence, author="Ada").success
+
+    wait_until(proposed, 15.0, "the reflex is proposed")
+    wait_until(lambda: offline.watch.kept("wave_at"), 5.0, "it is told among the prescriptions")
+    kept = offline.watch.kept("wave_at")
+    assert (kept.kind, kept.layer, kept.enabled) == (ASK.REFLEX, "S0", False) and "approval" in kept.reason
+    approve = CompileReflex.Request(command=CompileReflex.Request.APPROVE, name="wave_at", person="Ada")
+    assert offline.watch.ask(offline.watch.reflexes, approve).success
+    wait_until(lambda: offline.watch.kept("wave_at").enabled, 5.0, "it fires from now on")
+    offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="still", sentence="never wave at people")
+    wait_until(lambda: offline.watch.kept("wave_at").conflicts, 5.0, "the reflex is flagged")
+    assert "the reflex goes first" in offline.watch.kept("still").conflicts[0]
+    offline.watch.sentences.publish(String(data=NEAR))
+    assert "reflex approve" in offline.wait_notice("proposed as a reflex", since)
+    taken = offline.prescribe(ASK.ADD, kind=ASK.REFLEX, name="wave_at", sentence=sentence)
+    assert taken.error_code == ASK.PRESCRIPTION_REFUSED and "already" in taken.error_msg
+    assert offline.prescribe(ASK.DISABLE, name="wave_at").success
+    wait_until(lambda: not offline.watch.kept("still").conflicts, 5.0, "what does not fire contradicts nobody")
 
 
 # -- with a model ------------------------------------------------------------------------------------------------------

@@ -108,6 +108,17 @@ class Robot(RuntimeNode):
         wait_until(lambda: self.of(SkillEvent.DRAINED, process), 10.0, f"process {process} is through")
 
 
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_command_stays() -> Iterator[None]:
+    yield
+    for process in _started:
+        process.kill()
+        process.wait(timeout=5)
+
+
 @pytest.fixture(scope="module")
 def robot(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot]:
     folder = tmp_path_factory.mktemp("robot")
@@ -138,10 +149,12 @@ def command(*words: str, limit: int = 0) -> subprocess.Popen[str]:
         if limit:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    return subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "ghostshell_ros.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "PYTHONPATH": PATH}, preexec_fn=narrow,
     )  # fmt: skip
+    _started.append(started)
+    return started
 
 
 def recording(robot: Robot, path: Path, **options: Any) -> subprocess.Popen[str]:

@@ -47,6 +47,7 @@ def test_a_step_is_told_when_it_begins_and_the_queue_is_drawn() -> None:
     assert view.queue("a", "", ["<step>1</step>", "<step>2</step>"], 0) == ""
     assert view.queue("a", "<step>1</step>", ["<step>2</step>"], 0) == "step: <step>1</step>   queue ▮▯▯"
     assert view.queue("a", "<step>1</step>", [], 0) == ""
+    assert view.queue("a", "<step>", [], 1, reading=True) == ""
     assert view.queue("a", "<step>2</step>", [], 1) == "step: <step>2</step>   queue ▯▯▯"
 
 

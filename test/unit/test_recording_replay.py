@@ -116,6 +116,13 @@ def test_chunks_results_and_interrupts_stand_where_they_stood() -> None:
     assert made.inputs[0].payload.value.stamp.sec == 2, "of what was before, the newest counts"
 
 
+def test_every_interrupt_before_the_first_chunk_is_given_too() -> None:
+    early = [event(INTERRUPTED, at_s, process_id=f"p{at_s}", stream_id="") for at_s in (1.0, 2.0)]
+    made = recorded(llm_chunks=[chunk(10.0, 0)], events=early)
+    assert [i.what for i in made.inputs] == [What.INTERRUPT, What.INTERRUPT, What.CHUNK]
+    assert [i.after for i in made.inputs] == [0, 1, 2] and made.inputs[0].at_s == made.inputs[1].at_s == 9.0
+
+
 def test_a_stream_whose_beginning_is_missing_is_left_out() -> None:
     events = [event(QUEUED, 10.0, "old", stream_id="late"), event(QUEUED, 10.0, "c1")]
     made = recorded(llm_chunks=[chunk(9.9, 3, "late"), chunk(9.9, 0)], events=events)
@@ -242,12 +249,12 @@ def test_each_kind_of_difference_is_named_with_its_call() -> None:
     assert "outcome was DONE, is none" in texts(was, book(call(0, ended_s=None, outcome=0)))
 
 
-def test_another_order_on_a_channel_is_found_even_where_times_hardly_differ() -> None:
-    was = book(call(0, started_s=10.0), call(1, started_s=10.1))
-    now = book(call(0, started_s=10.15), call(1, started_s=10.05))
-    assert "was the next on legs" in texts(was, now)
-    apart = book(call(0, started_s=10.0), call(1, started_s=10.1, channels=("arm",)))
-    other = book(call(0, started_s=10.15), call(1, started_s=10.05, channels=("arm",)))
+def test_another_order_on_a_channel_is_found_even_where_the_times_are_the_same() -> None:
+    was = book(call(0, started_s=10.0, begun=1), call(1, started_s=10.0, begun=2))
+    now = book(call(0, started_s=10.0, begun=2), call(1, started_s=10.0, begun=1))
+    assert "was the next on legs" in texts(was, now) and differences(was, was) == []
+    apart = book(call(0, started_s=10.0, begun=1), call(1, started_s=10.0, begun=2, channels=("arm",)))
+    other = book(call(0, started_s=10.0, begun=2), call(1, started_s=10.0, begun=1, channels=("arm",)))
     assert differences(apart, other) == [], "calls on other channels may begin in either order"
 
 

@@ -16,8 +16,8 @@ FIELDS = frozenset({"room", "battery"})
 PARTS = [
     '<subtask criteria="seen" watch="room, mood">Find it</subtask>', "<subtask id='t1'/>", '<subtask id="t9">New</subtask>',
     "<event cond=\"visible('ball')\">bark</event>", "<keep/>", "<achieved/>", "<give_up>no way</give_up>", "some words ",
-    "<think>maybe <subtask>x</subtask></think>", "```xml\n", "<plan>", "</plan>", "<subtask>", "</subtask>", "<", "&amp;", "<b>",
-    "<Sub-Task>Sit</Sub-Task>", "<global_event condition='x' response='y'/>",
+    "<think>maybe <subtask>x</subtask></think>", "```xml\n", "<plan>", "</plan>", "<subtask>", "</subtask>", "<", "&amp;",
+    "<b>", "<Sub-Task>Sit</Sub-Task>", "<global_event condition='x' response='y'/>",
 ]  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def test_a_new_list_takes_back_nothing_and_names_nothing_twice(
 def test_a_list_that_broke_off_ends_with_the_whole_task_once() -> None:
     made = ending_with((Subtask("t1", "Walk, then sit"),), "walk then sit!", lambda: "t2")
     assert [s.id for s in made] == ["t1"]
-    assert [s.description for s in ending_with((Subtask("t1", "Walk"),), "walk then sit", lambda: "t2")] == ["Walk", "walk then sit"]
+    made = ending_with((Subtask("t1", "Walk"),), "walk then sit", lambda: "t2")
+    assert [s.description for s in made] == ["Walk", "walk then sit"]
 
 
 def test_events_are_told_apart_by_their_conditions() -> None:

@@ -375,6 +375,18 @@ def test_the_same_plan_failing_again_and_again_is_given_up(answer: str) -> None:
     assert "same plan has failed 3 times" in bench.plans[-1].reason and "blocked" in bench.plans[-1].reason
 
 
+def test_a_failure_that_is_an_answer_makes_it_look_again_and_is_no_reason_to_give_up() -> None:
+    bench = planned()
+    asked = len(bench.asked)
+    for number in range(20):
+        report = CallReport("search", {"target": "ball"}, "FAILED", "no ball to be seen here")
+        bench.planner.call_ended(f"s{number}", report, grave=False)
+        bench.run(4.0)
+        if bench.running:
+            bench.reply("<keep/>")
+    assert not bench.plans[-1].over and len(bench.asked) > asked
+
+
 def test_plans_that_alternate_or_are_ever_new_are_given_up_too() -> None:
     bench = planned()
     assert lives_on_failures(bench, "<subtask>try way number #</subtask>") == OLD.patience.failures

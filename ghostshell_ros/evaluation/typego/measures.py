@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ghostshell_ros.evaluation.typego.trace import Call, Trace
+from skill_kernel.codes import ModelCode
 
 Span = tuple[float, float]
 
@@ -51,7 +52,8 @@ def layers(trace: Trace) -> dict[str, dict[str, float]]:
     for answer in trace.answers:
         entry = sums[answer.layer]
         entry["calls"] += 1
-        entry["failures"] += bool(answer.code)
+        # An answer that its own layer stopped reading is no failure.
+        entry["failures"] += answer.code not in (0, ModelCode.MODEL_CANCELLED)
         entry["prompt"] += answer.prompt_tokens
         entry["cached"] += answer.cached_tokens
         entry["completion"] += answer.completion_tokens

@@ -144,7 +144,8 @@ def _trial(robot: Robot, key: Key, folder: Path) -> dict[str, Any]:
     if robot.cost_aware != (key.strategy != BLIND):
         robot.cost_aware = key.strategy != BLIND
         for node in COST_AWARE_NODES:
-            robot.set(node, "cost_aware", robot.cost_aware)
+            if not robot.set(node, "cost_aware", robot.cost_aware):
+                raise HungError(f"{node} does not let its parameter cost_aware be changed while it runs")
     trace = run_trial(robot, task, world, strategy)
     verdict = judge(task, world, trace, Facts(RobotConfig.load("kalos"), robot.heard.places.counts()))
     name = f"{key.task}-{key.strategy}-{key.trial}-{key.error:g}-{key.fast_scale:g}.json"

@@ -65,10 +65,36 @@ _REPORT = re.compile(
     r"(?:\s+(?P<what>(?:where|what|whether|if|the result|it|that you)\b.*))?$"
 )
 _PRONOUN = re.compile(r"^(?:it|them|him|her|one|that|this|the thing)\b")
+_MORE = re.compile(r"\b(?:without|unless|before|after|while|instead)\b")
+_SAME = [
+    (re.compile(r"^turn back$"), "turn around"),
+    (re.compile(r"^face (left|right)$"), r"turn \1"),
+    (re.compile(r"^explore (?:the )?(?:whole |entire )?"), "patrol the "),
+    (re.compile(r"^(?:go|walk) (?:around|round|through) the (building|rooms|hallway)\b"), r"patrol the \1"),
+    (re.compile(r"^(?:keep (?:on )?|go on )(look|search)ing\b"), r"\1"),
+    (re.compile(r"\s+until you (?:find|see|have found) (?:it|one|them)$"), ""),
+    (re.compile(r"^greet\b.*$"), 'say "hello"'),
+    (re.compile(r"^show me\b"), "check"),
+    (re.compile(r"^(wait|stay)\s+(?:there|here)\b"), "wait"),
+]
+_AT = re.compile(r"^(?P<do>bark|nod)\s+(?P<times>.*?)\s*\b(?:at|to)\s+(?P<what>.+)$")
+_MANY = re.compile(r"^take (?P<count>two|three|four|five|\d) (?:pictures|photos|images)(?:\s+of\s+(?P<what>.+))?$")
+_HOW_MANY = re.compile(
+    r"^(?:report|tell me|say|count)\s+(?:how many\s+|the\s+)?(?P<what>\w+)"
+    r"(?:\s+(?:you (?:can )?see|are (?:there|in sight)))?$"
+)
+_COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5}
 _THEM = re.compile(r"\b(?:it|them|him|her)\b", re.IGNORECASE)
 _QUOTES = re.compile(r"[\"“”]")
 _PIECE = re.compile(r"<(?P<name>[\w.:\-]+)(?P<attributes>[^<>]*?)/>|(?P<wait></?wait>)|(?P<text>[^<]+)")
 _ATTRIBUTE = re.compile(r'([\w.:\-]+)="([^"]*)"')
+
+
+def _plainer(low: str) -> str:
+    """The clause in words that are known here."""
+    for pattern, words in _SAME:
+        low = pattern.sub(words, low)
+    return low
 
 
 class Clauses:
@@ -83,7 +109,12 @@ class Clauses:
 
     def read(self, said: str) -> list[Goal]:
         """The goals of a clause; an Unknown among them when it means nothing here."""
-        low = said.lower()
+        low = _plainer(said.lower())
+        said = low if low != said.lower() else said
+        if re.search(r"\bbut\b", low) and not _QUOTES.search(low):
+            return [Unknown(said)]
+        if _MORE.search(low):
+            return self._direct(said)
         for rule in (self._again, self._home, self._find, self._picture, self._side, self._report, self._near):
             goals = rule(low)
             if goals:
@@ -135,9 +166,16 @@ class Clauses:
         if _HERE.search(low):
             return [Find(label, here=True)]
         name, points = self._words.groups(where)
+        if not points and re.search(r"\bthere\b", what):
+            last = next((g for g in reversed(self._before) if isinstance(g, GoTo)), None)
+            name, points = (last.name, last.waypoints) if last is not None else ("", ())
         return [Find(label, points, name)]
 
     def _picture(self, low: str) -> list[Goal]:
+        if (many := _MANY.match(low)) and "take_pic" in self._words.skills:
+            label = self._thing(many["what"]) if many["what"] else ""
+            times = _COUNTS.get(many["count"]) or int(many["count"])
+            return [*([Face(label)] if label else []), Do((Act("take_pic", {}),) * times, low)]
         found = _PICTURE.match(low) or _PHOTOGRAPH.match(low)
         if found is None or "take_pic" not in self._words.skills:
             return []
@@ -151,6 +189,9 @@ class Clauses:
         return [Look(side)]
 
     def _report(self, low: str) -> list[Goal]:
+        many = _HOW_MANY.match(low)
+        if many and ("how many" in low or low.startswith("count")) and (label := self._words.label_in(many["what"])):
+            return [Report(label, count=True)]
         found = _REPORT.match(low)
         if found is None or (low.startswith("say") and not found["what"]):
             return []
@@ -160,6 +201,8 @@ class Clauses:
 
     def _near(self, low: str) -> list[Goal]:
         """Facing, coming, going: to a thing or to a place."""
+        if (found := _AT.match(low)) and (label := self._thing(found["what"])) and "search" in self._words.skills:
+            return [Face(label), *self._direct(f"{found['do']} {found['times']}".strip())]
         if (found := _FACE.match(low)) and "search" in self._words.skills and (label := self._thing(found["what"])):
             return [Face(label)]
         if _COME.match(low) and "person" in self._words.labels:

@@ -115,11 +115,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Report:
-    """Say what came of looking for a thing, or what is in sight."""
+    """Say what came of looking for a thing, or what is in sight; `count`: how many of them."""
 
     label: str = ""
+    count: bool = False
 
     def words(self) -> str:
+        if self.count:
+            return f"report how many {self.label}s you see"
         return f"report where the {self.label} is" if self.label else "report what you see"
 
 

@@ -51,7 +51,19 @@ _POLITE = re.compile(
     r"|could you|can you|would you|will you|i want you to|you should|go and)[,\s]+",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_SENTENCE = re.compile(
+    r"(?<=[.!?;])\s+|\s*,\s*(?:and\s+|but\s+)?(?=(?:if|otherwise|or else|whenever|when|every time)\b)"
+    r"|\s+(?:and|but)\s+(?=(?:if|otherwise|whenever|when)\b)|\s+(?=otherwise\b)",
+    re.IGNORECASE,
+)
+_IF_THERE = re.compile(
+    rf"^if\s+(?:there(?:'s|\s+is|\s+are)|you\s+(?:can\s+)?(?:see|find|spot))\s+{_NP}"
+    rf"(?P<where>\s+(?:there|here|(?:in|at) the [\w ]+?))?{_THEN}",
+    re.DOTALL,
+)  # fmt: skip
+_ONE = re.compile(r"^(if (?:there is|there's|you (?:find|see)) (?:one|any))\s+(?=\w)", re.IGNORECASE)
+_IS_THERE = re.compile(r"^(?:is|are) there (?:an?|any|some) (?P<what>[\w ]+)\?*$", re.IGNORECASE)
+_SIDE_ASKED = re.compile(r"^what(?:'s| is) (?P<rest>(?:on your|to your|behind|in front).*)$", re.IGNORECASE)
 _CUT = re.compile(r"\s*,\s*and then\s+|\s*,\s*then\s+|\s*,\s*and\s+|\s*[,;]\s*|\s+and then\s+|\s+then\s+|\s+and\s+")
 _QUOTED = re.compile(r"[\"“][^\"”]*[\"”]")
 
@@ -64,6 +76,12 @@ def understand(instruction: str, vocabulary: Vocabulary) -> Meaning:
     text = _without(_RESUME, text) if resumes else text
     text = _without(_STOP, text)
     plain = _without(_POLITE, text)
+    if found := _IS_THERE.match(plain):
+        plain = text = f"look for a {found['what']} and report"
+    elif found := _SIDE_ASKED.match(plain.rstrip("?")):
+        plain = text = f"check what is {found['rest']}"
+    elif re.match(r"what (?:do|can) you see", plain, re.IGNORECASE):
+        plain = text = "report what you see"
     if is_question(plain) and "query_memory" in vocabulary.skills and len(_SENTENCE.split(text)) == 1:
         return Meaning((vocabulary.ask(plain),), resumes=resumes)
     reader = _Reader(vocabulary)
@@ -91,7 +109,7 @@ class _Reader:
         text = text.strip(" ,")
         while (shorter := _POLITE.sub("", text)) != text:
             text = shorter
-        plain = text.rstrip(".!? ")
+        plain = _ONE.sub(r"\1, ", text).rstrip(".!? ")
         low = plain.lower()
         if not plain:
             return
@@ -104,6 +122,9 @@ class _Reader:
         past = False
         if found := _ELSE.match(low):
             wanted = False
+            self._looked_for()
+        elif (found := _IF_THERE.match(low)) and (found["where"] or found["np"] is None):
+            return self._there(plain, found)
         elif found := _IF_IS_FOUND.match(low):
             wanted, past = not (found["no"] or found["not"]), True
         elif low.startswith(("if", "once", "after")) or self._label:
@@ -122,6 +143,24 @@ class _Reader:
             self.watches.append(Watch(label, tuple(inner)))
         else:
             self.goals.append(If(label, wanted, tuple(inner)))
+        return True
+
+    def _looked_for(self) -> None:
+        """"Otherwise" after "if you see a person": that was a choice, and no event."""
+        if self.watches and self.watches[-1].label == self._label and not self.watches[-1].ends:
+            watch = self.watches.pop()
+            self.goals += [Find(watch.label, here=True), If(watch.label, True, watch.goals)]
+
+    def _there(self, plain: str, found: re.Match[str]) -> bool:
+        """If there is a thing in some place: look for it there."""
+        label = self._words.label_in(found["np"] or "") or (self._label if found["np"] is None else "")
+        if not label:
+            return False
+        self._label = label
+        if not any(isinstance(g, Find) and g.label == label for g in self.goals):
+            name, points = self._words.groups(found["where"] or "")
+            self.goals.append(Find(label, points, name, here=not points))
+        self.goals.append(If(label, True, tuple(self._row(plain[found.start("rest") :]))))
         return True
 
     def _watched(self, plain: str, low: str) -> bool:

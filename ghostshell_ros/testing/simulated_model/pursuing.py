@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ from ghostshell_ros.testing.simulated_model.goals import (
 )
 from ghostshell_ros.testing.simulated_model.language import tolerant
 from ghostshell_ros.testing.simulated_model.searching import closer_act, find, photographed, sighted
-from ghostshell_ros.testing.simulated_model.story import SPOKEN, STAYS, Next, Step, Story, Stuck, Wait
+from ghostshell_ros.testing.simulated_model.story import NEAR_M, SPOKEN, STAYS, Next, Step, Story, Stuck, Wait
 
 TURNS = {"left": "90", "right": "-90", "behind": "180", "around": "360"}
 HOME_M = 0.4
@@ -132,6 +133,8 @@ def passed(goal: Goal, after: Sequence[Goal], story: Story) -> bool:
     names: dict[type, tuple[str, ...]] = {Approach: ("approach",), Picture: ("take_pic",), Face: ("search",), Find: ("search",)}
     if isinstance(following, If):
         return following.found and passed(goal, following.goals, story)
+    if isinstance(following, GoTo):
+        return any(c.function == "goto_waypoint" and c.arguments.get("waypoint") in following.waypoints for _, c in story.ahead)
     if isinstance(goal, GoTo) and story.touched(("goto_waypoint",)) and isinstance(following, Find):
         return False
     return type(following) in names and story.touched(names[type(following)])
@@ -150,14 +153,22 @@ def _go(waypoints: Sequence[str], name: str, story: Story) -> Step | None:
         if seen.bad:
             tried.append(where)
             why = seen.message
-    if not tried and story.in_room(waypoints) and len(waypoints) > 1:
+    if not tried and (story.place in waypoints if story.place else _is_at(waypoints, story)):
         return None
     if len(tried) >= 2:
-        return Stuck(f"I cannot get to the {name}: {why or 'the way is blocked'}")
+        blocked = not why or re.search(r"\bno way\b|\bblocked\b|\bin the way\b", why)
+        return Stuck(f"I cannot get to the {name}: {'the way is blocked' if blocked else why}")
     here = seeing.point(story.facts)
     places = story.words.places
     order = sorted(waypoints, key=lambda w: (w in tried, places[w].away(here) if w in places else 0.0))
     return Next(Act("goto_waypoint", {"waypoint": order[0]}))
+
+
+def _is_at(waypoints: Sequence[str], story: Story) -> bool:
+    """Whether it is in the room of several places, or near the one that was meant."""
+    if not story.in_room(waypoints):
+        return False
+    return len(waypoints) > 1 or story.words.near(seeing.point(story.facts), NEAR_M) in waypoints
 
 
 def _home(goal: Return, story: Story) -> Act:
@@ -192,6 +203,11 @@ def _look(goal: Look, story: Story) -> Step | None:
 def _report(goal: Report, story: Story) -> Step | None:
     if story.open_loop:
         return None
+    if goal.count:
+        seen = seeing.things(story.facts)
+        number = sum(t.get("label") == goal.label for t in seen or [])
+        what = goal.label if number == 1 else f"{goal.label}s"
+        return _say(f"I see {number} {what}." if seen is not None else f"{seeing.told({})}.", story, anything=True)
     if not goal.label:
         return _say(f"{seeing.told(story.facts)}.", story, anything=True)
     known = story.found.get(goal.label)

@@ -105,8 +105,9 @@ def written(meaning: Meaning, question: Question) -> list[tuple[str, str, str]]:
     """Description, criteria and watched fields of each subtask."""
     start = point(question.facts)
     lines: list[tuple[str, str, str]] = []
-    for goal in meaning.goals:
-        if isinstance(goal, Find) and goal.waypoints and not _there(goal, question):
+    for before, goal in zip((None, *meaning.goals), meaning.goals, strict=False):
+        sent = isinstance(before, GoTo) and isinstance(goal, Find) and before.waypoints == goal.waypoints
+        if isinstance(goal, Find) and goal.waypoints and not sent and not _there(goal, question):
             lines.append(_line(GoTo(goal.waypoints, goal.name)))
         lines.append(_line(_placed(goal, start)))
     if not lines:
