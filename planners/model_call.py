@@ -45,6 +45,9 @@ class Handle(Protocol):
     def cancel(self) -> None:
         """Stop it; nothing more is heard of it. Does nothing once it has ended."""
 
+    def enough(self) -> None:
+        """The same for an answer that was good as far as it was read: its end is still taken, for what it cost."""
+
 
 class Model(Protocol):
     """Who answers (`LayerModel` in a node). `on_text` hears each piece, `on_end` the end, once and never from within

@@ -20,11 +20,12 @@ from ghostshell_ros.nodes.diagnostics import Health, Level
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.judge_service import JudgeService
 from ghostshell_ros.nodes.layer_model import LayerModel
-from ghostshell_ros.nodes.layered_steps import LayeredParts, LayeredSteps
+from ghostshell_ros.nodes.layered_steps import LayeredSteps
 from ghostshell_ros.nodes.model_budget import ModelBudget
 from ghostshell_ros.nodes.model_setup import declare_models
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.nodes.plan_messages import plan_of
+from ghostshell_ros.nodes.process_link import LayeredParts
 from ghostshell_ros.nodes.robot_setup import RobotSetup, declare_robot
 from ghostshell_ros.nodes.ros_clock import SteadyClock
 from ghostshell_ros.nodes.scene import Scene
@@ -43,6 +44,9 @@ from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.process_commands import STRATEGIES
 
 LAYERED = "layered"
+
+STOP_S = 0.5
+"""How long the channel scheduler may take to stop what a process does."""
 
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
@@ -92,11 +96,12 @@ class ActionPlanner(RuntimeNode):
             LayeredParts(
                 self, robot, self._facts, self._models, self._streams, self._events, self._scene, judge,
                 DirectCommands(robot.registry, robot.routines, self._facts.options, robot.config.name), self._facts.accessors,
-                self._steps_settings, settings.max_output_tokens,
+                self._steps_settings, settings.max_output_tokens, self._stop,
             ),
             plans=self._models.thinks(Layer.S2),
         )  # fmt: skip
         self.add_on_set_parameters_callback(self._set)
+        self._scheduler_interrupt = self.create_client(Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(PlanMsg, "plans", lambda m: self._layered.plan(m.process_id, plan_of(m)), PLANS)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
@@ -207,6 +212,19 @@ class ActionPlanner(RuntimeNode):
             self._streams.heard(event)
             self._answers.event(event)
             self._layered.event(event)
+
+    def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None]) -> None:
+        """Stop the calls of a process that is about to end; `then` comes at the deadline at the latest."""
+        told = [then]
+
+        def go_on() -> None:
+            if told:
+                told.pop()()
+
+        if self._scheduler_interrupt.service_is_ready():
+            request = Interrupt.Request(process_id=process_id, cause=why, epoch=epoch)
+            self._scheduler_interrupt.call_async(request).add_done_callback(lambda _: go_on())
+        self.call_later(STOP_S, go_on)
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
         for part in (self._answers, self._layered):

@@ -31,6 +31,9 @@ from planners.model_call import AnswerEnd, Budget
 from planners.usage import used
 from skill_kernel.codes import ModelCode, TaskCode
 
+ENOUGH_S = 1.0
+"""How long the end of an answer that is read no further is waited for."""
+
 
 class LayerModel:
     """Asks the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
@@ -112,6 +115,10 @@ class LayerModel:
         """Hand over to the executor's thread."""
         self._node.call_soon(callback, *args)
 
+    def later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call back once."""
+        self._node.call_later(seconds, callback)
+
     def now_s(self) -> float:
         """ROS time in seconds."""
         return float(self._node.get_clock().now().nanoseconds) * 1e-9
@@ -158,7 +165,7 @@ class Answer:
         self._asked_s = owner.steady_now()
         self._usage: Usage | None = None
         self._began_s = owner.now_s()
-        self._over = False
+        self._over = self._muted = False
 
     def begin(self) -> None:
         """Ask the model."""
@@ -170,6 +177,17 @@ class Answer:
         if not self._over:
             self._cancel.cancel()
             self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
+
+    def enough(self) -> None:
+        """What was read of it is all that is wanted. Its end is waited for a little, because it tells the tokens."""
+        if not self._over and not self._muted:
+            self._muted = True
+            self._owner.later(ENOUGH_S, self._cut)
+
+    def _cut(self) -> None:
+        if not self._over:
+            self._cancel.cancel()
+            self._told(0, "")
 
     def refused(self, why: str) -> None:
         """The budget forbids it."""
@@ -196,7 +214,8 @@ class Answer:
         if isinstance(event, TextDelta):
             self._written.append(event.text)
             self._times_s.append(self._owner.steady_now() - self._asked_s)
-            self._on_text(event.text)
+            if not self._muted:
+                self._on_text(event.text)
         elif isinstance(event, Usage):
             self._usage = event
         elif isinstance(event, Retrying):
@@ -212,8 +231,9 @@ class Answer:
 
     def _end(self, code: int, why: str) -> None:
         if not self._over:
-            self._told(code, why)
-            self._on_end(AnswerEnd("".join(self._written), code, why))
+            self._told(0 if self._muted else code, "" if self._muted else why)
+            if not self._muted:
+                self._on_end(AnswerEnd("".join(self._written), code, why))
 
     def _told(self, code: int, why: str) -> None:
         self._over = True

@@ -16,6 +16,7 @@ from ghostshell_ros.data import data_folder
 from ghostshell_ros.nodes.event_writer import EventWriter
 from ghostshell_ros.nodes.model_setup import shipped_config
 from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
+from ghostshell_ros.nodes.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
 from ghostshell_ros.nodes.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_doors import ProcessDoors
 from ghostshell_ros.nodes.robot_setup import RobotSetup
@@ -23,7 +24,7 @@ from ghostshell_ros.nodes.wire_text import ros_text
 from planners.layered.guidelines import Guideline
 from planners.prescriptions.book import Kept, PrescriptionBook
 from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import Kind, PrescriptionError, Route, Standing, UnknownPrescriptionError
+from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from reflexes.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
@@ -32,10 +33,11 @@ from skill_kernel.process import Process
 COMPILE_S = 140.0
 """A model that writes a reflex may take its time, twice."""
 REFLEX_S = 5.0
+LOOKS, LOOK_S = 10, 0.2
+"""So often, and so far apart, it is looked whether the node reflexes is there: it may just be starting."""
 DOOR = "prescribe"
 
 _Request, _Response = Prescribe.Request, Prescribe.Response
-NUMBERS = {Kind.TASK: _Request.TASK, Kind.GUIDELINE: _Request.GUIDELINE, Kind.REFLEX: _Request.REFLEX}
 _KINDS = {number: kind for kind, number in NUMBERS.items()}
 
 
@@ -119,7 +121,7 @@ class PrescriptionDoors:
         if stated is None and request.kind != _Request.ANY:
             raise PrescriptionError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
         if command == _Request.ROUTE:
-            response.prescription = _routed(name, request.sentence, self._book.route(request.sentence, stated))
+            response.prescription = routed(name, request.sentence, self._book.route(request.sentence, stated))
         elif command == _Request.ADD:
             response.prescription = await self._add(name, request.sentence, stated, request.author)
         elif command == _Request.RUN:
@@ -136,7 +138,7 @@ class PrescriptionDoors:
             kept = self._book.get(name)
             if kept.route.kind is not Kind.TASK:
                 raise PrescriptionError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
-            sentence, response.prescription = kept.prescription.sentence, self._message(kept)
+            sentence, response.prescription = kept.prescription.sentence, prescription_message(kept)
         response.process_id = self._begin(sentence, sender=request.author).process_id
 
     async def _add(self, name: str, sentence: str, stated: Kind | None, author: str) -> PrescriptionMsg:
@@ -144,21 +146,21 @@ class PrescriptionDoors:
         if route.kind is not Kind.REFLEX:
             kept = self._added(self._book.add(sentence, kind=stated, name=name, author=author))
             self._told(kept)
-            return self._message(kept)
+            return prescription_message(kept)
         made = await self._reflex(CompileReflex.Request.ADD, sentence=sentence, name=name, person=author)
-        return _routed(made, sentence, route)
+        return routed(made, sentence, route)
 
     async def _switch(self, command: int, name: str) -> PrescriptionMsg:
         if any(reflex.name == name for reflex in self._reflexes):
             ask = {_Request.REMOVE: "REMOVE", _Request.ENABLE: "ENABLE", _Request.DISABLE: "DISABLE"}[command]
             await self._reflex(getattr(CompileReflex.Request, ask), name=name)
             return PrescriptionMsg(name=name, kind=_Request.REFLEX, layer="S0", enabled=command == _Request.ENABLE)
-        message = self._message(self._book.get(name))
+        message = prescription_message(self._book.get(name))
         try:
             if command == _Request.REMOVE:
                 self._book.remove(name)
             else:
-                message = self._message(self._book.enable(name, command == _Request.ENABLE))
+                message = prescription_message(self._book.enable(name, command == _Request.ENABLE))
         finally:
             self._changed()
         return message
@@ -189,7 +191,11 @@ class PrescriptionDoors:
 
     async def _reflex(self, command: int, **fields: Any) -> str:
         """Ask the node reflexes; the reflex's name. Raises RefusedError, also when it does not answer."""
-        if not self._compile.service_is_ready():
+        for _ in range(LOOKS):
+            if self._compile.service_is_ready():
+                break
+            await self._rest(LOOK_S)
+        else:
             raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
         deadline_s = COMPILE_S if command == CompileReflex.Request.ADD else REFLEX_S
         answered = Future(executor=self._node.executor)
@@ -208,6 +214,11 @@ class PrescriptionDoors:
         if not answer.success:
             raise RefusedError(answer.error_msg)
         return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
+
+    async def _rest(self, seconds: float) -> None:
+        over = Future(executor=self._node.executor)
+        self._node.call_later(seconds, lambda: over.set_result(None))
+        await over
 
     def _reflex_states(self, message: ReflexStateArray) -> None:
         self._reflexes = list(message.reflexes)
@@ -252,23 +263,9 @@ class PrescriptionDoors:
             return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
 
     def _publish(self) -> None:
-        messages = [self._message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
-        messages += [self._reflex_message(reflex) for reflex in self._reflexes]
+        messages = [prescription_message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
+        messages += [reflex_prescription(r, self._book.conflicts_of_reflex(r.name)) for r in self._reflexes]
         self._publisher.publish(PrescriptionArray(stamp=self._node.get_clock().now().to_msg(), prescriptions=messages))
-
-    def _message(self, kept: Kept) -> PrescriptionMsg:
-        message = _routed(kept.name, kept.prescription.sentence, kept.route)
-        message.enabled = kept.prescription.enabled
-        message.conflicts = [ros_text(conflict.text()) for conflict in kept.conflicts]
-        return message
-
-    def _reflex_message(self, reflex: ReflexState) -> PrescriptionMsg:
-        state = {ReflexState.PROPOSED: "proposed: it waits for approval", ReflexState.APPROVED: "approved"}
-        return PrescriptionMsg(
-            name=reflex.name, kind=_Request.REFLEX, sentence=reflex.sentence, layer="S0",
-            reason=state.get(reflex.state, f"disabled: {reflex.reason}"), enabled=reflex.state == ReflexState.APPROVED,
-            conflicts=[ros_text(conflict.text()) for conflict in self._book.conflicts_of_reflex(reflex.name)],
-        )  # fmt: skip
 
     def _told(self, kept: Kept) -> None:
         for conflict in kept.conflicts:
@@ -279,13 +276,6 @@ class PrescriptionDoors:
             self._events.write(SkillEvent.NOTICE, error_code=error_code, error_msg=text, text=sentence[:200])
         else:
             self._events.write(SkillEvent.NOTICE, text=text)
-
-
-def _routed(name: str, sentence: str, route: Route) -> PrescriptionMsg:
-    return PrescriptionMsg(
-        name=name, kind=NUMBERS[route.kind], sentence=ros_text(sentence), layer=route.layer, reason=ros_text(route.reason),
-        enabled=route.kind is not Kind.REFLEX,
-    )  # fmt: skip
 
 
 def _code(error: PrescriptionError) -> int:

@@ -77,6 +77,7 @@ class TaskPlannerNode(RuntimeNode):
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.steady_timer(LOOK_S, self._look)
+        self._system()  # takes the time of many messages, and the first task should not wait for it
         threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
 
     def _declare_settings(self) -> TaskSettings:

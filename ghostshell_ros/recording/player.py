@@ -25,6 +25,7 @@ from ghostshell_ros.recording.timeline import Input, Judgement, Timeline, What
 TICK_S = 0.005
 FEEDBACK_S = 0.2
 FRESH_S = 0.3
+CONTACT = "replay-contact"
 NAMED_S = 1.0
 """The event that tells which call a goal is about may come so much later than the goal."""
 
@@ -180,7 +181,9 @@ class Player(RuntimeNode):
         self.begun = True
 
     def _beat(self, _: ProcessHeartbeat) -> None:
-        self._ready = True
+        """The scheduler has found the kernel; an interrupt of nobody shows that its events arrive here."""
+        if not self._ready and self._interrupts[0].service_is_ready():
+            self._interrupts[0].call_async(Interrupt.Request(process_id=CONTACT, cause="making contact"))
 
     def _tick(self) -> None:
         if self.begun:
@@ -205,6 +208,9 @@ class Player(RuntimeNode):
                 self._observation.publish(message)
 
     def _event(self, event: SkillEvent) -> None:
+        if event.process_id == CONTACT:
+            self._ready = True
+            return
         told = self.book.hear(event)
         if told is None:
             return

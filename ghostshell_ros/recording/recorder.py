@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,9 @@ from ghostshell_ros.recording.topics import (
 LOOK_S = 0.5
 """How often new robots are looked for."""
 
+FINISH_S = 10.0
+"""The file is finished by then, also behind a backlog."""
+
 FLUSH_S = 1.0
 """What was heard longer ago survives a crash of the recorder."""
 
@@ -49,6 +53,7 @@ class Recorder(RuntimeNode):
         self._ground_truth = ground_truth
         self._on_failure = on_failure
         self.failed = ""
+        self._ended = False
         self.robots: list[str] = []
         self._heard: set[str] = set()
         self._configuration = Configuration(self, self._attach)
@@ -65,9 +70,17 @@ class Recorder(RuntimeNode):
         return Health(self.failed, values={"messages": self._writer.messages, "robots": len(self.robots)})
 
     def close(self) -> None:
-        """Finish the file."""
-        self._guarded(self._write_names)
-        self._guarded(self._writer.finish)
+        """Finish the file, on the executor's thread: messages still come there."""
+        finished = threading.Event()
+
+        def finish() -> None:
+            self._guarded(self._write_names)
+            self._guarded(self._writer.finish)
+            self._ended = True
+            finished.set()
+
+        self.call_soon(finish)
+        finished.wait(FINISH_S)
 
     def _look(self) -> None:
         topics = self.get_topic_names_and_types()
@@ -92,7 +105,7 @@ class Recorder(RuntimeNode):
             self.create_subscription(message_class(topic.kind), name, take, topic.qos, raw=True)
 
     def _message(self, name: str, kept: _Kept, data: bytes, info: dict[str, Any]) -> None:
-        if self.failed or not kept.due(self.steady_now()):
+        if self.failed or self._ended or not kept.due(self.steady_now()):
             return
 
         def write() -> None:
@@ -116,7 +129,7 @@ class Recorder(RuntimeNode):
         )
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        if self.failed:
+        if self.failed or self._ended:
             return
         try:
             write()

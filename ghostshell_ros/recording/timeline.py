@@ -15,6 +15,7 @@ from planners.layered.judging import KEPT_S, JudgeReader
 from planners.llm.mcap_file import RunFile
 from planners.model_call import AnswerError
 
+STREAM_STARTED = 2
 CONTENTION = 25
 """Of SkillEvent: the kernel keeps a call back, because another process has what it needs."""
 
@@ -116,6 +117,8 @@ def timeline(run: RunFile, robot: str) -> Timeline:
     made = Timeline(robot, CallBook())
     first = {c.value.stream_id: c.value.seq for c in reversed(by_topic["llm_chunks"])}
     made.partial = {stream for stream, seq in first.items() if seq}
+    begun = {m.value.stream_id for m in by_topic["events"] if m.value.node == SCHEDULER and m.value.type == STREAM_STARTED}
+    made.partial |= {m.value.stream_id for m in by_topic["events"] if m.value.node == SCHEDULER} - begun - {""}
     interrupts = _events(made, [m.value for m in by_topic["events"]], set(first))
     told_s = [at_s for at_s, _ in made.outputs]
     for name, what in (
@@ -145,6 +148,7 @@ def _trim(made: Timeline) -> None:
     """Leave out what was before the first chunk (but interrupts and the newest state) and after the last output."""
     begin_s = min((i.at_s for i in made.inputs if i.what is What.CHUNK), default=0.0) - LEAD_S
     end_s = max([t for t, _ in made.outputs] + [begin_s]) + TAIL_S
+    made.book.outputs = [(max(at_s, begin_s), output) for at_s, output in made.book.outputs]
     newest: dict[What, Input] = {}
     kept = []
     for given in sorted(made.inputs, key=lambda i: (i.at_s, i.after)):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,9 +30,8 @@ class Branches:
     """The branch lists of a process. Each belongs to the element right around it: the step, or a branch that has branches
     of its own."""
 
-    def __init__(self, scheduler: CallLife, live: Mapping[str, Call], conditions: ConditionSource) -> None:
+    def __init__(self, scheduler: CallLife, conditions: ConditionSource) -> None:
         self._scheduler = scheduler
-        self._live = live
         self._conditions = conditions
         self._lists: dict[str, _List] = {}
 
@@ -67,8 +65,12 @@ class Branches:
                 step = around if around.function == "step" else step
         if step is None:
             return True
-        before = (c for c in self._live.values() if c.seq < call.seq and c.is_descendant_of(step))
-        return all(call.is_descendant_of(c) for c in before)
+        node = call
+        while node is not step and node.parent is not None:
+            if next(iter(node.parent.inside)) < node.seq:
+                return False
+            node = node.parent
+        return True
 
     def begin(self, call: Call) -> None:
         """The turn of a branch has come."""
@@ -121,8 +123,8 @@ class Branches:
         assert call.parent is not None
         self._lists[call.parent.call_id].taken = call
         self._scheduler.mark_running(call)
-        for other in list(self._live.values()):
-            if other.parent is call.parent and other.function in BRANCHES and other is not call and other.unbegun:
+        for other in list(call.parent.inside.values()):
+            if other.function in BRANCHES and other is not call and other.unbegun:
                 self._drop(other, "another branch was taken")
 
     def _unknown(self, call: Call, reason: str) -> None:

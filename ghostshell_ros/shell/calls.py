@@ -54,7 +54,8 @@ class Call:
     `channels` are the scheduling channels it claims, `subsystems` the physical resources the kernel must give it.
     `open` is true for an activation token whose lifecycle ends with its reset; `closed` once that reset (or the end of
     its content) has been read. `ending` is what a built-in without a body of its own ends with; None stands for DONE.
-    Times are seconds on the scheduler's clock, None until they happen.
+    `inside` are the living calls right inside it, by `seq` and in that order. Times are seconds on the scheduler's clock,
+    None until they happen.
     """
 
     call_id: str
@@ -79,7 +80,7 @@ class Call:
     held: str = ""
     body_result: CallResult | None = None
     ending: CallResult | None = None
-    live_children: int = 0
+    inside: dict[int, Call] = field(default_factory=dict)
     start_s: float | None = None
     end_s: float | None = None
     result: CallResult | None = None
@@ -98,6 +99,13 @@ class Call:
     def takes_more(self) -> bool:
         """Whether what stands inside it may still run."""
         return self.live and (self.body_result is None or self.body_result.outcome is Outcome.DONE)
+
+    @property
+    def descendants(self) -> Iterator[Call]:
+        """The living calls inside it, however deep, in token order of each element."""
+        for call in list(self.inside.values()):
+            yield call
+            yield from call.descendants
 
     @property
     def ancestors(self) -> Iterator[Call]:

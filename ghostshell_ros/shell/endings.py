@@ -61,7 +61,7 @@ class Endings:
 
     def drop_inside(self, call: Call, code: CallCode, why: str) -> None:
         """Drop what stands inside a call and has not begun."""
-        inside = [c for c in self._scheduler.live_calls if c.unbegun and c.is_descendant_of(call)]
+        inside = [c for c in call.descendants if c.unbegun]
         self._drop(reversed(inside), code, why)
 
     def end_turn(self, stream: Stream, call: Call | None, why: str) -> None:

@@ -67,7 +67,7 @@ class CallLife:
         self._unstarted = 0
         self._paused = False
         self._expecting_pause = False
-        self.branches = Branches(self, self._live, conditions or NoConditions())
+        self.branches = Branches(self, conditions or NoConditions())
         self.endings = Endings(self, executor, self._turns, self._live)
         self.steps = StepLine(on_steps)
         self._builtins = BuiltinCalls(self, self.branches, self.endings, self._live)
@@ -101,7 +101,7 @@ class CallLife:
         self._unstarted += 1
         stream.live += 1
         if call.parent is not None:
-            call.parent.live_children += 1
+            call.parent.inside[call.seq] = call
         self.emit(EventType.QUEUED, stream.stream_id, call)
 
     def closed(self, call: Call) -> None:
@@ -201,7 +201,7 @@ class CallLife:
         """Take one step for a call whose children, reset or body have changed."""
         while self._recheck:
             call = self._recheck.pop()
-            if call.state is not CallState.RUNNING or call.live_children:
+            if call.state is not CallState.RUNNING or call.inside:
                 continue
             if call.body_result is not None:
                 if call.closed or not call.open or call.body_result.outcome is not Outcome.DONE:
@@ -247,10 +247,10 @@ class CallLife:
         stream = self._turns.open[call.stream_id]
         stream.live -= 1
         if call.parent is not None:
-            call.parent.live_children -= 1
+            call.parent.inside.pop(call.seq, None)
             self._recheck.append(call.parent)
         self.emit(EventType.ENDED, call.stream_id, call, int(result.code), result.error)
-        if call.live_children:
+        if call.inside:
             self._drop_inside(call, result)
         failed = result.outcome in (Outcome.FAILED, Outcome.REFUSED)
         if failed and call.exclusive and (call.skill is None or call.skill.on_failure == "end_turn"):

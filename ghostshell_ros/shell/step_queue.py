@@ -36,6 +36,16 @@ class _Line:
     call: Call
     tokens: list[FunctionToken] = field(default_factory=list)
     reading: bool = True
+    whole: ShownStep | None = None
+    """How it is shown once it has been read, made once."""
+
+    def shown(self) -> ShownStep:
+        if self.whole is not None:
+            return self.whole
+        step = ShownStep(self.call.call_id, self.call.stream_id, source_of(self.tokens))
+        if not self.reading:
+            self.whole = step
+        return step
 
 
 class StepLine:
@@ -88,14 +98,10 @@ class StepLine:
     def state(self) -> StepQueue:
         """How it stands."""
         lines = sorted(self._lines.values(), key=lambda line: line.call.seq)
-        running = [_shown(line) for line in lines if line.call.state is not CallState.QUEUED]
-        queued = tuple(_shown(line) for line in lines if line.call.state is CallState.QUEUED)
+        running = [line.shown() for line in lines if line.call.state is not CallState.QUEUED]
+        queued = tuple(line.shown() for line in lines if line.call.state is CallState.QUEUED)
         reading = any(line.reading for line in lines)
         return StepQueue(running[0] if running else None, queued, self._done, reading)
-
-
-def _shown(line: _Line) -> ShownStep:
-    return ShownStep(line.call.call_id, line.call.stream_id, source_of(line.tokens))
 
 
 def source_of(tokens: list[FunctionToken]) -> str:

@@ -14,7 +14,7 @@ from planners.layered.step_book import StepEnd
 @dataclass(frozen=True)
 class Bounds:
     """How much a process may try. `same`: equal failures in a row before the layer above is asked; `subtask`, `process`:
-    failures at most; `answers`, `all_answers`: answers of the model for one subtask and for the process."""
+    failures at most; `answers`, `all_answers`: answers with steps, without any progress and for the process."""
 
     same: int = 2
     subtask: int = 5
@@ -39,7 +39,7 @@ class Failures:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._by_subtask: Counter[str] = Counter()
-        self._answers: Counter[str] = Counter()
+        self._answers = self._all_answers = 0
         self._last: tuple[str, str] | None = None
         self._same = 0
 
@@ -57,15 +57,21 @@ class Failures:
             return Verdict.END
         return Verdict.REVIEW if self._same >= self._bounds.same else Verdict.AGAIN
 
-    def succeeded(self) -> None:
-        """A step is done, so that the next failure is the first in a row."""
+    def succeeded(self, *, moved: bool) -> None:
+        """A step is done, so that the next failure is the first in a row; `moved`: it did more than speak and wait."""
         self._last, self._same = None, 0
+        if moved:
+            self._answers = 0
 
-    def answered(self, subtask: str) -> str:
-        """One more answer was asked for; why it may not be, "" while it may."""
-        self._answers[subtask] += 1
-        if self._answers[subtask] > self._bounds.answers:
-            return f"not done after {self._bounds.answers} answers of the model"
-        if sum(self._answers.values()) > self._bounds.all_answers:
+    def answered(self) -> None:
+        """One more answer has added steps."""
+        self._answers += 1
+        self._all_answers += 1
+
+    def exhausted(self) -> str:
+        """Why no further answer may be asked for; "" while one may."""
+        if self._answers >= self._bounds.answers:
+            return f"no progress in {self._bounds.answers} answers of the model"
+        if self._all_answers >= self._bounds.all_answers:
             return f"not finished after {self._bounds.all_answers} answers of the model; give a smaller task"
         return ""

@@ -57,11 +57,12 @@ class Item:
 
 @dataclass(frozen=True)
 class StepEnd:
-    """A step or mark has ended; `cause` is the call in it that failed."""
+    """A step or mark has ended; `cause` is the call in it that failed, `moved`: it did more than speak and wait."""
 
     item: Item
     outcome: str
     cause: CallEvent | None = None
+    moved: bool = False
 
 
 class StepBook:
@@ -76,6 +77,7 @@ class StepBook:
         self.fault = ""
         """The last failure, until a later step has done something."""
         self._fault_in: Item | None = None
+        self._moved = False
         self._cause: CallEvent | None = None
 
     # -- what is written ----------------------------------------------------------------------------------------------
@@ -153,8 +155,10 @@ class StepBook:
             self._cause = known
             self.fault = f"'{call.function}' {call.outcome}: {call.message}"
             self._fault_in = self._running()
-        elif call.outcome == "DONE" and call.function not in IDLE_WORDS and self._running() is not self._fault_in:
-            self.fault = ""
+        elif call.outcome == "DONE" and call.function not in IDLE_WORDS:
+            self._moved = True
+            if self._running() is not self._fault_in:
+                self.fault = ""
         return None
 
     def stream_over(self, stream_id: str) -> None:
@@ -170,11 +174,12 @@ class StepBook:
         if call.outcome == "DROPPED":
             return StepEnd(item, call.outcome)
         cause, self._cause = self._cause, None
+        moved, self._moved = self._moved, False
         if call.outcome in ("FAILED", "REFUSED") and (cause is None or call.code == CallCode.CONDITION_UNKNOWN):
             cause = call
             self.done.append(call.report())
             self.fault = f"a step {call.outcome}: {call.message}"
-        return StepEnd(item, call.outcome, cause)
+        return StepEnd(item, call.outcome, cause, moved)
 
     def _mark_ended(self, call: CallEvent) -> StepEnd | None:
         if call.outcome == "DONE":

@@ -21,6 +21,8 @@ class Ending:
         self._over = over
         self._end: tuple[int, str] | None = None
         self._told = False
+        self._silent = False
+        """Whether it waits for a standstill before it speaks."""
 
     @property
     def begun(self) -> bool:
@@ -43,14 +45,23 @@ class Ending:
         self.look()
 
     def say(self, sentence: str, code: int, why: str) -> None:
-        """Drop what is queued, say a sentence, and end."""
+        """Drop what is queued, stop what runs, say a sentence, and end."""
         if self._end is not None:
             return
         self._end = (code, why)
-        self._turn.next()
-        self._book.drop_queue()
-        self._writer.send(spoken(sentence), [Item("", "", source=sentence)])
         self._link.clock.call_later(self._say_s, self._tell)
+        if self._book.idle:
+            self._speak(sentence)
+        else:
+            self._silent = True
+            self._link.stop(why, lambda: self._speak(sentence))
+
+    def _speak(self, sentence: str) -> None:
+        self._silent = False
+        if not self._told:
+            self._turn.next()
+            self._book.drop_queue()
+            self._writer.send(spoken(sentence), [Item("", "", source=sentence)])
 
     def fail(self, code: int, why: str, sentence: str = "") -> None:
         """End without success, and say so."""
@@ -58,7 +69,7 @@ class Ending:
 
     def look(self) -> None:
         """Something has ended."""
-        if self._end is not None and self._book.idle and not self._writer.begun:
+        if self._end is not None and not self._silent and self._book.idle and not self._writer.begun:
             self._tell()
 
     def _tell(self) -> None:

@@ -49,6 +49,12 @@ class Goals:
         rest = (s for s in self.plan.subtasks if s.id not in self.done and not self._book.marked(s.id))
         return next(rest, None)
 
+    def following(self, subtask_id: str) -> str:
+        """The id of the next one that is not done, "" when none is known."""
+        ids = [s.id for s in self.plan.subtasks] if self.plan is not None else []
+        behind = ids[ids.index(subtask_id) + 1 :] if subtask_id in ids else []
+        return next((i for i in behind if i not in self.done and not self._book.marked(i)), "")
+
     @property
     def over(self) -> bool:
         """Whether nothing is left to do."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -42,7 +42,8 @@ class StepSettings:
 
     `nothing_gap_s`: before it asks again after an answer that added nothing; doubled each time up to `longest_gap_s` while
     the robot is idle, `idle_answers` times (`idle_waits` while events are watched). `anew_wait_s`: so long for the new
-    epoch after a global event. `look_again_s`: how often a scene is compared. `say_s`: how long last words may take.
+    epoch after a global event. `look_again_s`: how often a scene is compared, `scene_gap_s`: how often
+    at most a change in it alone is a reason to ask. `say_s`: how long last words may take.
     """
 
     queue_steps: int = 3
@@ -54,6 +55,7 @@ class StepSettings:
     review_wait_s: float = 8.0
     nothing_gap_s: float = 1.0
     longest_gap_s: float = 16.0
+    scene_gap_s: float = 5.0
     idle_answers: int = 5
     idle_waits: int = 40
     anew_wait_s: float = 2.0
@@ -93,6 +95,9 @@ class StepLink(Protocol):
 
     def way_back(self, before: Reliance) -> str:
         """The call that brings the robot to where it stood; "" when it stands there or has none."""
+
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        """Stop all that runs of the process; `then` is called soon, when it was told to."""
 
     def allowance(self) -> tuple[bool, float, str]:
         """Whether the budget lets it ask, in how many seconds, and why not."""

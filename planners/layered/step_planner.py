@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from ghostshell_ros.shell.calls import Timer
 from planners.blocks import Layer
+from planners.layered.alarm import Alarm
 from planners.layered.failures import Failures, Verdict
-from planners.layered.first_action import FirstAction
 from planners.layered.global_events import GlobalEvents
 from planners.layered.plan import GlobalEvent, Plan
 from planners.layered.reliance import Reliance
@@ -19,6 +18,7 @@ from planners.layered.step_book import CallEvent, Item, StepBook, StepEnd
 from planners.layered.step_ending import Ending
 from planners.layered.step_goals import Goals
 from planners.layered.step_link import ProcessTask, StepLink, StepSettings
+from planners.layered.step_opening import Opening
 from planners.layered.step_questions import Questions
 from planners.layered.step_trouble import Trouble
 from planners.layered.step_writing import StepWriter, Turn
@@ -54,16 +54,17 @@ class StepPlanner:
         self._events = GlobalEvents(link.accessors, link.judge)
         self._ending = Ending(task, link, self._writer, self._turn, settings.say_s, self._over)
         self._trouble = Trouble(task, link, self._writer, self._ending)
+        self._alarm = Alarm(link.clock, self._consider)
         self._questions = Questions(
-            task, link, settings, self._writer, self._trouble, self._failures, fail=self._fail, changed=self._consider,
-            later=self._later,
+            task, link, settings, self._goals, self._writer, self._trouble, self._failures, fail=self._fail,
+            changed=self._consider, later=self._alarm.within,
         )  # fmt: skip
-        self._first: FirstAction | None = None
+        self._opening = Opening(
+            task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked
+        )  # fmt: skip
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._review_of: int | None = None
-        self._timer: Timer | None = None
-        self._timer_s = 0.0
         self._paused_at: Reliance | None = None
         self.state = State.RUNNING
 
@@ -71,14 +72,9 @@ class StepPlanner:
 
     def begin(self) -> None:
         """The process has been made."""
-        link, settings = self._link, self._settings
-        if settings.first_deadline_s > 0 and (request := link.first_request()) is not None:
-            self._first = FirstAction(
-                link.model, link.clock, self._task.process_id, request, allowed=link.first_actions, check=link.check,
-                begin=self._first_answered, failed=self._first_failed, deadline_s=settings.first_deadline_s,
-            )  # fmt: skip
+        self._opening.begin(self._settings.first_deadline_s)
         if self._goals.plan is None:
-            self._link.clock.call_later(settings.plan_wait_s if self._plans else 0.0, self._no_plan)
+            self._link.clock.call_later(self._settings.plan_wait_s if self._plans else 0.0, self._no_plan)
 
     def plan(self, plan: Plan) -> None:
         """System 2 has published a plan, or more of it."""
@@ -99,20 +95,20 @@ class StepPlanner:
             self._ending.when_idle(drop_queue=True)
         else:
             writing, current = self._questions.writing, self._goals.current()
-            changed = old is not None and plan.signature != old.signature and current is not None
-            if changed and writing is not None and not writing.marked and current is not None and current.id != writing.subtask:
+            changed = old is not None and plan.signature != old.signature
+            if changed and writing is not None and current is not None and current.id != writing.subtask:
                 self._questions.drop("System 2 has changed the plan")
             self._consider()
 
     def started(self, call: CallEvent) -> None:
         """A call has begun."""
         if self._book.started(call) is not None:
-            self._throw_first_away()
+            self._opening.throw_away()
         self._consider()
 
     def ended(self, call: CallEvent) -> None:
         """A call has its outcome."""
-        if call.outcome in ("FAILED", "REFUSED"):
+        if call.outcome in ("FAILED", "REFUSED", "INTERRUPTED"):
             self._turn.next()
             self._questions.call_failed()
         end = self._book.call_ended(call)
@@ -151,8 +147,10 @@ class StepPlanner:
         """The process is paused: its queue stays, nothing is asked."""
         if self.state is State.RUNNING:
             self.state = State.PAUSED
-            self._paused_at = self._link.relies_on()
-            self._throw_first_away()
+            self._opening.throw_away()
+        elif self.state is not State.VOID or self._paused_at is not None:
+            return
+        self._paused_at = self._link.relies_on()
 
     def resumed(self) -> None:
         """It goes on as it was: the queue stays if what it relied on still holds."""
@@ -172,17 +170,18 @@ class StepPlanner:
         """Everything written is void; it goes on with a new epoch, or ends."""
         if self.state in (State.RUNNING, State.PAUSED):
             self.state = State.VOID
-        self._throw_first_away()
+        self._opening.throw_away()
         self._questions.drop(why)
 
     def anew(self) -> None:
         """The process has a new epoch: nothing of what was written is left but the plan and what was done of it."""
-        if self._closing:
-            return
-        self._throw_first_away()
-        self._questions.drop("it is planned anew")
         self._book.clear()
         self._writer.begun.clear()
+        if self._closing:
+            self._ending.look()
+            return
+        self._opening.throw_away()
+        self._questions.drop("it is planned anew")
         self._turn.next()
         self.state = State.RUNNING
         before, self._paused_at = self._paused_at, None
@@ -195,27 +194,9 @@ class StepPlanner:
         """The process has ended."""
         self.state = State.ENDED
         self._ending.void()
-        self._throw_first_away()
+        self._opening.throw_away()
         self._questions.drop("the process has ended")
-        if self._timer is not None:
-            self._timer.cancel()
-
-    # -- first action -------------------------------------------------------------------------------------------------
-
-    def _first_answered(self, source: str) -> None:
-        self._first = None
-        if self.state is State.RUNNING and not self._questions.asked:
-            step = f"<{STEP}>{source}</{STEP}>"
-            self._writer.send(step, [Item("", "", source=step)])
-
-    def _first_failed(self, code: int, why: str) -> None:
-        self._first = None
-        self._link.degraded(Layer.S1P, "begins without a first action", why)
-
-    def _throw_first_away(self) -> None:
-        if self._first is not None:
-            self._first.cancel()
-            self._first = None
+        self._alarm.cancel()
 
     # -- plan ---------------------------------------------------------------------------------------------------------
 
@@ -241,14 +222,14 @@ class StepPlanner:
         item = end.item
         if item.mark:
             if end.outcome == "DONE" and (subtask := self._goals.mark_done(item.subtask)) is not None:
-                self._failures.succeeded()
+                self._failures.succeeded(moved=True)
                 self._link.subtask_done(subtask)
         elif end.outcome == "DONE":
-            self._failures.succeeded()
+            self._failures.succeeded(moved=end.moved)
             self._fired = [e for e in self._fired if e.id not in item.handles]
-        elif end.outcome in ("FAILED", "REFUSED"):
+        elif end.outcome != "DROPPED":
             self._questions.drop_unknowing("a step has failed")
-            if item.subtask and self.state in (State.RUNNING, State.PAUSED):
+            if end.outcome != "INTERRUPTED" and item.subtask and self.state in (State.RUNNING, State.PAUSED):
                 self._failed(end)
 
     def _failed(self, end: StepEnd) -> None:
@@ -289,8 +270,8 @@ class StepPlanner:
                 self._close("the model gives no usable answer")
         else:
             if not self._questions.asked:
-                self._throw_first_away()
-            self._questions.look(goals.plan, subtask, goals.done, self._fired, watching=bool(self._events))
+                self._opening.throw_away()
+            self._questions.look(goals.plan, subtask, self._fired, watching=bool(self._events))
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -301,7 +282,7 @@ class StepPlanner:
     def _close(self, why: str) -> None:
         """Nothing more is asked."""
         self._questions.drop(why)
-        self._throw_first_away()
+        self._opening.throw_away()
         self.state = State.ENDING
 
     def _fail(self, code: int, why: str, sentence: str = "") -> None:
@@ -310,20 +291,4 @@ class StepPlanner:
 
     def _over(self) -> None:
         self.state = State.ENDED
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _later(self, seconds: float) -> None:
-        """Look again then, or sooner."""
-        clock = self._link.clock
-        due_s = clock.now() + seconds
-        if self._timer is not None and self._timer_s > clock.now() and self._timer_s <= due_s:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_s = due_s
-        self._timer = clock.call_later(seconds, self._timed)
-
-    def _timed(self) -> None:
-        self._timer = None
-        self._consider()
+        self._alarm.cancel()

@@ -9,6 +9,7 @@ from planners.layered.degrade import Rung
 from planners.layered.failures import Failures
 from planners.layered.plan import GlobalEvent, Plan, Subtask
 from planners.layered.step_answer import COMPLETE, STEP
+from planners.layered.step_goals import Goals
 from planners.layered.step_link import ProcessTask, StepLink, StepSettings
 from planners.layered.step_prompt import Situation
 from planners.layered.step_trouble import Trouble
@@ -24,15 +25,19 @@ class Questions:
     look then."""
 
     def __init__(
-        self, task: ProcessTask, link: StepLink, settings: StepSettings, writer: StepWriter, trouble: Trouble,
-        failures: Failures, *, fail: Callable[[int, str], None], changed: Callable[[], None], later: Callable[[float], None],
+        self, task: ProcessTask, link: StepLink, settings: StepSettings, goals: Goals, writer: StepWriter,
+        trouble: Trouble, failures: Failures, *, fail: Callable[[int, str], None], changed: Callable[[], None],
+        later: Callable[[float], None],
     ) -> None:  # fmt: skip
-        self._task, self._link, self._settings, self._writer = task, link, settings, writer
+        self._task, self._link, self._settings, self._goals, self._writer = task, link, settings, goals, writer
         self._book, self._trouble, self._failures = writer.book, trouble, failures
         self._fail, self._changed, self._later = fail, changed, later
         self._faults: list[str] = []
         self._nothing: object = None
-        """What there was when the last answer added nothing."""
+        """What there was when the last answer added nothing …"""
+        self._seen_then: frozenset[str] = frozenset()
+        """… and what was in sight."""
+        self._asked_s = 0.0
         self._skip_told = False
         self._idle_answers = 0
         self._not_before_s = 0.0
@@ -65,17 +70,17 @@ class Questions:
         """Whatever was said before, there is something new to ask about."""
         self._nothing, self._not_before_s = None, 0.0
 
-    def look(self, plan: Plan, subtask: Subtask, done: set[str], fired: Sequence[GlobalEvent], *, watching: bool) -> None:
+    def look(self, plan: Plan, subtask: Subtask, fired: Sequence[GlobalEvent], *, watching: bool) -> None:
         """Ask for steps of a subtask, if it is time to. `watching`: events may come true while nothing is done."""
         wait_s = self._wait_s(plan, subtask, fired)
         if wait_s is None:
             return
         if wait_s > 0.0:
             self._later(wait_s)
-        elif why := self._failures.answered(subtask.id):
+        elif why := self._failures.exhausted():
             self._fail(int(TaskCode.TURN_LIMIT), f"{subtask.description}: {why}")
         else:
-            self._ask(plan, subtask, done, fired, watching=watching)
+            self._ask(plan, subtask, fired, watching=watching)
 
     def _wait_s(self, plan: Plan, subtask: Subtask, fired: Sequence[GlobalEvent]) -> float | None:
         """In how many seconds to ask; None when only an event can be a reason to."""
@@ -83,7 +88,7 @@ class Questions:
         if settings.cost_aware and self._trouble.rung is Rung.MODEL:
             if len(self._book.queued) > settings.refill_at:
                 return None
-            if self._nothing is not None and self._nothing == self._digest(plan, subtask, fired):
+            if self._nothing is not None and self._nothing == self._digest(plan, subtask, fired) and not self._news(subtask):
                 if not self._skip_told:
                     self._skip_told = True
                     self._link.skipped("queue, results and observation are as they were when nothing was to be added")
@@ -97,20 +102,25 @@ class Questions:
         return max(self._not_before_s - self._link.clock.now(), budget_s, 0.0)
 
     def _digest(self, plan: Plan, subtask: Subtask, fired: Sequence[GlobalEvent]) -> object:
-        scene = self._link.relies_on()
-        return (
-            subtask.id, plan.signature, self._book.ended, tuple(self._book.shown_queue()), tuple(e.id for e in fired),
-            scene.room, scene.posture, scene.in_sight,
-        )  # fmt: skip
+        queue = tuple(self._book.shown_queue())
+        return (subtask.id, plan.signature, self._book.ended, queue, tuple(e.id for e in fired))
 
-    def _ask(
-        self, plan: Plan, subtask: Subtask, done: set[str], fired: Sequence[GlobalEvent], *, watching: bool
-    ) -> None:  # fmt: skip
+    def _news(self, subtask: Subtask) -> bool:
+        """Whether something has come in sight that the task speaks of; while the robot turns, much comes and goes."""
+        if self._link.clock.now() - self._asked_s < self._settings.scene_gap_s:
+            return False
+        words = f"{self._task.instruction} {subtask.description} {subtask.criteria}".casefold()
+        new = self._link.relies_on().in_sight - self._seen_then
+        return any(label.casefold() in words or not words.isascii() for label in new)
+
+    def _ask(self, plan: Plan, subtask: Subtask, fired: Sequence[GlobalEvent], *, watching: bool) -> None:
         self.asked, self._skip_told = True, False
         self._known_failures = self._failures_heard
+        self._asked_s, self._seen_then = self._link.clock.now(), self._link.relies_on().in_sight
         book = self._book
         situation = Situation(
-            self._task.instruction, self._task.sender, plan.subtasks, subtask, dict.fromkeys(done, "DONE"), tuple(fired),
+            self._task.instruction, self._task.sender, plan.subtasks, subtask, dict.fromkeys(self._goals.done, "DONE"),
+            tuple(fired),
             tuple(book.done), book.shown_running(), book.shown_queue(), self._settings.queue_steps - len(book.queued),
             tuple(self._faults),
         )  # fmt: skip
@@ -118,7 +128,7 @@ class Questions:
         self.writing = StepWriting(
             self._task.process_id, self._link.step_request(situation), self._writer,
             subtask.id, frozenset(e.id for e in fired), self._link, self._settings.deadline_s,
-            lambda written: self._answered(written, before, watching),
+            self._goals.following, lambda written: self._answered(written, before, watching),
         )  # fmt: skip
 
     def _answered(self, written: Written, before: object, watching: bool) -> None:
@@ -127,6 +137,7 @@ class Questions:
         self._nothing = None
         if written.useful:
             self._idle_answers = 0
+            self._failures.answered()
             self._trouble.useful()
         elif written.nothing and not written.code:
             self._trouble.useful()

@@ -103,9 +103,11 @@ class StepWriting:
 
     def __init__(
         self, process_id: str, request: ModelRequest, writer: StepWriter, subtask: str, handles: frozenset[str],
-        link: StepLink, deadline_s: float, on_end: Callable[[Written], None],
+        link: StepLink, deadline_s: float, following: Callable[[str], str], on_end: Callable[[Written], None],
     ) -> None:  # fmt: skip
+        """`following` gives the subtask behind one that is said to be complete, "" where none is known yet."""
         self.subtask = subtask
+        self._following = following
         self._writer, self._relies_on, self._handles, self._on_end = writer, link.relies_on, handles, on_end
         self._answer = StepAnswer(link.check, room=writer.has_room, live=lambda: writer.book.idle)
         self._stream_id = ""
@@ -118,11 +120,6 @@ class StepWriting:
         request = replace(request, deadline_s=min(deadline_s, request.deadline_s))
         self._handle: Handle = link.model.ask(Layer.S1, process_id, request, self._text, self._model_ended)
 
-    @property
-    def marked(self) -> bool:
-        """Whether it has said that its subtask is complete."""
-        return self._marks > 0
-
     def cancel(self, why: str) -> None:
         """What was planned is void; what was sent is ended."""
         if not self._over:
@@ -134,8 +131,8 @@ class StepWriting:
     def _text(self, text: str) -> None:
         if not self._over:
             self._write(self._answer.feed(text))
-            if not self._over and (self._answer.over or self._marks):
-                self._handle.cancel()
+            if not self._over and (self._answer.over or not self.subtask):
+                self._handle.enough()
                 self._write(self._answer.close())
                 self._finish(0, "")
 
@@ -159,7 +156,7 @@ class StepWriting:
 
     def _write(self, found: Iterable[Found]) -> None:
         for what, text in found:
-            if self._over or self._marks:
+            if self._over or not self.subtask:
                 return
             self._one(what, text)
 
@@ -185,6 +182,7 @@ class StepWriting:
             self._send("")
             writer.book.add(Item(self._stream_id, self.subtask, mark=True))
             self._send(f"<{COMPLETE}/>")
+            self.subtask = self._following(self.subtask)
 
     def _send(self, text: str) -> None:
         if not self._stream_id:

@@ -57,6 +57,7 @@ class PrescriptionBook:
         self._reflexes: dict[str, Standing] = {}
         self._told: dict[tuple[str, str], Conflict] = {}
         """What a model said of two of them."""
+        self._as_shipped: dict[str, bool] = {}
         self._kept: dict[str, Kept] = {}
         ours = load(shipped, accessors, shipped=True) if shipped is not None else Read()
         try:
@@ -67,8 +68,11 @@ class PrescriptionBook:
             if one.name in self._kept:
                 self.problem = self.problem or f"{own}: '{one.name}' is the name of a shipped one; give it another name"
                 continue
-            off = one.shipped and one.name in theirs.disabled
-            self._put(one.model_copy(update={"enabled": False}) if off else one)
+            if one.shipped:
+                self._as_shipped[one.name] = one.enabled
+                enabled = one.name in theirs.enabled or (one.enabled and one.name not in theirs.disabled)
+                one = one.model_copy(update={"enabled": enabled})
+            self._put(one)
         self._weigh()
 
     # -- what is asked ------------------------------------------------------------------------------------------------
@@ -172,8 +176,10 @@ class PrescriptionBook:
             if self.problem:
                 raise PrescriptionError(f"nothing can be kept: {self.problem}")
             mine = [k.prescription for k in self._kept.values() if not k.prescription.shipped]
-            off = [k.name for k in self._kept.values() if k.prescription.shipped and not k.prescription.enabled]
-            save(self._own, mine, off)
+            now = {name: self._kept[name].prescription.enabled for name in self._as_shipped}
+            changed = {name for name, enabled in now.items() if enabled is not self._as_shipped[name]}
+            off, on = ({name for name in changed if now[name] is state} for state in (False, True))
+            save(self._own, mine, disabled=off, enabled=on)
         except PrescriptionError:
             if before is not None:
                 self._kept = before

@@ -19,16 +19,17 @@ from reflexes.rule import name_of
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.sections import nearest, one_sentence
 
-LIST, DISABLED = "prescriptions", "disabled"
+LIST, DISABLED, ENABLED = "prescriptions", "disabled", "enabled"
 MOST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a file holds. `disabled` names shipped ones that a person switched off."""
+    """What a file holds. `disabled` and `enabled` name shipped ones that a person switched off or on."""
 
     prescriptions: tuple[Prescription, ...] = ()
     disabled: frozenset[str] = frozenset()
+    enabled: frozenset[str] = frozenset()
 
 
 def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False) -> Read:
@@ -36,17 +37,18 @@ def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False
     data = _parsed(path)
     if not isinstance(data, dict):
         raise PrescriptionError(f"{path}: must hold the key {LIST} with a list of them")
-    known = [LIST] if shipped else [LIST, DISABLED]
+    known = [LIST] if shipped else [LIST, DISABLED, ENABLED]
     for key in data:
         if key not in known:
             valid = f"{nearest(str(key), known)} (valid here: {', '.join(known)})"
             raise PrescriptionError(f"{path}: key '{key}' is unknown{valid}")
     entries = data.get(LIST) or []
-    disabled = data.get(DISABLED) or []
     if not isinstance(entries, list):
         raise PrescriptionError(f"{path}: key {LIST} must be a list, not {type(entries).__name__}")
-    if not isinstance(disabled, list) or not all(isinstance(name, str) for name in disabled):
-        raise PrescriptionError(f"{path}: key {DISABLED} must be a list of names")
+    names = {key: data.get(key) or [] for key in (DISABLED, ENABLED)}
+    for key, value in names.items():
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise PrescriptionError(f"{path}: key {key} must be a list of names")
     found: dict[str, int] = {}
     read: list[Prescription] = []
     for number, entry in enumerate(entries, 1):
@@ -57,7 +59,7 @@ def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False
             raise PrescriptionError(f"{path}: {why}")
         found[one.name] = number
         read.append(one)
-    return Read(tuple(read), frozenset(disabled))
+    return Read(tuple(read), frozenset(names[DISABLED]), frozenset(names[ENABLED]))
 
 
 def _one(
@@ -102,12 +104,13 @@ def _sentence(error: ValidationError) -> str:
     return one_sentence(Prescription, error)
 
 
-def save(path: Path, prescriptions: Iterable[Prescription], disabled: Iterable[str]) -> None:
+def save(path: Path, prescriptions: Iterable[Prescription], *, disabled: Iterable[str], enabled: Iterable[str]) -> None:
     """Write a file whole; it is on the disk when the call returns. Raises PrescriptionError when the disk refuses."""
     records = [p.model_dump(mode="json", exclude_unset=True, exclude={"shipped"}) for p in prescriptions]
     data: dict[str, Any] = {LIST: records}
-    if names := sorted(disabled):
-        data[DISABLED] = names
+    for key, names in ((DISABLED, sorted(disabled)), (ENABLED, sorted(enabled))):
+        if names:
+            data[key] = names
     new = path.with_suffix(f".{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

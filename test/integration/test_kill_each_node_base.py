@@ -4,64 +4,22 @@ ends with a reason, nothing starts by itself, and it walks again once the halt i
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 
 import pytest
-from geometry_msgs.msg import PoseStamped, Twist
 from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 
-from ghostshell_ros.nodes.node_runtime import SENSORS, SET_POINTS
+from base_observer import REST_S, BaseObserver, apart
 from kill_support import DRIVER_CODES, Walk, Way, came_back, ended, failed, killed
-from pipeline_support import NODES, BroughtUp, Observer, brought_up
+from pipeline_support import NODES, BroughtUp, brought_up
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, TaskCode
 
 DRIVERS = ("drive_driver", "navigate_driver", "posture_driver")
-REST_S = 0.4
 STANDS_S = 1.5
 """From the last command to a trunk that stays within `SWAY_M`: the gait ends its steps, then places its feet."""
-SWAY_M = 0.06
-SWAY_RAD = 0.1
-
-Pose = tuple[float, float, float]
-
-
-class BaseObserver(Observer):
-    """Hears the velocities that reach the base, and where it truly is."""
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__(namespace)
-        self.velocities: list[tuple[float, float]] = []
-        self.truth: list[tuple[float, Pose]] = []
-        self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
-        self.create_subscription(PoseStamped, "ground_truth/base_link", self._on_truth, SENSORS)
-
-    def _on_velocity(self, message: Twist) -> None:
-        speed = abs(message.linear.x) + abs(message.linear.y) + abs(message.angular.z)
-        self.velocities.append((time.monotonic(), speed))
-
-    def _on_truth(self, message: PoseStamped) -> None:
-        p, q = message.pose.position, message.pose.orientation
-        yaw = math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
-        self.truth.append((time.monotonic(), (p.x, p.y, yaw)))
-
-    def last_command_s(self) -> float:
-        """When the base was last told to move."""
-        return max((at for at, speed in self.velocities if speed > 0.0), default=0.0)
-
-    def last_move_s(self) -> float:
-        """Since when it has truly been where it is."""
-        _, last = self.truth[-1]
-        away = [at for at, pose in self.truth if _apart(pose, last)]
-        return max(away, default=0.0)
-
-
-def _apart(a: Pose, b: Pose) -> bool:
-    return math.dist(a[:2], b[:2]) > SWAY_M or abs(math.remainder(a[2] - b[2], math.tau)) > SWAY_RAD
-
 
 WAY = Way("walk 120 cm forward", "move_forward", lambda watch, since_s: watch.last_command_s() > since_s + 0.3)
 
@@ -92,7 +50,7 @@ def stays(watch: BaseObserver, walk: Walk, *nodes: str) -> None:
     told_s, (_, pose) = watch.last_command_s(), watch.truth[-1]
     came_back(watch, walk, *nodes)
     time.sleep(0.5)
-    assert watch.last_command_s() == told_s and not _apart(watch.truth[-1][1], pose)
+    assert watch.last_command_s() == told_s and not apart(watch.truth[-1][1], pose)
     assert watch.kernel is not None and not watch.kernel.running
 
 

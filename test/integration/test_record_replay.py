@@ -34,7 +34,7 @@ INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
 PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello there.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'
 OPEN = (
-    '<wait><walk tag="o" until_reset="true">one two<wave tag="b" ms="150"/></walk></wait><sleep seconds="0.8"/><nod tag="m"/>'
+    '<wait><walk tag="o" ms="10">one two<wave tag="b" ms="150"/></walk></wait><sleep seconds="0.8"/><nod tag="m"/>'
 )
 WRONG = '<walk tag="c" ms="30"/><fly/><nod tag="d" speed="3"/>after & that'
 
@@ -160,6 +160,8 @@ def command(*words: str, limit: int = 0) -> subprocess.Popen[str]:
 def recording(robot: Robot, path: Path, **options: Any) -> subprocess.Popen[str]:
     recorder = command("record", "--robot", robot.get_namespace(), str(path), **options)
     wait_until(robot.recorded, 15.0, "the recorder listens")
+    known = [f"/{node}.yaml".encode() for node in INTERRUPTED]
+    wait_until(lambda: path.exists() and all(n in path.read_bytes() for n in known), 15.0, "it has met all nodes")
     return recorder
 
 
@@ -174,7 +176,6 @@ def run(robot: Robot, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded run: parallel channels and speech, an open element and a pause, refusals, an interrupt, contention."""
     path = tmp_path_factory.mktemp("recorded") / "run.mcap"
     recorder = recording(robot, path)
-    wait_until(lambda: all(n.encode() + b".yaml" in path.read_bytes() for n in INTERRUPTED), 10.0, "parameters are written")
     for process, text in (("p1", PARALLEL), ("p2", OPEN), ("p3", WRONG), ("p6", STEPS)):
         robot.say(text, process)
         robot.drained(process)

@@ -117,6 +117,9 @@ class _Saying:
             self._asked.cancelled = True
             self._close()
 
+    def enough(self) -> None:
+        self.cancel()
+
     def _text(self, piece: str) -> None:
         if not self._over:
             self._on_text(piece)
@@ -315,6 +318,11 @@ class Bench:
 
     def way_back(self, before: Reliance) -> str:
         return self._way_back if self.relies_on().moved_m(before) > 0.5 else ""
+
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        self._tell("stopped", why)
+        self.scheduler.interrupt(why)
+        self.clock.call_later(WIRE_S * 2, then)
 
     def allowance(self) -> tuple[bool, float, str]:
         return self.budget

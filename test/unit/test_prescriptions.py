@@ -109,6 +109,19 @@ def test_a_shipped_one_is_switched_off_for_good_but_not_removed(tmp_path: Path) 
     assert book(tmp_path, shipped).get("calm").prescription.enabled
 
 
+def test_what_is_shipped_switched_off_is_switched_on_for_good(tmp_path: Path) -> None:
+    shipped = "prescriptions: [{name: calm, sentence: never run, enabled: false}]"
+    first = book(tmp_path, shipped)
+    assert not first.get("calm").prescription.enabled
+    first.add("never bark at people")
+    assert not book(tmp_path, shipped).get("calm").prescription.enabled
+    first.enable("calm", True)
+    assert book(tmp_path, shipped).get("calm").prescription.enabled
+    book(tmp_path, shipped).enable("calm", False)
+    assert not book(tmp_path, shipped).get("calm").prescription.enabled
+    assert "calm" not in (tmp_path / "own" / "prescriptions.yaml").read_text(encoding="utf-8"), "it is as it was shipped"
+
+
 def test_a_damaged_file_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "own" / "prescriptions.yaml"
     own.parent.mkdir()

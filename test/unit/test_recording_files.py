@@ -176,6 +176,7 @@ def test_numbers_of_events_and_outcomes_are_those_of_the_interface() -> None:
     assert call_book.RESETTING == SkillEvent.CALL_RESETTING and call_book.ENDED == SkillEvent.CALL_ENDED
     assert call_book.STREAM_ENDED == SkillEvent.STREAM_ENDED and call_book.TURN_ENDED == SkillEvent.TURN_ENDED
     assert call_book.INTERRUPTED == SkillEvent.INTERRUPTED and timeline.CONTENTION == SkillEvent.CONTENTION
+    assert timeline.STREAM_STARTED == SkillEvent.STREAM_STARTED
     ours = [getattr(replayed_kernel, n) for n in ("DONE", "FAILED", "INTERRUPTED", "REFUSED", "DROPPED")]
     assert ours == [
         SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED, SkillEvent.DROPPED

@@ -39,7 +39,11 @@ def state(at_s: float, running: list[str], subsystems: dict[str, list[str]] | No
     return Space(stamp=stamp(at_s), running=running, subsystems=held, processes=[])
 
 
-def recorded(**topics: list[Any]) -> Timeline:
+def recorded(*, begun: bool = True, **topics: list[Any]) -> Timeline:
+    """A run of these messages; its streams began in it."""
+    streams = dict.fromkeys(e.stream_id for e in topics.get("events", []) if e.stream_id)
+    if begun:
+        topics["events"] = [event(2, 0.5, stream_id=s) for s in streams] + topics.get("events", [])
     messages = [
         RunMessage(f"/kalos/{name}", "", round((v.stamp.sec + v.stamp.nanosec * 1e-9) * 1e9), v, b"")
         for name, values in topics.items() for v in values
@@ -116,11 +120,22 @@ def test_chunks_results_and_interrupts_stand_where_they_stood() -> None:
     assert made.inputs[0].payload.value.stamp.sec == 2, "of what was before, the newest counts"
 
 
+def test_a_stream_whose_first_events_are_missing_is_left_out() -> None:
+    made = recorded(begun=False, llm_chunks=[chunk(9.9, 0)], events=[event(STARTED, 10.0, "c1")])
+    assert made.partial == {"s"} and not made.book.calls
+
+
 def test_every_interrupt_before_the_first_chunk_is_given_too() -> None:
     early = [event(INTERRUPTED, at_s, process_id=f"p{at_s}", stream_id="") for at_s in (1.0, 2.0)]
     made = recorded(llm_chunks=[chunk(10.0, 0)], events=early)
     assert [i.what for i in made.inputs] == [What.INTERRUPT, What.INTERRUPT, What.CHUNK]
     assert [i.after for i in made.inputs] == [0, 1, 2] and made.inputs[0].at_s == made.inputs[1].at_s == 9.0
+    desk = Desk(made.inputs, made.outputs)
+    for _, output in made.outputs:
+        desk.run(0.6)
+        desk.conductor.saw(output)
+    desk.run(1.0)
+    assert desk.conductor.over and not desk.conductor.missing
 
 
 def test_a_stream_whose_beginning_is_missing_is_left_out() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from layered_kit import Asked, Bench, Says
 
 from planners.blocks import Layer
+from planners.layered.plan import Plan, Subtask
 from skill_kernel.codes import TaskCode
 
 
@@ -122,13 +123,41 @@ def test_nothing_is_asked_while_nothing_has_changed() -> None:
     assert len(bench.of("skipped")) == 1
 
 
-def test_a_change_in_sight_is_a_reason_to_ask_again() -> None:
-    bench = Bench(script('<step><walk s="60"/></step>'))
+def test_only_what_the_task_speaks_of_is_a_reason_to_ask_while_a_step_runs() -> None:
+    bench = Bench(script('<step><walk s="90"/></step>'), instruction="find an apple")
     bench.plan("walk")
     bench.run(10)
+    for i in range(20):
+        bench.world.labels = ("chair",) if i % 2 else ("person",)
+        bench.world.room = f"room {i}"
+        bench.run(0.5)
+    assert len(bench.model.of()) == 2
     bench.world.labels = ("apple",)
-    bench.run(5)
+    bench.run(1)
     assert len(bench.model.of()) == 3
+    for i in range(20):
+        bench.world.labels = ("apple",) if i % 2 else ()
+        bench.run(0.5)
+    assert len(bench.model.of()) <= 5
+
+
+def test_an_answer_is_read_on_over_the_end_of_a_subtask() -> None:
+    bench = Bench(script('<step><walk/></step><subtask_complete/><step><nod/></step><subtask_complete/><step><turn/></step>'))
+    bench.plan("walk", "nod")
+    bench.run(20)
+    assert bench.calls() == ["walk", "nod"] and bench.of("done") == [("t1",), ("t2",)]
+    assert len(bench.model.of()) == 1 and bench.ended == [(0, "")]
+
+
+def test_behind_the_end_of_the_last_known_subtask_nothing_is_read() -> None:
+    too_much = "<step><walk/></step><subtask_complete/><step><nod/></step>"
+    bench = Bench(script(too_much, "<step><turn/></step><subtask_complete/>"))
+    bench.plan("walk", complete=False)
+    bench.run(2.5)
+    assert bench.calls() == ["walk"]
+    bench.plan("walk", "turn", revision=2)
+    bench.run(20)
+    assert bench.calls() == ["walk", "turn"] and bench.ended == [(0, "")]
 
 
 def test_without_the_cost_rules_it_asks_on_and_on() -> None:
@@ -159,16 +188,11 @@ def test_what_cannot_be_done_is_said_and_ends_as_given_up() -> None:
     bench = Bench(script('<step><walk s="2"/></step><step><nod/></step>'))
     bench.plan("walk")
     bench.run(1.5)
-    bench.planner.plan(_given_up("the door is shut"))
+    bench.planner.plan(Plan(2, True, (Subtask("t1", "walk"),), given_up=True, reason="the door is shut"))
     bench.run(20)
     assert bench.ended == [(TaskCode.GIVEN_UP, "the door is shut")]
-    assert bench.calls() == ["walk", "text"]
-
-
-def _given_up(reason: str) -> object:
-    from planners.layered.plan import Plan, Subtask
-
-    return Plan(2, True, (Subtask("t1", "walk"),), given_up=True, reason=reason)
+    assert bench.calls() == ["text"] and bench.calls(outcome="INTERRUPTED") == ["walk"]
+    assert "the door is shut" in [s.text for s in bench.streams.values()][-1]
 
 
 def test_what_is_achieved_already_drops_the_queue_and_ends_well() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System 1 while its model is slow, wrong, silent or malformed, while it is paused, and while events come true."""
+"""System 1 while its model is slow, wrong, silent or malformed, and while it is paused or planned anew."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ import pytest
 from layered_kit import Asked, Bench, Says, failing
 
 from planners.blocks import Layer
-from planners.layered.plan import GlobalEvent
-from planners.layered.step_link import StepSettings
 from skill_kernel.codes import ModelCode, TaskCode
-from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.robot import RobotConfig
 
-KALOS = accessors_of(RobotConfig.load("kalos"))
 GOOD = "<step><nod/></step><subtask_complete/>"
 
 
@@ -129,53 +124,6 @@ def test_the_budgets_gap_delays_the_question() -> None:
     assert len(bench.model.of()) == 1
 
 
-# -- the first action ---------------------------------------------------------------------------------------------------
-
-
-def first(text: Says | str, then: Says | str = GOOD) -> Callable[[Asked], Says | str]:
-    return lambda asked: text if asked.layer is Layer.S1P else then
-
-
-def test_the_first_action_runs_before_there_is_a_plan() -> None:
-    bench = Bench(first('<walk s="2"/>'))
-    bench.run(1.5)
-    assert [a["function"] for a in bench.planner._book.shown_running()[0]["calls"]] == ["walk"]
-    bench.plan("walk and nod")
-    bench.run(10)
-    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
-    assert bench.model.of()[0].blocks["RUNNING"][0]["calls"][0]["function"] == "walk"
-
-
-def test_a_first_action_that_comes_after_the_first_question_is_thrown_away() -> None:
-    bench = Bench(first(Says('<walk s="2"/>', delay_s=1.0)))
-    bench.plan("nod")
-    bench.run(10)
-    assert bench.calls() == ["nod"] and bench.model.of(Layer.S1P)[0].cancelled
-
-
-@pytest.mark.parametrize("event", ["pause", "interrupt", "end"])
-def test_a_first_action_is_thrown_away_when_the_process_stands_still(event: str) -> None:
-    bench = Bench(first(Says("<nod/>", delay_s=1.0)))
-    bench.run(0.2)
-    {"pause": bench.planner.paused, "interrupt": lambda: bench.planner.interrupted("a test"), "end": bench.planner.end}[event]()
-    bench.run(3)
-    assert bench.calls() == []
-
-
-@pytest.mark.parametrize("answer", ["<turn/>", "<nod>Hi</nod>", "Hello!", "<nod s='much'/>", "", "<step><nod/></step>"])
-def test_only_one_allowed_call_may_be_the_first_action(answer: str) -> None:
-    bench = Bench(first(answer), settings=StepSettings(plan_wait_s=60))
-    bench.run(10)
-    assert bench.calls() == [] and len(bench.model.of(Layer.S1P)) == 2
-    assert bench.of("degraded")[0][0] is Layer.S1P
-
-
-def test_no_first_action_is_no_fault() -> None:
-    bench = Bench(first("<none/>"), settings=StepSettings(plan_wait_s=60))
-    bench.run(10)
-    assert bench.calls() == [] and bench.of("degraded") == []
-
-
 # -- pauses and new epochs ----------------------------------------------------------------------------------------------
 
 
@@ -236,74 +184,3 @@ def test_moved_away_meanwhile_it_walks_back_while_the_model_plans() -> None:
     bench.world.x = 0.0
     bench.run(20)
     assert bench.calls() == ["turn", "nod"] and bench.ended == [(0, "")]
-
-
-# -- events -------------------------------------------------------------------------------------------------------------
-
-
-def watching(condition: str, answer: Callable[[Asked], Says | str], **more: object) -> Bench:
-    bench = Bench(answer, accessors=KALOS, **more)
-    bench.plan("walk", events=(GlobalEvent("e1", condition, "take a picture"),))
-    return bench
-
-
-def observe(bench: Bench, seconds: float) -> None:
-    """Observations at 10 Hz for a time."""
-    for _ in range(round(seconds * 10)):
-        bench.planner.observed()
-        bench.run(0.1)
-
-
-def test_an_event_that_comes_true_is_told_once_and_handled_first() -> None:
-    bench = watching("visible('ball')", script('<step><walk s="9"/></step>', '<step><turn s="9"/></step>', then=GOOD))
-    observe(bench, 2)
-    assert bench.of("fired") == []
-    bench.world.labels = ("ball",)
-    observe(bench, 0.2)
-    assert bench.of("fired") == [("e1",)]
-    bench.interrupt()
-    observe(bench, 3)
-    assert bench.of("fired") == [("e1",)]
-    assert bench.model.of()[-1].blocks["FIRED"] == [{"condition": "visible('ball')", "response": "take a picture"}]
-
-
-def test_what_flickers_does_not_fire_again_and_again() -> None:
-    bench = watching("visible('ball')", script(then="<step><walk s='0.3'/></step>"))
-    for i in range(300):
-        bench.world.labels = ("ball",) if i % 20 < 8 else ()
-        before = len(bench.of("fired"))
-        observe(bench, 0.1)
-        if len(bench.of("fired")) > before:
-            bench.interrupt()
-    assert 1 < len(bench.of("fired")) <= 4
-
-
-def test_what_nobody_can_tell_fires_nothing() -> None:
-    bench = watching("not visible('ball')", script(then="<nothing/>"))
-    bench.world.stale = True
-    observe(bench, 3)
-    assert bench.of("fired") == []
-    bench.world.stale = False
-    observe(bench, 1)
-    assert bench.of("fired") == [("e1",)]
-
-
-def test_a_condition_that_is_no_code_and_that_nobody_can_judge_is_told() -> None:
-    bench = watching("the person looks sad", script(then="<nothing/>"))
-    assert "the person looks sad" in bench.of("notice")[0][0]
-
-
-def test_a_sentence_is_judged_when_the_scene_changes_and_not_at_every_look() -> None:
-    asked: list[str] = []
-
-    def judge(sentence: str, answer: Callable[[bool | None], None]) -> None:
-        asked.append(sentence)
-        answer("ball" in bench.world.labels)
-
-    bench = Bench(script(then="<nothing/>"), accessors=KALOS, judge=judge)
-    bench.plan("walk", events=(GlobalEvent("e1", "there is a ball somewhere", "take a picture"),))
-    observe(bench, 10)
-    assert len(asked) == 1
-    bench.world.labels = ("ball",)
-    observe(bench, 3)
-    assert len(asked) == 2 and bench.of("fired") == [("e1",)]

@@ -145,6 +145,20 @@ def test_hung_trials_and_those_with_errors_are_not_in_the_tables_of_the_paper() 
     assert row[1] == "1/1"
 
 
+def test_a_trial_on_a_machine_that_stalled_does_not_count_and_is_run_again(tmp_path: Path) -> None:
+    told = story().rest(1.0)
+    told.now += 0.6
+    assert measures.stall(told.rest(1.0).end()) == pytest.approx(0.7) and measures.stall(story().rest(2.0).end()) <= 0.11
+    results = Results(tmp_path / "results.jsonl")
+    results.add(line(stall_s=0.7, success=False))
+    assert not results.done(Key("T1", "layered", 0, model="m"))
+    results.add(line(stall_s=0.1))
+    assert results.done(Key("T1", "layered", 0, model="m"))
+    tables = {t.title: t for t in write_report(tmp_path, "m")}
+    assert tables["Trials that do not count"].rows == [["layered", "T1", "0", "the simulator stood still for 0.7 s"]]
+    assert next(iter(tables.values())).rows[0][1] == "1/1"
+
+
 def test_the_overhead_is_what_both_together_take_beyond_each_alone() -> None:
     lines = [line("T5", total_s=30.0), line("T5", trial=1, ball=False, total_s=99.0), line("A6", total_s=5.0),
              line("T6", total_s=36.0, added_s=5.0, resume_s=0.4, replan_s=0.3)]  # fmt: skip

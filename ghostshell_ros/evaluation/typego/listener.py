@@ -76,6 +76,11 @@ class Listener(RuntimeNode):
             self._statuses.clear()
             return self.trace
 
+    def end(self) -> None:
+        """What is heard from now on belongs to no trial."""
+        with self.changed:
+            self.trace, self._calls = Trace(), {}
+
     def _on_event(self, event: SkillEvent) -> None:
         at = seconds(event.stamp)
         with self.changed:

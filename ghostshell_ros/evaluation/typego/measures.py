@@ -21,11 +21,17 @@ def figures(trace: Trace) -> dict[str, Any]:
         "ttfa_s": first_action(trace), "total_s": _number(trace.total), "waits_s": [round(w, 4) for w in waits],
         "steps": sum(c.is_step for c in trace.own()),
         "failed_calls": sum(c.outcome in ("FAILED", "REFUSED") for c in trace.own()),
-        "layers": layers(trace),
+        "layers": layers(trace), "stall_s": stall(trace),
     }  # fmt: skip
     if not math.isnan(trace.added):
         measured |= between(trace)
     return measured
+
+
+def stall(trace: Trace) -> float:
+    """The longest time in s that the simulator told nothing: then the machine, not the robot, was measured."""
+    times = [trace.asked, *(p.at for p in trace.poses)]
+    return round(max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0), 3)
 
 
 def first_action(trace: Trace) -> float | None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ghostshell_ros.evaluation.typego.runner import Results
+from ghostshell_ros.evaluation.typego.runner import Results, counts
 from ghostshell_ros.evaluation.typego.statistics import Crossing, Line, crossings
 from ghostshell_ros.evaluation.typego.tables import (
     Table,
     aims,
     failures,
+    left_out,
     sweep,
     table3,
     table4,
@@ -26,13 +27,13 @@ def write_report(folder: Path, model: str) -> list[Table]:
     """Everything that the results of one model in `folder` tell, written there as tables.md and tables.json; nothing without
     results."""
     newest: dict[tuple[object, ...], Line] = {}
-    for line in Results(folder / "results.jsonl").lines:
-        if line["model"] == model:
-            newest[line["task"], line["strategy"], line["trial"], line["error"], line["fast_scale"]] = line
+    of_model = [x for x in Results(folder / "results.jsonl").lines if x["model"] == model]
+    for line in filter(counts, of_model):
+        newest[line["task"], line["strategy"], line["trial"], line["error"], line["fast_scale"]] = line
     lines = list(newest.values())
-    if not lines:
+    if not of_model:
         return []
-    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines)]
+    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines), left_out(of_model)]
     if len({x["fast_scale"] for x in lines}) > 1:
         tables.append(sweep(lines))
     if len({x["error"] for x in lines}) > 1:

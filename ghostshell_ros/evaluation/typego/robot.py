@@ -29,6 +29,8 @@ from skill_kernel.process import ProcessStatus
 ROBOT = "kalos"
 DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
 UP_S = 90.0
+WARM_S = 6.0
+"""The models' clients are made on a thread, which slows the first seconds."""
 ANSWER_S = 5.0
 QUIET_S = 10.0
 SETTLE_S = 1.5
@@ -175,6 +177,7 @@ def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[
                 run.start()
                 host.start()
                 robot.wait_up()
+                time.sleep(WARM_S)
                 yield robot
                 exited.clear()
         finally:

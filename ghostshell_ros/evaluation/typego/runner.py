@@ -26,6 +26,9 @@ BLIND = "layered_blind"
 """The layered strategy with its cost rules off."""
 STRATEGIES = ("layered", "react", "plan_and_execute", BLIND, "stream")
 COST_AWARE_NODES = ("action_planner", "task_planner", "process_scheduler")
+STALL_S = 0.4
+"""A trial in which the simulator stood still for so long tells of the machine: it is reported, left out of the tables and run
+again with the next command. Nodes that are silent for 0.5 s lose their calls."""
 MOST_HUNG = 3
 """Trials after which the robot had to be brought up anew, in a row, end the run."""
 
@@ -83,8 +86,8 @@ class Results:
                     continue
 
     def done(self, key: Key) -> bool:
-        """Whether a result is kept, other than of a robot that hung."""
-        return any(_key(line) == key and not line.get("hung") for line in self.lines)
+        """Whether a result is kept that counts."""
+        return any(_key(line) == key and counts(line) for line in self.lines)
 
     def add(self, line: dict[str, Any]) -> None:
         """Keep one more, on disk at once."""
@@ -95,6 +98,11 @@ class Results:
             file.flush()
             os.fsync(file.fileno())
         self.lines.append(line)
+
+
+def counts(line: dict[str, Any]) -> bool:
+    """Whether a result is one of the robot's, not of a robot that hung or a machine that stalled."""
+    return not line.get("hung") and line.get("stall_s", 0.0) <= STALL_S
 
 
 def _key(line: dict[str, Any]) -> Key:
@@ -163,5 +171,7 @@ def _told(line: dict[str, Any]) -> str:
     waits = line.get("waits_s") or []
     wait = f", {sum(waits) / len(waits):.2f} s between steps" if waits else ""
     why = f": {'; '.join(line['reasons'])}" if line["reasons"] else ""
+    if line.get("stall_s", 0.0) > STALL_S:
+        why += f" (does not count: the machine stalled for {line['stall_s']:.1f} s)"
     name = f"{line['task']} {line['strategy']} {line['trial']}" + (f" error {line['error']:g}" if line["error"] else "")
     return f"{name}: {'done' if line['success'] else 'NOT DONE'}{took}{first}{wait}{why}"

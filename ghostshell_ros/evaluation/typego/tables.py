@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ghostshell_ros.evaluation.typego.runner import counts
 from ghostshell_ros.evaluation.typego.statistics import (
     Line,
     Spread,
@@ -45,8 +46,8 @@ class Table:
 
 
 def usual(lines: Sequence[Line]) -> list[Line]:
-    """Trials without errors of the model, at S1P's stated speed, of a robot that did not hang."""
-    return [x for x in lines if not x.get("hung") and not x["error"] and x["fast_scale"] == 1.0]
+    """Trials without errors of the model, at S1P's stated speed."""
+    return [x for x in lines if counts(x) and not x["error"] and x["fast_scale"] == 1.0]
 
 
 def table3(lines: Sequence[Line]) -> Table:
@@ -146,9 +147,19 @@ def failures(lines: Sequence[Line]) -> Table:
     return Table("Failures by their first reason, all error rates", ("strategy", "task", "times", "reason"), rows)
 
 
+def left_out(lines: Sequence[Line]) -> Table:
+    """Trials that do not count: of a robot that hung, or on a machine that stalled."""
+    rows = [
+        [x["strategy"], x["task"], str(x["trial"]),
+         x["reasons"][0] if x.get("hung") else f"the simulator stood still for {x['stall_s']:.1f} s"]
+        for x in lines if not counts(x)
+    ]
+    return Table("Trials that do not count", ("strategy", "task", "trial", "why"), rows)
+
+
 def sweep(lines: Sequence[Line]) -> Table:
     """First action of the layered strategy by S1P's latency."""
-    own = [x for x in lines if not x.get("hung") and not x["error"] and x["strategy"] == "layered" and x["task"] in MAIN_TASKS]
+    own = [x for x in lines if counts(x) and not x["error"] and x["strategy"] == "layered" and x["task"] in MAIN_TASKS]
     scales = sorted({x["fast_scale"] for x in own})
     rows = [[f"{s:g}", str(Spread.of(x.get("ttfa_s") for x in own if x["fast_scale"] == s))] for s in scales]
     return Table("S1P's speed", ("latency of the fast model, times its row", "TTFA of layered [s]"), rows)

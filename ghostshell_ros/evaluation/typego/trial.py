@@ -39,6 +39,7 @@ def run_trial(robot: Robot, task: Task, setting: Setting, strategy: str) -> Trac
     _until(robot, lambda: bool(ended()), limit)
     trace.status = ended()
     time.sleep(AFTER_S)
+    robot.heard.end()
     _close(trace)
     robot.quiet()
     return trace

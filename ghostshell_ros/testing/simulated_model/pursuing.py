@@ -48,6 +48,8 @@ def pursue_part(goals: Sequence[Goal], rest: Sequence[Goal], story: Story) -> St
     everything = (*goals, *rest)
     for index, goal in enumerate(goals):
         before, after = story.mark, everything[index + 1 :]
+        if not index and isinstance(goal, GoTo) and _began_there(goal, after, story):
+            continue
         step = want(goal, story, after, patient=tolerant(everything, index))
         if isinstance(step, Next) and isinstance(goal, GoTo | Find) and passed(goal, after, story):
             story.reset(before)
@@ -162,6 +164,15 @@ def _go(waypoints: Sequence[str], name: str, story: Story) -> Step | None:
     places = story.words.places
     order = sorted(waypoints, key=lambda w: (w in tried, places[w].away(here) if w in places else 0.0))
     return Next(Act("goto_waypoint", {"waypoint": order[0]}))
+
+
+def _began_there(goal: GoTo, after: Sequence[Goal], story: Story) -> bool:
+    """Whether the task began at this first place already, so that what was done first was to go to the next."""
+    following = after[0] if after else None
+    if not isinstance(following, GoTo) or story.words.near(story.start, NEAR_M) not in goal.waypoints:
+        return False
+    gone = [str(c.arguments.get("waypoint")) for _, c in story.ahead if c.function == "goto_waypoint"]
+    return bool(gone) and gone[0] in following.waypoints
 
 
 def _is_at(waypoints: Sequence[str], story: Story) -> bool:

@@ -38,8 +38,9 @@ def point(facts: Facts) -> tuple[float, float] | None:
     """Where the robot is, metres in the map."""
     for field in ("pose", *facts):
         value = fresh(facts, field)
-        if isinstance(value, Mapping) and "x_m" in value and "y_m" in value:
-            return float(value["x_m"]), float(value["y_m"])
+        x, y = (value.get("x_m"), value.get("y_m")) if isinstance(value, Mapping) else (None, None)
+        if isinstance(x, (int, float)) and isinstance(y, (int, float)):
+            return float(x), float(y)
     return None
 
 

@@ -4,6 +4,7 @@ error."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from ghostshell_ros.testing.simulated_model.question import Question
 from ghostshell_ros.testing.simulated_model.spoiling import malformed, wrong_call
 from ghostshell_ros.testing.simulated_model.table import Draw, ErrorKind, Row, Table
 
+_log = logging.getLogger(__name__)
 SILENT_S = 3600.0
 REMEMBERED = 256
 """Tasks whose observations are kept for stale beliefs."""
@@ -65,7 +67,7 @@ class SimulatedModel:
         if kind == "stale_belief" and earlier is None:
             kind = "wrong_call"
         believed = replace(question, shown=earlier) if kind == "stale_belief" else question
-        text = answer(believed, greedy=greedy) or APOLOGY
+        text = _answered(believed, greedy)
         if kind == "wrong_call":
             text = wrong_call(text, question.words, draw.random("wrong call"))
         elif kind == "malformed":
@@ -98,6 +100,15 @@ class SimulatedModel:
         if not kept or kept[-1] != question.observed:
             kept.append(question.observed)
         return before if before != question.observed else None
+
+
+def _answered(question: Question, greedy: bool) -> str:
+    """The honest answer; a fault of the policy is told on standard error, and the robot is still answered."""
+    try:
+        return answer(question, greedy=greedy) or APOLOGY
+    except Exception:  # noqa: BLE001 - whatever is wrong with the policy, the client waits for an answer
+        _log.exception("no answer to the prompt of layer %s for %r", question.layer.value, question.instruction[:200])
+        return APOLOGY
 
 
 def serve(table: Table, *, port: int = 0, on_given: Callable[[Given], None] | None = None) -> ModelServer:

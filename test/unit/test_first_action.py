@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first action of a process: one allowed call, at once, and never too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from layered_kit import Asked, Bench, Says
+
+from planners.blocks import Layer
+from planners.layered.step_link import StepSettings
+
+GOOD = "<step><nod/></step><subtask_complete/>"
+
+
+def first(text: Says | str, then: Says | str = GOOD) -> Callable[[Asked], Says | str]:
+    return lambda asked: text if asked.layer is Layer.S1P else then
+
+
+def test_the_first_action_runs_before_there_is_a_plan() -> None:
+    bench = Bench(first('<walk s="2"/>'))
+    bench.run(1.5)
+    assert [a["function"] for a in bench.planner._book.shown_running()[0]["calls"]] == ["walk"]
+    bench.plan("walk and nod")
+    bench.run(10)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
+    assert bench.model.of()[0].blocks["RUNNING"][0]["calls"][0]["function"] == "walk"
+
+
+def test_a_first_action_that_comes_after_the_first_question_is_thrown_away() -> None:
+    bench = Bench(first(Says('<walk s="2"/>', delay_s=1.0)))
+    bench.plan("nod")
+    bench.run(10)
+    assert bench.calls() == ["nod"] and bench.model.of(Layer.S1P)[0].cancelled
+
+
+@pytest.mark.parametrize("event", ["pause", "interrupt", "end"])
+def test_a_first_action_is_thrown_away_when_the_process_stands_still(event: str) -> None:
+    bench = Bench(first(Says("<nod/>", delay_s=1.0)))
+    bench.run(0.2)
+    {"pause": bench.planner.paused, "interrupt": lambda: bench.planner.interrupted("a test"), "end": bench.planner.end}[event]()
+    bench.run(3)
+    assert bench.calls() == []
+
+
+@pytest.mark.parametrize("answer", ["<turn/>", "<nod>Hi</nod>", "Hello!", "<nod s='much'/>", "", "<step><nod/></step>"])
+def test_only_one_allowed_call_may_be_the_first_action(answer: str) -> None:
+    bench = Bench(first(answer), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.calls() == [] and len(bench.model.of(Layer.S1P)) == 2
+    assert bench.of("degraded")[0][0] is Layer.S1P
+
+
+def test_no_first_action_is_no_fault() -> None:
+    bench = Bench(first("<none/>"), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.calls() == [] and bench.of("degraded") == []
+
+
+def test_a_second_tag_in_the_answer_is_not_performed() -> None:
+    bench = Bench(first("<nod/><walk/>"), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.calls() == ["nod"]
+
+
+def test_without_allowed_actions_nothing_is_asked() -> None:
+    bench = Bench(first("<nod/>"), first_actions=(), settings=StepSettings(plan_wait_s=60))
+    bench.run(10)
+    assert bench.model.questions == []

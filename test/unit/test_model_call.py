@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One question of a layer: bounded in time, repaired once, told once; and the judge that is asked so."""
+
+from __future__ import annotations
+
+import pytest
+from layered_kit import Asked, Says, ScriptedModel, failing
+
+from ghostshell_ros.shell.clock import VirtualClock
+from planners.blocks import Layer
+from planners.elements import Element, ElementParser
+from planners.layered.judging import Judgement, SentenceJudge
+from planners.layered.step_prompt import RobotFacts
+from planners.llm.base import Message, ModelRequest
+from planners.model_call import AnswerError, CallEnd, ModelCall
+from skill_kernel.codes import ModelCode
+
+
+class Number:
+    """Reads a whole number."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> None:
+        self._text += text
+        if "x" in self._text:
+            raise AnswerError("there is an x in it")
+
+    def close(self) -> int:
+        try:
+            return int(self._text)
+        except ValueError as error:
+            raise AnswerError("it is no number") from error
+
+
+Asking = tuple[VirtualClock, ScriptedModel, list[CallEnd[int]], ModelCall[int]]
+
+
+def ask(*answers: Says | str, deadline_s: float = 10.0) -> Asking:
+    clock, left = VirtualClock(), list(answers)
+    model = ScriptedModel(clock, lambda asked: left.pop(0))
+    ends: list[CallEnd[int]] = []
+    request = ModelRequest("system", (Message("user", "how many?\n"),))
+    call = ModelCall(model, clock, Layer.S2, "p", request, Number, ends.append, deadline_s=deadline_s)
+    return clock, model, ends, call
+
+
+def test_a_good_answer_is_told_once() -> None:
+    clock, model, ends, _ = ask("42")
+    clock.run()
+    assert ends == [CallEnd(42)] and len(model.questions) == 1
+
+
+@pytest.mark.parametrize("bad", ["many", "1x2"])
+def test_a_bad_answer_is_asked_for_once_more_with_the_error_and_the_whole_prompt(bad: str) -> None:
+    clock, model, ends, _ = ask(bad, "42")
+    clock.run()
+    assert ends == [CallEnd(42, answers=2)]
+    prompt = model.questions[1].request.messages[-1].text
+    assert prompt.startswith("how many?") and len(model.questions[1].blocks["FAULTS"]) == 1
+
+
+def test_two_bad_answers_are_enough() -> None:
+    clock, model, ends, _ = ask("many", "more", "42")
+    clock.run()
+    assert len(model.questions) == 2 and ends[0].code == ModelCode.MODEL_NOT_UNDERSTOOD and "no number" in ends[0].why
+
+
+def test_a_model_that_gives_no_answer_is_not_asked_again() -> None:
+    clock, model, ends, _ = ask(failing(), "42")
+    clock.run()
+    assert len(model.questions) == 1 and ends[0].code == ModelCode.MODEL_CONNECTION
+
+
+@pytest.mark.parametrize("answers", [(Says(silent=True),), ("many", Says(silent=True)), (Says("42", delay_s=11.0),)])
+def test_the_deadline_holds_for_both_answers_together(answers: tuple[Says | str, ...]) -> None:
+    clock, model, ends, _ = ask(*answers)
+    clock.run()
+    assert len(ends) == 1 and ends[0].code == ModelCode.MODEL_TIMEOUT
+    assert model.questions[-1].cancelled and model.questions[-1].ended_s == 10.0
+
+
+def test_of_a_cancelled_question_nothing_is_heard() -> None:
+    clock, model, ends, call = ask("42")
+    call.cancel()
+    clock.run()
+    assert ends == [] and model.questions[0].cancelled and call.over
+
+
+def judge(answer: object, *sentences: str) -> tuple[list[Judgement], ScriptedModel]:
+    clock = VirtualClock()
+    model = ScriptedModel(clock, answer)  # type: ignore[arg-type]
+    asked = SentenceJudge(model, clock, RobotFacts("stub", "", ()), observe=dict, scene=lambda: "same", deadline_s=3.0)
+    heard: list[Judgement] = []
+    for sentence in sentences:
+        asked.ask("p", sentence, heard.append)
+    clock.run(5.0)
+    return heard, model
+
+
+SAID = {"yes": True, "Yes, there is one.": True, "no": False, "**No** way": False, "<think>hm</think>unknown": None}
+
+
+@pytest.mark.parametrize("said", ["yes", "Yes, there is one.", "no", "**No** way", "<think>hm</think>unknown"])
+def test_the_first_word_is_the_judgement(said: str) -> None:
+    heard, _ = judge(lambda asked: said, "it is so")
+    assert heard[0].holds is SAID[said] and not heard[0].code
+
+
+def test_what_is_neither_yes_nor_no_is_not_known() -> None:
+    heard, model = judge(lambda asked: "maybe", "it is so")
+    assert heard[0].holds is None and heard[0].code == ModelCode.MODEL_NOT_UNDERSTOOD and len(model.questions) == 2
+
+
+def test_the_same_sentence_in_the_same_scene_is_asked_once() -> None:
+    def answer(asked: Asked) -> str:
+        return "yes"
+
+    heard, model = judge(answer, "it is so", "it is so")
+    assert [h.holds for h in heard] == [True, True] and len(model.questions) == 1
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_elements_come_as_they_are_completed_and_what_wraps_them_is_not_seen(size: int) -> None:
+    text = "```xml\n<think>so</think><response><a x='1'>one &amp; two<b/></a>loose<c/></response>\n```"
+    parser, found = ElementParser(), []
+    for i in range(0, len(text), size):
+        found += parser.feed(text[i : i + size])
+    found += parser.close()
+    assert found == [Element("a", {"x": "1"}, "one & two", ("b",)), Element("", text="loose"), Element("c")]
