@@ -35,7 +35,7 @@ from planners.blocks import Layer
 from planners.layered.direct_commands import DirectCommands
 from planners.layered.judging import SentenceJudge
 from planners.layered.reliance import reliance
-from planners.layered.step_prompt import RobotFacts
+from planners.layered.step_prompt import Fronts, RobotFacts
 from planners.llm.base import ModelClient, ModelError
 from planners.prompt import GrammarOptions
 from planners.stream_planner import Conversation, PlannerSettings, StreamingPlanner, StreamPlanner
@@ -90,13 +90,14 @@ class ActionPlanner(RuntimeNode):
         self._began_s = self._scene.now_s()
         self._streams = ChunkStreams(self, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
         self._facts = _facts(robot)
+        self._fronts = Fronts(self._facts, lambda: robot.registry.version)
         self._answers = AnswerStreams(self._models, self._streams, self._events, self._scene, _planners(robot, settings))
+        self._commands = DirectCommands(robot.registry, robot.routines, self._facts.options, robot.config.name)
         judge = self._make_judge()
         self._layered = LayeredSteps(
             LayeredParts(
-                self, robot, self._facts, self._models, self._streams, self._events, self._scene, judge,
-                DirectCommands(robot.registry, robot.routines, self._facts.options, robot.config.name), self._facts.accessors,
-                self._steps_settings, settings.max_output_tokens, self._stop,
+                self, robot, self._fronts, self._models, self._streams, self._events, self._scene, judge,
+                self._commands, self._facts.accessors, self._steps_settings, settings.max_output_tokens, self._stop,
             ),
             plans=self._models.thinks(Layer.S2),
         )  # fmt: skip
@@ -120,7 +121,7 @@ class ActionPlanner(RuntimeNode):
             return (seen.room, seen.posture, seen.in_sight)
 
         return SentenceJudge(
-            self._models, SteadyClock(self), self._facts, observe=self._scene.observation, scene=scene, deadline_s=judge_s
+            self._models, SteadyClock(self), self._fronts, observe=self._scene.observation, scene=scene, deadline_s=judge_s
         )  # fmt: skip
 
     def _prepare(self) -> None:
@@ -132,6 +133,7 @@ class ActionPlanner(RuntimeNode):
                 self.get_logger().warning(f"model {client.name}: {error.message}")
             else:
                 self.get_logger().info(f"model {client.name} is ready")
+        self._commands.prepare()
 
     def _set(self, parameters: list[Parameter]) -> SetParametersResult:
         for parameter in parameters:

@@ -24,14 +24,7 @@ from planners.layered.judging import SentenceJudge
 from planners.layered.plan import GlobalEvent, Subtask
 from planners.layered.reliance import MOVED_M, Reliance, reliance
 from planners.layered.step_link import ProcessTask, StepSettings
-from planners.layered.step_prompt import (
-    RobotFacts,
-    Situation,
-    first_action_message,
-    first_action_system,
-    step_message,
-    step_system,
-)
+from planners.layered.step_prompt import Fronts, Situation, first_action_message, step_message
 from planners.llm.base import Message, ModelRequest
 from planners.prompt import CallReport
 from skill_kernel.codes import ModelCode
@@ -48,7 +41,7 @@ class LayeredParts:
 
     node: RuntimeNode
     robot: RobotSetup
-    facts: RobotFacts
+    fronts: Fronts
     model: LayerModel
     streams: ChunkStreams
     events: EventWriter
@@ -72,7 +65,7 @@ class ProcessLink:
         self.last_stream = ""
         self.model, self.clock, self.outlet = parts.model, SteadyClock(parts.node), self
         self.accessors = parts.accessors
-        self.first_actions: Sequence[str] = parts.facts.first_actions
+        self.first_actions: Sequence[str] = parts.robot.config.first_actions
         self.judge: Judge | None = self._judge if parts.judge is not None else None
 
     def _judge(self, sentence: str, answer: object) -> None:
@@ -140,7 +133,7 @@ class ProcessLink:
         parts = self._parts
         message = Message("user", step_message(situation, parts.scene.observation()), tuple(parts.scene.images()))
         return ModelRequest(
-            step_system(parts.facts), (message,), max_output_tokens=parts.max_output_tokens,
+            parts.fronts.of(Layer.S1), (message,), max_output_tokens=parts.max_output_tokens,
             deadline_s=parts.settings.deadline_s, instruction=self._task.instruction,
         )  # fmt: skip
 
@@ -151,7 +144,7 @@ class ProcessLink:
             return None
         message = Message("user", first_action_message(task.instruction, task.sender, parts.scene.observation()))
         return ModelRequest(
-            first_action_system(parts.facts), (message,), max_output_tokens=FIRST_TOKENS,
+            parts.fronts.of(Layer.S1P), (message,), max_output_tokens=FIRST_TOKENS,
             deadline_s=parts.settings.first_deadline_s, instruction=task.instruction,
         )  # fmt: skip
 

@@ -4,29 +4,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ghostshell_ros.shell.builtins import BUILTINS
 from ghostshell_ros.shell.calls import TEXT
 from planners.llm.base import ModelError
-from planners.llm.offline.client import RoutineList, rest_of
-from planners.llm.offline.parser import CommandParser
 from planners.prompt import CallReport, GrammarOptions
 from skill_kernel.skill import Skill
+
+if TYPE_CHECKING:
+    from planners.llm.offline.client import RoutineList
 
 MAX_TEXT = 1000
 
 
 class DirectCommands:
-    """Reads for one robot; `skills` and `routines` are read anew for each text."""
+    """Reads for one robot; `skills` and `routines` are read anew for each text. The parser is imported by `prepare`, or when it
+    is needed first: that takes a while, and mostly nobody needs it."""
 
     def __init__(self, skills: Iterable[Skill], routines: RoutineList, options: GrammarOptions, robot_name: str) -> None:
         self._skills, self._routines, self._options, self._name = skills, routines, options, robot_name
+
+    def prepare(self) -> None:
+        """Import the parser ahead of time, on whatever thread."""
+        import planners.llm.offline.client  # noqa: F401
 
     def read(self, text: str, done: Sequence[CallReport] = ()) -> str:
         """The stream for a text that is understood wholly, without what was done of it; "" for any other text, and where
         nobody knows how far something came."""
         if len(text) > MAX_TEXT:
             return ""
+        from planners.llm.offline.client import rest_of
+        from planners.llm.offline.parser import CommandParser
+
         reading = CommandParser(self._skills, self._routines.list(), self._options, self._name).read(text)
         if reading.trouble is not None or not reading.source:
             return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ghostshell_ros.shell.calls import Clock
 from planners.blocks import Layer
-from planners.layered.step_prompt import RobotFacts, judge_message, judge_system
+from planners.layered.step_prompt import Fronts, judge_message
 from planners.llm.base import Message, ModelRequest
 from planners.model_call import AnswerError, CallEnd, Model, ModelCall
 
@@ -67,10 +67,10 @@ class SentenceJudge:
     an old judgement to stand."""
 
     def __init__(
-        self, model: Model, clock: Clock, facts: RobotFacts, *, observe: Callable[[], Mapping[str, Any] | None],
+        self, model: Model, clock: Clock, fronts: Fronts, *, observe: Callable[[], Mapping[str, Any] | None],
         scene: Callable[[], object], deadline_s: float,
     ) -> None:  # fmt: skip
-        self._model, self._clock, self._facts = model, clock, facts
+        self._model, self._clock, self._fronts = model, clock, fronts
         self._observe, self._scene, self._deadline_s = observe, scene, deadline_s
         self._known: OrderedDict[str, tuple[float, object, Judgement]] = OrderedDict()
         self._waiting: dict[tuple[str, object], list[Heard]] = {}
@@ -88,7 +88,7 @@ class SentenceJudge:
             return
         self._waiting[key] = [heard]
         request = ModelRequest(
-            judge_system(self._facts), (Message("user", judge_message(sentence, self._observe())),),
+            self._fronts.of(Layer.JUDGE), (Message("user", judge_message(sentence, self._observe())),),
             max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=self._deadline_s,
         )  # fmt: skip
         ModelCall(

@@ -4,7 +4,7 @@ question with what has changed (TypeGo 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,23 @@ class Situation:
     queue: Sequence[str] = ()
     room: int = 1
     faults: Sequence[str] = ()
+
+
+class Fronts:
+    """The static fronts of one robot, each made once for each set of skills: making one takes milliseconds."""
+
+    def __init__(self, robot: RobotFacts, version: Callable[[], str]) -> None:
+        self._robot, self._version = robot, version
+        self._made: dict[Layer, tuple[str, str]] = {}
+
+    def of(self, layer: Layer) -> str:
+        """That of S1, S1P or the judge."""
+        version = self._version()
+        known = self._made.get(layer)
+        if known is None or known[0] != version:
+            make = {Layer.S1: step_system, Layer.S1P: first_action_system, Layer.JUDGE: judge_system}[layer]
+            known = self._made[layer] = (version, make(self._robot))
+        return known[1]
 
 
 def step_system(robot: RobotFacts) -> str:

@@ -20,16 +20,15 @@ from geometry_msgs.msg import Twist
 from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from std_srvs.srv import SetBool, Trigger
+from stuck import StuckDetector
 
 from base_observer import REST_S, BaseObserver
 from ghostshell_ros.nodes.node_runtime import LATCHED
 from pipeline_support import NODES, BroughtUp, Task, brought_up, config_dir
 from ros_support import ROOT, wait_until
-from stuck import StuckDetector
 
 MODULE = "ghostshell_ros.testing.simulated_model"
 LIVING = (ProcessState.WAITING, ProcessState.IN_PROGRESS, ProcessState.PAUSED)
-WALKS = ("go_to", "move_forward", "nav", "approach")
 AWAY = "Go to the office."
 TWO_LEGS = "Walk 2 metres forward, then turn around."
 KALOS_NODES = NODES | {"drive_driver", "navigate_driver", "posture_driver", "object_detector", "task_planner"}
@@ -187,7 +186,7 @@ def walks(robot: Robot, journey: Journey) -> bool:
     watch = robot.watch
     began = [
         watch.heard_s[i] for i, e in enumerate(watch.events)
-        if e.process_id == journey.process_id and e.type == SkillEvent.CALL_STARTED and e.function in WALKS
+        if e.process_id == journey.process_id and e.type == SkillEvent.CALL_STARTED and "movement" in e.channels
     ]  # fmt: skip
     return bool(began) and watch.last_command_s() > began[0] + 0.3
 

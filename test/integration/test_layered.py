@@ -78,7 +78,7 @@ def watch(robot: BroughtUp, server: ModelServer) -> Iterator[Observer]:
 
 def started(watch: Observer, process_id: str) -> list[str]:
     """Skills that began, in order."""
-    silent = {"step", "if", "else", "subtask_complete"}
+    silent = {"step", "if", "else", "subtask_complete", "wait"}
     return [e.function for e in watch.of(process_id, SkillEvent.CALL_STARTED) if e.function not in silent]
 
 
@@ -187,3 +187,13 @@ def test_a_sentence_is_judged_from_the_observation(watch: Observer, server: Mode
     empty = watch.ask(client, JudgeCondition.Request())
     assert not empty.known and empty.error_code == JudgeCondition.Request.NO_JUDGE
     watch.destroy_client(client)
+
+
+def test_without_a_language_model_the_direct_commands_are_followed_as_ever(ros: None, tmp_path: Any) -> None:
+    with brought_up(tmp_path, nodes={*NODES, "task_planner"}, composed="true", strategy="layered") as up:
+        task = up.observer.task("stand up, then nod")
+        result = task.result(30.0)
+        assert result.status == ProcessState.SUCCESS, result.error_msg
+        assert started(up.observer, task.process_id) == ["spider_stand", "head_act"]
+        assert answered(up.observer, task.process_id) == {"stream"}
+        assert not up.observer.of(task.process_id, SkillEvent.DEGRADED)

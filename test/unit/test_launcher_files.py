@@ -17,7 +17,7 @@ from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind",
-               "process_scheduler", "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector",
+               "process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector",
                "base_drivers")
 
 
@@ -359,7 +359,7 @@ def words(spec: ProcessSpec) -> list[str]:
     return [word for word in spec.command if isinstance(word, str)]
 
 
-MIND = ["process_scheduler", "action_planner", "token_parser", "channel_scheduler"]
+MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler"]
 
 
 @pytest.mark.parametrize(
@@ -413,12 +413,14 @@ def test_any_robot_is_brought_up_from_its_file(
     assert executables(specs) == expected
     needs_robot = set(expected) - {"token_parser", "lifecycle_manager", "memory"}
     hears_instructions = {"mind", "process_scheduler"}
+    asks_a_model = {"mind", "process_scheduler", "task_planner", "action_planner", "reflexes"}
     for spec, name in zip(specs, expected, strict=True):
         given = inline(spec)
         assert ("__ns:=/kit" in words(spec)) is (name != "memory"), "one memory serves all robots"
         assert (f"__node:={name}" in words(spec)) is (name not in ("drivers", "mind"))
         assert given.get("robot") == ("my robots/kit.yaml" if name in needs_robot else None)
-        assert given.get("model") == ("007" if name in ("mind", "action_planner", "reflexes") else None)
+        assert given.get("model") == ("007" if name in asks_a_model else None)
+        assert given.get("strategy") == ("layered" if name in hears_instructions else None)
         assert given.get("global_instruction") is (False if name in hears_instructions else None)
         assert given["use_sim_time"] is True
         assert spec.shutdown_on_exit is (name in ("safety_gate", "skill_kernel"))

@@ -10,7 +10,7 @@ from ghostshell_ros.shell.clock import VirtualClock
 from planners.blocks import Layer
 from planners.elements import Element, ElementParser
 from planners.layered.judging import Judgement, SentenceJudge
-from planners.layered.step_prompt import RobotFacts
+from planners.layered.step_prompt import Fronts, RobotFacts
 from planners.llm.base import Message, ModelRequest
 from planners.model_call import AnswerError, CallEnd, ModelCall
 from skill_kernel.codes import ModelCode
@@ -91,7 +91,8 @@ def test_of_a_cancelled_question_nothing_is_heard() -> None:
 def judge(answer: object, *sentences: str) -> tuple[list[Judgement], ScriptedModel]:
     clock = VirtualClock()
     model = ScriptedModel(clock, answer)  # type: ignore[arg-type]
-    asked = SentenceJudge(model, clock, RobotFacts("stub", "", ()), observe=dict, scene=lambda: "same", deadline_s=3.0)
+    fronts = Fronts(RobotFacts("stub", "", ()), lambda: "1")
+    asked = SentenceJudge(model, clock, fronts, observe=dict, scene=lambda: "same", deadline_s=3.0)
     heard: list[Judgement] = []
     for sentence in sentences:
         asked.ask("p", sentence, heard.append)

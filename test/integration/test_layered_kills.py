@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of each planning node in turn, each in a process of its own, while Kalos walks by strategy `layered`: the task ends
+with a reason, waits for its user or goes on at work, and the next one sets out (each test begins with that)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from ghostshell.msg import ProcessState
+from ghostshell.srv import ControlProcess
+
+from layered_fault_support import TWO_LEGS, Robot, at_rest, ended, planned_in_layers, truthful, walking
+from ros_support import wait_until
+from skill_kernel.codes import TaskCode
+
+
+@pytest.fixture(scope="module")
+def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot]:
+    with planned_in_layers(tmp_path_factory.mktemp("kills"), composed="false") as robot:
+        yield robot
+
+
+@pytest.fixture(autouse=True)
+def never_stuck(kalos: Robot) -> Iterator[None]:
+    stuck = kalos.watch.stuck
+    stuck.complaints.clear()
+    stuck.longest_s = 0.0
+    yield
+    print(f"  longest without a sign of life {stuck.longest_s:.1f} s", flush=True)
+    assert not stuck.complaints
+
+
+def back(robot: Robot, since_s: float, node: str) -> None:
+    wait_until(lambda: robot.watch.reported_s.get(node, 0.0) > since_s + 0.3, 15.0, f"{node} is started anew")
+
+
+def test_without_its_process_scheduler_the_task_waits_for_its_user(kalos: Robot) -> None:
+    watch = kalos.watch
+    journey = walking(kalos)
+    journey.broken_s = kalos.up.kill("process_scheduler")
+    watch.stuck.forget_questions()
+    wait_until(lambda: (s := journey.state(kalos)) is not None and s.status == ProcessState.PAUSED, 15.0, "paused")
+    at_rest(kalos, journey, 12.0)
+    state = journey.state(kalos)
+    assert state is not None and "user" in state.pause_causes
+    wait_until(watch.control.service_is_ready, 5.0, "control_process")
+    resume = ControlProcess.Request(process_id=journey.process_id, command=ControlProcess.Request.RESUME)
+    told_s = time.monotonic()
+    assert watch.ask(watch.control, resume).success
+    wait_until(lambda: watch.last_command_s() > told_s + 0.3, 20.0, "it walks on")
+
+
+def test_without_its_task_planner_the_plan_that_there_is_goes_on(kalos: Robot) -> None:
+    journey = walking(kalos, TWO_LEGS)
+    yaw = kalos.watch.truth[-1][1][2]
+    journey.broken_s = kalos.up.kill("task_planner")
+    kalos.watch.stuck.forget_questions()
+    truthful(kalos, journey, 40.0, lambda: abs(abs(kalos.watch.truth[-1][1][2] - yaw) - 3.14) < 0.6)
+    at_rest(kalos, journey, 40.0)
+    back(kalos, journey.broken_s, "task_planner")
+
+
+@pytest.mark.parametrize("node", ["action_planner", "token_parser", "channel_scheduler"])
+def test_without_a_node_that_carries_it_out_the_task_fails_and_says_which(kalos: Robot, node: str) -> None:
+    journey = walking(kalos)
+    journey.broken_s = kalos.up.kill(node)
+    kalos.watch.stuck.forget_questions()
+    result = ended(kalos, journey, 15.0, ProcessState.FAILED)
+    assert result.error_code == TaskCode.NODE_UNAVAILABLE, result
+    at_rest(kalos, journey, 10.0)
+    back(kalos, journey.broken_s, node)
+
+
+def test_after_all_this_a_task_is_done_to_its_end(kalos: Robot) -> None:
+    journey = walking(kalos, "Walk 1 metre forward.")
+    journey.broken_s = time.monotonic()
+    ended(kalos, journey, 20.0, ProcessState.SUCCESS)
+    at_rest(kalos, journey, 20.0)
