@@ -7,7 +7,13 @@ ROBOT ?= coco
 VIEWER ?= 0
 CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation ghostshell_ros/perception
 
-.PHONY: help setup build test test-extras lint unit integration demo bench clean
+.PHONY: help setup build test test-faults test-extras lint unit integration demo bench clean
+# What failed is run once more by itself: passing then, it is flaky and wants mending.
+define run_nodes
+export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))}; pytest -q $(1) || { \
+	    echo "== once more, by itself: what failed. Passing now, it is flaky and wants mending."; \
+	    pytest -q --last-failed --last-failed-no-failures none $(1); }
+endef
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -27,9 +33,10 @@ unit: setup ## the cores and tools, without ROS
 	@$(ENV) pytest -q -n auto test/unit
 
 integration: setup ## real nodes over real DDS, in a ROS domain of their own
-	@$(ENV) export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))}; pytest -q test/integration test/launch || { \
-	    echo "== once more, by itself: what failed. Passing now, it is flaky and wants mending."; \
-	    pytest -q --last-failed --last-failed-no-failures none test/integration test/launch; }
+	@$(ENV) $(call run_nodes,-m "not faults" test/integration test/launch)
+
+test-faults: setup ## the longer ones: each node killed, links cut, floods, races, recordings replayed
+	@$(ENV) $(call run_nodes,-m faults test/integration)
 
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers: 6 GB into .venv-extras)
 	@scripts/extras.sh

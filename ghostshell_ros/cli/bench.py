@@ -52,6 +52,7 @@ def typego(
         rates, scales = _rates(errors, 1.0), _rates(fast_scales, 100.0)
     except ValueError as error:
         _fail(str(error))
+    _check(wanted, _words(strategies), model, (rates, scales) == ([0.0], [1.0]))
     whole = True
     if not report:
         whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit)
@@ -70,6 +71,18 @@ def _all_tasks() -> list[str]:
     return list(TASKS)
 
 
+def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: bool) -> None:
+    from ghostshell_ros.evaluation.typego.runner import STRATEGIES
+    from ghostshell_ros.evaluation.typego.tasks import TASKS
+
+    for given, known, what in ((tasks, TASKS, "task"), (strategies, STRATEGIES, "strategy")):
+        for name in given:
+            if name not in known:
+                _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
+    if model != SIMULATED and not plain:
+        _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
+
+
 def _run(
     model: str, fast_model: str, trials: int, tasks: Sequence[str], strategies: Sequence[str], errors: Sequence[float],
     fast_scales: Sequence[float], out: Path, limit: float,
@@ -80,19 +93,12 @@ def _run(
     try:
         from ghostshell_ros.evaluation.typego.models import ModelProcessError, Models, simulated
         from ghostshell_ros.evaluation.typego.robot import brought_up
-        from ghostshell_ros.evaluation.typego.runner import STRATEGIES, Plan, Results, run
+        from ghostshell_ros.evaluation.typego.runner import Plan, Results, run
         from ghostshell_ros.evaluation.typego.settings import settings
-        from ghostshell_ros.evaluation.typego.tasks import TASKS
         from ghostshell_ros.launcher import LaunchError
         from ghostshell_ros.nodes.model_setup import shipped_config
     except ImportError as error:
         _fail(f"needs the ROS packages and the simulator ({error}); run make setup and the command as ./ghostshell")
-    for given, known, what in ((tasks, TASKS, "task"), (strategies, STRATEGIES, "strategy")):
-        for name in given:
-            if name not in known:
-                _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
-    if model != SIMULATED and (list(errors) != [0.0] or list(fast_scales) != [1.0]):
-        _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
     log = out / "nodes.log"
 
     @contextmanager

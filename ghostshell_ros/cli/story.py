@@ -16,6 +16,7 @@ from ghostshell_ros.cli.loops_feed import OUTCOMES, REFLEX_ID, LoopsFeed, call_l
 from ghostshell_ros.cli.loops_view import LoopsView
 from ghostshell_ros.cli.process_view import ENDED, THINKS, Bar, ProcessTrack, ProcessView
 from ghostshell_ros.cli.story_client import StoryClient
+from skill_kernel.codes import ModelCode
 from skill_kernel.drivers import Pose2D
 from skill_kernel.process import ProcessStatus
 from skill_kernel.skill import MAIN
@@ -226,7 +227,8 @@ class Story:
             bar = Bar(event.function, event.function.upper(), (event.function.upper() + THINKS,), 0.0)
             self.view.started(now, event.process_id, self._thinking[key], bar)
         elif event.type == SkillEvent.MODEL_ANSWERED:
-            outcome = "FAILED" if event.error_code else THOUGHT
+            unwanted = event.error_code == ModelCode.MODEL_CANCELLED
+            outcome = "DROPPED" if unwanted else "FAILED" if event.error_code else THOUGHT
             self.view.ended(now, event.process_id, self._thinking.pop(key, ""), outcome)
         elif event.type == SkillEvent.HALTED:
             self.view.halted(now)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from builtin_interfaces.msg import Time
 from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
@@ -181,10 +182,12 @@ class ActionPlanner(RuntimeNode):
             self._answers.begin(process)
 
     def _lost(self, process: ProcessState) -> None:
-        """It was planned by a planner that is gone: planning it again would do again what is done already."""
+        """It was planned by a planner that is gone: planning it again would do again what is done already, and going on would
+        be going on with nobody who hears what comes of it."""
         if process.process_id not in self._answers and process.process_id not in self._layered:
             why = "the action planner was started anew while the process lived; repeat the instruction"
-            self._plan_ended(process, TaskCode.NODE_UNAVAILABLE, why)
+            ended = partial(self._plan_ended, process, TaskCode.NODE_UNAVAILABLE, why)
+            self._stop(process.process_id, process.epoch, why, ended)
 
     def _plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
         self._events.write(

@@ -16,7 +16,7 @@ from ghostshell_ros.nodes.token_parser import TokenParser
 
 def main() -> int:
     """Entry point of the executable `mind`."""
-    return run(ChannelScheduler, TokenParser, ActionPlanner, TaskPlannerNode, ProcessSchedulerNode)
+    return run(ChannelScheduler, TokenParser, ActionPlanner, TaskPlannerNode, ProcessSchedulerNode, frozen=True)
 
 
 if __name__ == "__main__":

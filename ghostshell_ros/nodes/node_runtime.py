@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import signal
 import sys
 import threading
@@ -295,11 +296,14 @@ class NodeHost:
         self.close()
 
 
-def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, last_words: bool = False) -> int:
+def run(
+    *factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, last_words: bool = False, frozen: bool = False
+) -> int:
     """The body of a node's `main()`: build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly.
 
     With `last_words` the nodes' `close` may still publish: rclpy's own handlers shut the context before it. Such a node has
-    to have a fast timer, because a Python handler runs only between two turns of the executor.
+    to have a fast timer, because a Python handler runs only between two turns of the executor. `frozen` keeps what was made
+    at the start out of the garbage collector's way, whose full rounds else take 50 ms.
     Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
     """
     host: NodeHost | None = None
@@ -315,6 +319,9 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         for node in nodes:
             host.add(node)
         _warn_of_unknown_parameters(nodes)
+        if frozen:
+            gc.collect()
+            gc.freeze()
         host.spin()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
@@ -334,6 +341,8 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         except KeyboardInterrupt:
             pass
         rclpy.try_shutdown()
+        # A frozen node keeps its context alive until the middleware is torn down beneath its threads.
+        gc.unfreeze()
     return 0
 
 

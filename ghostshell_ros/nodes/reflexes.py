@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from pathlib import Path
@@ -215,21 +214,9 @@ class ReflexesNode(RuntimeNode):
             self._client.close()
 
 
-def _node() -> ReflexesNode:
-    """The node, with what it made at its start out of the garbage collector's way: a full collection takes as long as many
-    rounds."""
-    node = ReflexesNode()
-    gc.collect()
-    gc.freeze()
-    return node
-
-
 def main() -> int:
     """Entry point of the executable `reflexes`."""
-    try:
-        return run(_node)
-    finally:
-        gc.unfreeze()  # else the context outlives the interpreter, and the middleware's threads read what is already gone
+    return run(ReflexesNode, frozen=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults while Kalos walks by strategy `layered`: its model dies, falls silent or talks nonsense, it is blind, a door shuts in its
-way, instructions pour in, its mind dies. Each task ends truthfully with a reason or goes on at work, and the next one sets out
-(each test begins with that)."""
+"""Faults while Kalos walks by strategy `layered`: its model dies, falls silent or talks nonsense, it is blind, a door shuts in
+its way, instructions pour in, its mind dies. Each task ends truthfully with a reason or goes on at work, and the next one sets
+out (each test begins with that)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,22 @@ from ghostshell.srv import ControlProcess
 from std_srvs.srv import SetBool
 
 from ghostshell_ros.testing.model_server import ModelServer
-from layered_fault_support import AWAY, LIVING, TWO_LEGS, Journey, Robot, at_rest, ended, planned_in_layers, ready
-from layered_fault_support import told_degraded, truthful, walking
+from layered_fault_support import (
+    AWAY,
+    LIVING,
+    TWO_LEGS,
+    Journey,
+    Robot,
+    at_rest,
+    ended,
+    planned_in_layers,
+    ready,
+    told_degraded,
+    truthful,
+    turned_around,
+    walking,
+)
 from ros_support import wait_until
-
-TURN = "turn"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +59,7 @@ def test_a_model_that_dies_leaves_the_walk_and_the_direct_commands(kalos: Robot)
     yaw = kalos.watch.truth[-1][1][2]
     journey.broken_s = kalos.model.signal(signal.SIGKILL)
     try:
-        truthful(kalos, journey, 40.0, lambda: abs(abs(kalos.watch.truth[-1][1][2] - yaw) - 3.14) < 0.6)
+        truthful(kalos, journey, 40.0, lambda: turned_around(kalos, yaw))
         at_rest(kalos, journey, 40.0)
         unknown = kalos.watch.task("Look for the meaning of life.")
         result = unknown.result(30.0)
@@ -63,7 +74,7 @@ def test_a_model_that_freezes_is_not_waited_for_for_ever(kalos: Robot) -> None:
     yaw = kalos.watch.truth[-1][1][2]
     journey.broken_s = kalos.model.signal(signal.SIGSTOP)
     try:
-        truthful(kalos, journey, 40.0, lambda: abs(abs(kalos.watch.truth[-1][1][2] - yaw) - 3.14) < 0.6)
+        truthful(kalos, journey, 40.0, lambda: turned_around(kalos, yaw))
         at_rest(kalos, journey, 40.0)
         waits = kalos.watch.task("Find a chair and take a picture of it.")
         result = waits.result(40.0)

@@ -11,7 +11,7 @@ import pytest
 from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 
-from layered_fault_support import TWO_LEGS, Robot, at_rest, ended, planned_in_layers, truthful, walking
+from layered_fault_support import TWO_LEGS, Robot, at_rest, ended, planned_in_layers, truthful, turned_around, walking
 from ros_support import wait_until
 from skill_kernel.codes import TaskCode
 
@@ -57,13 +57,22 @@ def test_without_its_task_planner_the_plan_that_there_is_goes_on(kalos: Robot) -
     yaw = kalos.watch.truth[-1][1][2]
     journey.broken_s = kalos.up.kill("task_planner")
     kalos.watch.stuck.forget_questions()
-    truthful(kalos, journey, 40.0, lambda: abs(abs(kalos.watch.truth[-1][1][2] - yaw) - 3.14) < 0.6)
+    truthful(kalos, journey, 40.0, lambda: turned_around(kalos, yaw))
     at_rest(kalos, journey, 40.0)
     back(kalos, journey.broken_s, "task_planner")
 
 
-@pytest.mark.parametrize("node", ["action_planner", "token_parser", "channel_scheduler"])
-def test_without_a_node_that_carries_it_out_the_task_fails_and_says_which(kalos: Robot, node: str) -> None:
+def test_without_its_parser_what_was_parsed_is_done(kalos: Robot) -> None:
+    journey = walking(kalos, TWO_LEGS)
+    yaw = kalos.watch.truth[-1][1][2]
+    journey.broken_s = kalos.up.kill("token_parser")
+    truthful(kalos, journey, 40.0, lambda: turned_around(kalos, yaw))
+    at_rest(kalos, journey, 40.0)
+    back(kalos, journey.broken_s, "token_parser")
+
+
+@pytest.mark.parametrize("node", ["action_planner", "channel_scheduler"])
+def test_without_a_node_that_carries_it_out_the_task_fails_and_says_so(kalos: Robot, node: str) -> None:
     journey = walking(kalos)
     journey.broken_s = kalos.up.kill(node)
     kalos.watch.stuck.forget_questions()

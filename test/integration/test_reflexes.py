@@ -204,13 +204,14 @@ def test_the_rounds_are_punctual_and_cheap_with_fifty_reflexes(setting: Setting)
 _LIFE = """
 import gc, os, signal, sys
 from ghostshell_ros.nodes import reflexes
-made = reflexes._node
-def node():
-    begun = made()
-    print(gc.get_freeze_count() > 0)
-    begun.call_later(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    return begun
-reflexes._node = node
+class Ended(reflexes.ReflexesNode):
+    def __init__(self):
+        super().__init__()
+        self.call_later(0.1, self.end)
+    def end(self):
+        print(gc.get_freeze_count() > 0)
+        os.kill(os.getpid(), signal.SIGINT)
+reflexes.ReflexesNode = Ended
 code = reflexes.main()
 print(gc.get_freeze_count())
 sys.exit(code)

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from kalos_fake import BLOCKED, Kalos, config, registry
+from kalos_fake import BLOCKED, Kalos, Pause, Stop, config, registry
 
 from ghostshell_ros.robots.kalos import body
 from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES
@@ -207,6 +207,22 @@ def test_approach_ends_in_front_of_the_thing_at_the_distance_to_keep() -> None:
     assert kalos.run("approach", target="ball", distance_m=0.8, pause=(4.0, 9.0)).ok
     left = math.hypot(3.0 - kalos.world.x, 1.5 - kalos.world.y)
     assert left == pytest.approx(0.8, abs=0.15)
+
+
+@pytest.mark.parametrize("turn_deg", [90.0, -120.0, 180.0])
+def test_approach_turns_back_to_the_thing_when_it_was_turned_away_in_a_pause(turn_deg: float) -> None:
+    class Turning(Pause):
+        def rest(self) -> None:
+            self.world.yaw += math.radians(turn_deg)
+            self.world.x += 0.4
+            super().rest()
+
+    kalos = Kalos()
+    kalos.world.things = [("ball", 4.0, 0.5)]
+    kalos.stop = Stop(kalos.world)
+    kalos.pause = Turning(kalos.world, kalos.stop, 2.0, 6.0)
+    assert kalos.call("approach", target="ball").ok
+    assert math.hypot(4.0 - kalos.world.x, 0.5 - kalos.world.y) == pytest.approx(0.7, abs=0.15)
 
 
 def test_approach_fails_when_there_is_nothing_or_something_in_the_way() -> None:

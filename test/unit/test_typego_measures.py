@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from typego_kit import ADDED, Story
+from typer.testing import CliRunner
 
+from ghostshell_ros.cli.bench import bench
 from ghostshell_ros.evaluation.typego import measures
 from ghostshell_ros.evaluation.typego.faults import HungError
 from ghostshell_ros.evaluation.typego.report import write_report
@@ -176,6 +178,24 @@ def test_a_report_of_everything_is_written_with_its_picture(tmp_path: Path) -> N
     page = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert all(t.title in page for t in tables) and "layered falls behind react between 0% and 20%" in page
     assert (tmp_path / "errors.png").stat().st_size > 5000 and write_report(tmp_path, "another") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--tasks", "T1,T9"], "no task 'T9'; there is: T1"), (["--strategies", "luck"], "no strategy 'luck'"),
+        (["--errors", "0,2"], "no list of numbers from 0 to 1"), (["--errors", "much"], "could not convert"),
+        (["--model", "offline", "--errors", "0,0.1"], "those of the simulated model"),
+    ],
+)  # fmt: skip
+def test_a_command_that_cannot_be_run_says_why_before_anything_starts(given: list[str], says: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(bench, ["typego", *given, "--out", str(tmp_path)])
+    assert result.exit_code == 2 and says in result.output and not list(tmp_path.iterdir())
+
+
+def test_a_report_of_nothing_says_so(tmp_path: Path) -> None:
+    result = CliRunner().invoke(bench, ["typego", "--report", "--out", str(tmp_path)])
+    assert result.exit_code == 0 and "no results of the model 'simulated'" in result.output
 
 
 # -- running ----------------------------------------------------------------------------------------------------------

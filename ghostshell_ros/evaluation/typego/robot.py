@@ -169,7 +169,9 @@ def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[
 
         environment = {**os.environ, "GHOSTSHELL_DATA": str(data)}
         specs = launcher.describe(ROBOT, {"default_robot": "false", **arguments}, environment)
-        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        own = not rclpy.ok()
+        if own:
+            rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         try:
             heard = Listener(ROBOT)
             robot = Robot(heard, exited)
@@ -181,4 +183,5 @@ def brought_up(arguments: Mapping[str, str], data: Path, log: Path) -> Iterator[
                 yield robot
                 exited.clear()
         finally:
-            rclpy.try_shutdown()
+            if own:
+                rclpy.try_shutdown()

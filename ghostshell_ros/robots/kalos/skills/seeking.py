@@ -22,6 +22,8 @@ LOST_S = 3.0
 STEP_M = 1.0
 FOLLOW_STEP_M = 0.6
 AIM_RAD = math.radians(6.0)
+IN_VIEW_RAD = math.radians(25.0)
+"""What is further aside may be out of the camera's view."""
 NEAR_ENOUGH_M = 0.1
 IN_FRONT_M = 0.35
 """What blocks the way this near to the target is what it lies on, or itself."""
@@ -73,10 +75,14 @@ def approach(
 ) -> SkillReturn:
     """Go up to a thing or a person in sight. distance_m: metres to keep. Fails when it is out of sight; search finds
     it."""
-    control = Control(stop_evt, pause_evt, body.now)
+    control, rested_s, place = Control(stop_evt, pause_evt, body.now), 0.0, None
     for _ in range(MOTIONS):
         if not control.go_on():
             return SkillReturn.interruption(f"stopped on the way to the {target}")
+        if control.rested_s > rested_s and place is not None and abs(off := _direction(body, place)) > IN_VIEW_RAD:
+            # Whoever had the body meanwhile may have turned it away.
+            body.step(control, 0.0, off)
+        rested_s = control.rested_s
         try:
             seen = body.look(target, control, LOST_S, least=0.0)
         except BlindError as error:
@@ -87,6 +93,7 @@ def approach(
             return SkillReturn.failure(f"no {target} in sight for {LOST_S:g} s; search for it first")
         if math.isnan(seen.distance) and abs(seen.bearing) <= AIM_RAD:
             return SkillReturn.failure(f"the {target} is in sight, but how far it is cannot be told")
+        place = _place(body, seen)
         left = seen.distance - distance_m
         if left <= NEAR_ENOUGH_M and abs(seen.bearing) <= AIM_RAD:
             return SkillReturn.success(f"{target} {_where(seen)}")
@@ -160,6 +167,24 @@ def _look_around(
             return body.look(target, control, LOOK_S) or seen
         control.wait(FRESH_S)
     return None
+
+
+def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
+    """Where something that is seen is, in m in the frame of odometry; None while that or its distance is unknown."""
+    pose = body.drivers.odometry()
+    if pose is None or math.isnan(seen.distance):
+        return None
+    return (
+        pose.x + seen.distance * math.cos(pose.yaw + seen.bearing), pose.y + seen.distance * math.sin(pose.yaw + seen.bearing)
+    )  # fmt: skip
+
+
+def _direction(body: KalosBody, place: tuple[float, float]) -> float:
+    """Bearing of a place from where it looks now, in rad; 0 without odometry."""
+    pose = body.drivers.odometry()
+    if pose is None:
+        return 0.0
+    return math.remainder(math.atan2(place[1] - pose.y, place[0] - pose.x) - pose.yaw, math.tau)
 
 
 def _where(seen: Detection) -> str:
