@@ -13,6 +13,9 @@ FALLBACK = "fallback"
 """`made_by` of a plan that no model made."""
 
 
+_DEPENDS = re.compile(r"\b(?:if|otherwise|unless|else|in case|depend(?:s|ing)|whether|whichever)\b", re.IGNORECASE)
+
+
 class SubtaskStatus(IntEnum):
     """Constants of Subtask.msg."""
 
@@ -36,6 +39,11 @@ class Subtask:
     def done(self) -> bool:
         """Whether it has been achieved, which is never taken back."""
         return self.status is SubtaskStatus.DONE
+
+    @property
+    def conditional(self) -> bool:
+        """Whether its words say that it depends on what came before."""
+        return _DEPENDS.search(self.description) is not None
 
     def shown(self, status: str = "") -> Mapping[str, Any]:
         """As prompts show it."""

@@ -86,13 +86,17 @@ class TaskPlanner:
             self._wake()
 
     def subtask_done(self, subtask_id: str) -> None:
-        """The other layer has achieved one."""
+        """The other layer has achieved one. That goes as planned: it is looked at again when what follows depends on it."""
         if not any(s.id == subtask_id and not s.done for s in self.plan.subtasks):
             return
         self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
         self._progress.achieved()
         self._weight += 1
-        self._happened(f"subtask {subtask_id} is done", self._settings.urgent_s)
+        following = next(iter(self.plan.open), None)
+        if following is None or following.conditional:
+            self._happened(f"subtask {subtask_id} is done", self._settings.urgent_s)
+        else:
+            self._wake()
 
     def call_started(self, call_id: str, report: CallReport) -> None:
         """A call runs."""

@@ -118,11 +118,11 @@ def planned_in_layers(folder: Path, *, composed: str) -> Iterator[Robot]:
     """Bring it up; deadlines are short, so that silence is noticed soon."""
     model = ModelProcess()
     entry = {
-        "provider": "openai", "base_url": model.url, "connect_s": 2.0, "first_token_s": 3.0, "silence_s": 2.0,
-        "retry": {"max_retries": 1, "first_wait_s": 0.1, "max_wait_s": 0.2},
+        "provider": "openai", "base_url": model.url, "connect_s": 2.0, "first_token_s": 2.5, "silence_s": 2.0,
+        "retry": {"max_retries": 0, "first_wait_s": 0.1, "max_wait_s": 0.2},
     }  # fmt: skip
     models = {"planner": {**entry, "model": "planner"}, "fast": {**entry, "model": "fast"}}
-    quick = {"action_planner": {"step_deadline_s": 6.0}, "task_planner": {"deadline_s": 6.0}}
+    quick = {"action_planner": {"step_deadline_s": 4.0}, "task_planner": {"deadline_s": 4.0}}
     try:
         with brought_up(
             folder, config_dir(folder, models, **quick), launch="kalos", nodes=KALOS_NODES, observer_class=FaultObserver,

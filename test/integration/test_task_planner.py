@@ -22,7 +22,7 @@ from ros_support import Processes, wait_until
 MODULE = "ghostshell_ros.nodes.task_planner"
 PLAN = (
     '<subtask criteria="in the kitchen" watch="room">Go to the kitchen</subtask>'
-    '<subtask criteria="said">Say hello</subtask><event cond="visible(\'person\')">wave</event>'
+    '<subtask criteria="said">If somebody is there, say hello</subtask><event cond="visible(\'person\')">wave</event>'
 )
 
 
