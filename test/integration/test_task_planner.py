@@ -183,7 +183,7 @@ def test_a_model_in_trouble_makes_the_instruction_the_plan_until_it_is_well(
     if fault == "malformed":
         assert "no tag" in str(prompt(server.requests[1])[1]["FAULTS"])
     well = robot.waits_plan("a", lambda p: p.complete and p.made_by != "fallback")
-    assert [s.description for s in well.subtasks] == ["Go to the kitchen", "Say hello"]
+    assert [s.description for s in well.subtasks] == ["Go to the kitchen", "If somebody is there, say hello"]
 
 
 def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
@@ -206,7 +206,7 @@ def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
         again = ModelServer(PLAN.replace("hello", "goodbye"), port=port).start()
         server.stop = again.stop  # type: ignore[method-assign]
     found = robot.waits_plan("b", lambda p: p.complete and p.made_by != "fallback", 15.0)
-    assert found.subtasks[1].description == "Say goodbye"
+    assert found.subtasks[1].description == "If somebody is there, say goodbye"
 
 
 def test_what_is_paused_asks_nothing_and_what_ends_stops_its_answer(robot: Robot, server: ModelServer, start: Start) -> None:
