@@ -232,3 +232,10 @@ def told_degraded(robot: Robot, journey: Journey, *layers: str) -> None:
         print(f"  DEGRADED {event.function}: {event.text} ({event.error_msg[:90]})", flush=True)
     assert set(layers) <= {e.function for e in told}, [(e.function, e.text) for e in told]
     assert all(e.text and e.error_msg for e in told)
+
+
+def timeline(robot: Robot, journey: Journey) -> None:
+    watch = robot.watch
+    for at, e in zip(watch.heard_s, watch.events, strict=False):
+        if e.process_id == journey.process_id and e.type not in (SkillEvent.CALL_QUEUED,):
+            print(f"    {at - journey.broken_s:+7.2f} {e.node} {e.type} {e.function} {e.outcome} {e.error_code} {(e.error_msg or e.text)[:110]!r}")

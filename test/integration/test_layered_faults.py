@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from ghostshell.msg import ProcessState, SkillEvent
@@ -18,7 +19,6 @@ from std_srvs.srv import SetBool
 
 from ghostshell_ros.testing.model_server import ModelServer
 from layered_fault_support import (
-    LIVING,
     TWO_LEGS,
     FaultObserver,
     Journey,
@@ -26,12 +26,14 @@ from layered_fault_support import (
     at_rest,
     ended,
     planned_in_layers,
+    timeline,
     told_degraded,
     truthful,
     turned_around,
     walking,
 )
 from ros_support import wait_until
+from skill_kernel.codes import TaskCode
 
 FLOOD = 200
 UNKNOWN = "Make the world a better place."
@@ -110,18 +112,36 @@ def test_a_model_that_talks_nonsense_moves_nothing(kalos: Robot) -> None:
         kalos.model.start()
 
 
-def test_a_blind_robot_does_not_claim_to_have_found_anything(kalos: Robot) -> None:
-    """The detector hangs: it is there and says nothing."""
-    journey = walking(kalos, "Walk 1 metre forward, then find a ball and bark at it.")
-    os.kill(kalos.up.pid("object_detector"), signal.SIGSTOP)
-    journey.broken_s = time.monotonic()
+@contextmanager
+def blinded(robot: Robot) -> Iterator[None]:
+    """The detector is killed as often as it is started anew."""
+    sees = threading.Event()
+
+    def kill() -> None:
+        killed = 0
+        while not sees.wait(0.05):
+            if (pid := robot.up.pid("object_detector")) != killed:
+                os.kill(pid, signal.SIGKILL)
+                killed = pid
+
+    thread = threading.Thread(target=kill)
+    thread.start()
     try:
-        result = ended(kalos, journey, 60.0, ProcessState.SUCCESS, ProcessState.FAILED)
-        at_rest(kalos, journey, 60.0)
-        print("  ", result.summary, [(e.function, e.outcome, e.error_msg or e.text) for e in
-              kalos.watch.of(journey.process_id, SkillEvent.CALL_ENDED)])
+        yield
     finally:
-        os.kill(kalos.up.pid("object_detector"), signal.SIGCONT)
+        sees.set()
+        thread.join()
+
+
+def test_a_blind_robot_does_not_claim_to_have_found_anything(kalos: Robot) -> None:
+    journey = walking(kalos, "Walk 1 metre forward, then find a ball and bark at it.")
+    journey.broken_s = time.monotonic()
+    with blinded(kalos):
+        ended(kalos, journey, 60.0, ProcessState.FAILED)
+    timeline(kalos, journey)
+    at_rest(kalos, journey, 60.0)
+    done = {e.function for e in kalos.watch.of(journey.process_id, SkillEvent.CALL_ENDED) if e.outcome == SkillEvent.DONE}
+    assert not done & {"bark", "approach"}
 
 
 def test_a_door_that_shuts_in_its_way_ends_the_task_with_the_reason(kalos: Robot) -> None:
@@ -140,11 +160,20 @@ def test_a_flood_of_instructions_ends_in_as_many_truthful_ends(kalos: Robot) -> 
     journey.broken_s = time.monotonic()
     for number in range(FLOOD):
         watch.say("Walk 1 metre forward." if number % 2 else f"Say number {number}.")
-    wait_until(lambda: of_kind(watch, since, SkillEvent.PROCESS_ENDED) or journey.task.ends, 20.0, "something comes of it")
-    wait_until(lambda: not [p for p in watch.processes if p.status in LIVING], 60.0, "all have ended")
-    for kind in (SkillEvent.PROCESS_STARTED, SkillEvent.PROCESS_ENDED, SkillEvent.NOTICE):
-        found = of_kind(watch, since, kind)
-        print(kind, len(found), Counter((e.error_code, e.error_msg[:100], e.node) for e in found).most_common(8))
+
+    def refused() -> list[SkillEvent]:
+        return [e for e in of_kind(watch, since, SkillEvent.NOTICE) if e.error_code == TaskCode.TOO_MANY_PROCESSES]
+
+    def ends() -> list[SkillEvent]:
+        return of_kind(watch, since, SkillEvent.PROCESS_ENDED)
+
+    def begun() -> int:
+        return len(of_kind(watch, since, SkillEvent.PROCESS_STARTED))
+
+    wait_until(lambda: begun() + len(refused()) == FLOOD, 20.0, "each is taken or refused")
+    wait_until(lambda: len(ends()) == begun() + 1, 60.0, "all that were taken have ended, and what ran before")
+    assert all(e.error_msg for e in (*refused(), *ends()) if e.error_code)
+    print(f"  {begun()} taken, {len(refused())} refused")
     print(f"  all over after {time.monotonic() - journey.broken_s:.1f} s", flush=True)
     result = ended(kalos, journey, 1.0, ProcessState.FAILED, ProcessState.STOPPED)
     assert result.error_msg
