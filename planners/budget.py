@@ -49,7 +49,8 @@ class BudgetLimits:
 class TokenBudget:
     """Counts what every planning node of the robot has spent and says who may ask. `now` gives seconds on a steady clock.
 
-    A call counts with its expected size while it runs, so that several at a time do not overdraw a budget together.
+    A call counts with its expected size while it runs, so that several at a time do not overdraw a budget together. What is
+    asked for no process (id ""), or for one that nobody has told of by `at_least`, counts for the hour alone.
     """
 
     def __init__(self, limits: BudgetLimits, now: Callable[[], float]) -> None:
@@ -63,17 +64,19 @@ class TokenBudget:
 
     def asked(self, process_id: str, layer: str) -> None:
         """A layer has begun to ask its model."""
-        self._running.setdefault((process_id, layer), deque()).append(self._now())
+        whose = process_id if process_id in self._spent else ""
+        self._running.setdefault((whose, layer), deque()).append(self._now())
 
     def answered(self, process_id: str, layer: str, tokens: int) -> None:
         """It has been answered, or not; it used so many tokens."""
-        running = self._running.get((process_id, layer))
+        running = self._running.get((process_id, layer)) or self._running.get(("", layer))
         if running:
             running.popleft()
         if tokens <= 0:
             return
         self._size[layer] = (self._size.get(layer, tokens) + tokens) // 2
-        self._spent[process_id] = self._spent.get(process_id, 0) + tokens
+        if process_id in self._spent:
+            self._spent[process_id] += tokens
         minute = self._now() // BUCKET_S * BUCKET_S
         if self._hour and self._hour[-1][0] >= minute:
             minute, before = self._hour.pop()
@@ -81,9 +84,9 @@ class TokenBudget:
         self._hour.append((minute, tokens))
 
     def at_least(self, process_id: str, tokens: int) -> None:
-        """The process is known to have spent so much in all, perhaps before this program was started."""
-        if tokens > self._spent.get(process_id, 0):
-            self._spent[process_id] = tokens
+        """The process lives, and is known to have spent so much in all, perhaps before this program was started."""
+        if process_id:
+            self._spent[process_id] = max(tokens, self._spent.get(process_id, 0))
 
     def forget(self, process_id: str) -> None:
         """The process has ended; what it spent still counts for the hour."""
@@ -121,9 +124,9 @@ class TokenBudget:
 
     def _of_process(self, process_id: str) -> float:
         limit = self._limits.process_tokens
-        if not limit:
+        if not limit or process_id not in self._spent:
             return 0.0
-        return (self._spent.get(process_id, 0) + self._expected(process_id)) / limit
+        return (self._spent[process_id] + self._expected(process_id)) / limit
 
     def _of_hour(self) -> float:
         limit = self._limits.hour_tokens

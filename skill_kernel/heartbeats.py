@@ -35,6 +35,8 @@ class Heartbeats:
         self._owned: dict[str, int] = {}
         self._called: dict[str, int] = {}
         self._unclaimed: dict[str, int] = {}
+        self._calling: dict[str, int] = {}
+        """For how many checks in a row calls of a process have been seen to run."""
         self._scheduler: int | None = None
 
     def hear(self, source: Source, process_ids: Iterable[str]) -> None:
@@ -46,11 +48,13 @@ class Heartbeats:
             table[process_id] = 0
             self._unclaimed.pop(process_id, None)
 
-    def check(self, known: Iterable[str]) -> Silence:
-        """One check has passed; `known` are the processes that run or keep something in the kernel."""
+    def check(self, known: Iterable[str], calling: Iterable[str] = ()) -> Silence:
+        """One check has passed; `known` are the processes that run or keep something in the kernel, `calling` those that
+        run calls."""
         present = tuple(known)
+        self._calling = {p: self._calling.get(p, 0) + 1 for p in calling}
         ended = self._missed(self._owned)
-        orphaned = self._missed(self._called)
+        orphaned = [p for p in self._missed(self._called) if not self._just_began(p)]
         unclaimed = [p for p in orphaned if p not in self._owned]
         if self._scheduler is not None:
             self._scheduler += 1
@@ -61,6 +65,15 @@ class Heartbeats:
         unclaimed += [p for p, checks in waiting.items() if checks > self._allowed]
         self._unclaimed = {p: checks for p, checks in waiting.items() if checks <= self._allowed}
         return Silence(tuple(ended), tuple(p for p in orphaned if p not in ended), tuple(dict.fromkeys(unclaimed)))
+
+    def _just_began(self, process_id: str) -> bool:
+        """Between two calls of a process the scheduler rightly does not name it: silence about a call counts from the
+        call's beginning, not from the last beat that named the one before."""
+        checks = self._calling.get(process_id, 0)
+        if not 0 < checks <= self._allowed:
+            return False
+        self._called[process_id] = checks
+        return True
 
     def _missed(self, table: dict[str, int]) -> list[str]:
         for process_id in table:

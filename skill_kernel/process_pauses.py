@@ -11,10 +11,14 @@ from skill_kernel.process_plans import ProcessPlans
 
 
 class ProcessPauses:
-    """Pauses processes at the skill kernel and lets them go on; the kernel's answers come back by method."""
+    """Pauses processes at the skill kernel and lets them go on; the kernel's answers come back by method. One that is
+    `undecided` stays paused: it is not known yet whether it goes on after the one that displaced it."""
 
-    def __init__(self, table: ProcessTable, on_command: Callable[[Command], None], plans: ProcessPlans) -> None:
-        self._table, self._do, self._plans = table, on_command, plans
+    def __init__(
+        self, table: ProcessTable, on_command: Callable[[Command], None], plans: ProcessPlans,
+        undecided: Callable[[Process], bool],
+    ) -> None:  # fmt: skip
+        self._table, self._do, self._plans, self._undecided = table, on_command, plans, undecided
         self._due: dict[str, set[str]] = {}
         """Causes to take back as soon as nobody is known to stand in the way."""
         self._asked: set[tuple[str, str]] = set()
@@ -60,13 +64,14 @@ class ProcessPauses:
     def try_again(self) -> None:
         """Let those go on whose subsystems were held by nobody known here, or are still being given back."""
         for process in self._table.living:
-            if self._due.get(process.process_id) and not self._table.lives(process.displaced_by):
+            in_the_way = self._table.lives(process.displaced_by) or self._undecided(process)
+            if self._due.get(process.process_id) and not in_the_way:
                 self.resume(process, self._due.pop(process.process_id))
 
     def winner_ended(self, winner: Process) -> None:
         """What it displaced goes on."""
         for process in self._table.living:
-            if process.displaced_by == winner.process_id and process.resumes:
+            if process.displaced_by == winner.process_id and process.resumes and not self._undecided(process):
                 self.resume(process, self._due.pop(process.process_id, {CAUSE_S3}))
 
     def forget(self, process_id: str) -> None:

@@ -28,13 +28,14 @@ class Relation(str, Enum):
 class ProcessRelations:
     """Applies what was read late, as far as it is still true.
 
-    While an answer is awaited, whom the new process displaces by the table's REPLACE only pauses: nothing that a return was
-    asked for ends before that is known. `decide` then does what the table says.
+    While an answer is awaited, whom the new process displaces by the table's REPLACE only pauses, also when the new one ends
+    meanwhile: nothing that a return was asked for ends before that is known. `decide` then does what the table says, and
+    `settled` hears of a new one that has ended before that.
     """
 
     def __init__(self, table: ProcessTable, ends: ProcessEnds, replace: Callable[[Process, Process], None],
-                 newer: Callable[[str, str], bool]) -> None:  # fmt: skip
-        self._table, self._ends, self._replace, self._newer = table, ends, replace, newer
+                 newer: Callable[[str, str], bool], settled: Callable[[Process], None]) -> None:  # fmt: skip
+        self._table, self._ends, self._replace, self._newer, self._settled = table, ends, replace, newer, settled
         self._shown: dict[str, frozenset[str]] = {}
         self._open: dict[str, set[str]] = {}
         """By the new process whose answer is awaited: those that pause until it comes."""
@@ -77,10 +78,12 @@ class ProcessRelations:
             old = self._table.lives(old_id)
             if new is not None and old is not None and old.displaced_by == new_id and not self.returns(new, old):
                 self._replace(old, new)
+        if new is not None and new.status.ended:
+            self._settled(new)
 
-    def ended(self, process: Process) -> None:
-        """A process has ended; an answer that comes later finds what it displaced gone."""
-        self.decide(process.process_id)
+    def undecided(self, process: Process) -> bool:
+        """Whether an answer is awaited that says if it goes on after the one that displaced it."""
+        return process.process_id in self._open.get(process.displaced_by, ())
 
     def forget(self, process_id: str) -> None:
         """Nobody reads it any more."""
@@ -106,7 +109,7 @@ class ProcessRelations:
             if old.code != TaskCode.REPLACED:
                 return ""
             return f"process {old.process_id} had ended before it was clear that it should return; give it again"
-        if new.status.ended or new.source is not ProcessSource.USER:
+        if (new.status.ended and not self.undecided(old)) or new.source is not ProcessSource.USER:
             return ""
         self._returning.setdefault(new.process_id, set()).add(old.process_id)
         return f"process {old.process_id} goes on after {new.process_id}, should that displace it"

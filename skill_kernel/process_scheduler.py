@@ -51,11 +51,12 @@ class ProcessScheduler:
         self._idle = IdleWatch(self._settings, now)
         self.plans = ProcessPlans(self._table, on_command, self._ends)
         """What planner, channel scheduler and kernel report of a process goes here …"""
-        self.pauses = ProcessPauses(self._table, on_command, self.plans)
+        self.pauses = ProcessPauses(self._table, on_command, self.plans, lambda process: self.relations.undecided(process))
         """… and here what the kernel answers to commands."""
         self.relations = ProcessRelations(
-            self._table, self._ends, self._replace, lambda one, other: self._order.get(one, 0) > self._order.get(other, 0)
-        )
+            self._table, self._ends, self._replace, lambda one, other: self._order.get(one, 0) > self._order.get(other, 0),
+            self.pauses.winner_ended,
+        )  # fmt: skip
         """… and here what somebody read of an instruction's meaning."""
         self._count = 0
         self._order: dict[str, int] = {}
@@ -85,16 +86,17 @@ class ProcessScheduler:
                  strategy: str = "") -> Process:  # fmt: skip
         """Make an instruction a process beside the running ones, with the strategy of the settings unless another is
         named. Raises ProcessError when there are too many, or when it is unknown; what moves is paused all the same when
-        the instruction began with a stop."""
+        the user's instruction began with a stop."""
         said = read_wording(text)
         if said.returns and not said.stops and not self._table.living:
             said = Wording(text.strip())
         if refusal := self._refusal(strategy):
-            for other in self._table.living if said.stops else ():
+            for other in self._table.living if said.stops and source is ProcessSource.USER else ():
                 if not other.pause_causes:
                     self.pauses.pause(other, CAUSE_USER)
             raise refusal
-        self._idle.instructed()
+        if source is ProcessSource.USER:
+            self._idle.instructed()
         process = self._table.create(
             said.task, door=door, sender=sender, strategy=strategy or self._settings.strategy, source=source,
             returns=said.returns, epoch=self.plans.epoch,
@@ -279,7 +281,6 @@ class ProcessScheduler:
         self._idle.ended(ended)
         if self._ending_all:
             return
-        self.relations.ended(ended)
         self.pauses.winner_ended(ended)
 
     def _changed(self, process: Process) -> None:

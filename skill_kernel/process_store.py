@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skill_kernel.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
 from skill_kernel.process_usage import LayerUsage
@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS call (
 ) WITHOUT ROWID;
 """
 _BUSY_S = 2.0
+_T = TypeVar("_T", Process, CallRecord, LayerUsage)
 
 
 class StoreError(RuntimeError):
@@ -176,10 +177,14 @@ def _process(block: dict[str, Any], history: list[dict[str, Any]]) -> Process:
     block["source"], block["status"] = ProcessSource(block["source"]), ProcessStatus(block["status"])
     block["pause_causes"] = frozenset(block["pause_causes"])
     block["subsystems"] = tuple(block["subsystems"])
-    block["running"] = tuple(CallRecord(**c) for c in block["running"])
+    block["running"] = tuple(_made(CallRecord, c) for c in block["running"])
     # A file of an earlier program lacks these, one of a later program may hold more.
-    block["usage"] = tuple(LayerUsage(**u) for u in block.get("usage", ()))
+    block["usage"] = tuple(_made(LayerUsage, u) for u in block.get("usage", ()))
     block["degraded"] = tuple((str(layer), str(how)) for layer, how in block.get("degraded", ()))
     block["fired_events"] = tuple(block.get("fired_events", ()))
-    known = {f.name for f in fields(Process)} - {"history"}
-    return Process(**{k: v for k, v in block.items() if k in known}, history=tuple(CallRecord(**c) for c in history))
+    return _made(Process, {**block, "history": tuple(_made(CallRecord, c) for c in history)})
+
+
+def _made(kind: type[_T], given: dict[str, Any]) -> _T:
+    known = {f.name for f in fields(kind)}
+    return kind(**{k: v for k, v in given.items() if k in known})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 
@@ -54,12 +53,6 @@ def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]
     """The sums when a layer saw no need to ask, or was not allowed to."""
     old = _of(usage, layer)
     return _with(usage, replace(old, skipped=old.skipped + 1))
-
-
-def total_cost(usage: Iterable[LayerUsage]) -> float:
-    """In US dollars, over the layers whose price is known; -1 when none is."""
-    costs = [u.cost_usd for u in usage if u.cost_usd >= 0]
-    return sum(costs) if costs else -1.0
 
 
 def _of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:

@@ -53,14 +53,15 @@ def typego(
     except ValueError as error:
         _fail(str(error))
     _check(wanted, _words(strategies), model, (rates, scales) == ([0.0], [1.0]))
-    whole = True
+    whole, table = True, ""
     if not report:
-        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit)
+        table = _table(model)
+        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit, table)
     from ghostshell_ros.evaluation.typego.report import write_report
 
-    tables = write_report(out, model)
-    for table in tables:
-        _show(table)
+    tables = write_report(out, model, fast_model or None) if report else write_report(out, model, fast_model, table)
+    for one in tables:
+        _show(one)
     print(f"tables: {out / 'tables.md'}" if tables else f"no results of the model '{model}' in {out / 'results.jsonl'}")
     raise typer.Exit(0 if whole else 1)
 
@@ -83,9 +84,22 @@ def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: b
         _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
 
 
+def _table(model: str) -> str:
+    """The hash of the simulated model's table, "" for another model."""
+    if model != SIMULATED:
+        return ""
+    from ghostshell_ros.evaluation.typego.models import table_hash
+    from ghostshell_ros.testing.simulated_model.table import TableError
+
+    try:
+        return table_hash()
+    except TableError as error:
+        _fail(str(error))
+
+
 def _run(
     model: str, fast_model: str, trials: int, tasks: Sequence[str], strategies: Sequence[str], errors: Sequence[float],
-    fast_scales: Sequence[float], out: Path, limit: float,
+    fast_scales: Sequence[float], out: Path, limit: float, table: str,
 ) -> bool:  # fmt: skip
     # A domain of this run's own, unless one was chosen: no other robot is meant.
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -113,7 +127,7 @@ def _run(
                 arguments["fast_model"] = fast
             yield stack.enter_context(brought_up(arguments, data, log))
 
-    plan = Plan(tasks, strategies, trials, errors, fast_scales, model)
+    plan = Plan(tasks, strategies, trials, errors, fast_scales, model, fast_model, table)
     try:
         return run(plan, Results(out / "results.jsonl"), bring_up, lambda line: print(line, flush=True), limit_s=limit)
     except (ModelProcessError, LaunchError) as error:

@@ -112,20 +112,34 @@ def _perform(
 @contextmanager
 def _simulated_model() -> Iterator[None]:
     """The simulated model as a process of its own, unless one runs already."""
+    import socket
     import subprocess
 
     from ghostshell_ros.cli.simulated_model import PORT
+    from ghostshell_ros.evaluation.typego.models import MODULE, ModelProcessError, first_line
 
-    module = "ghostshell_ros.testing.simulated_model"
-    process = subprocess.Popen([sys.executable, "-m", module, "--port", str(PORT)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        if not process.stdout.readline():
-            print(f"port {PORT} of this machine is taken; it is used as it is, in the hope that a simulated model runs there")
+    with socket.socket() as probe:
+        probe.settimeout(2.0)
+        taken = probe.connect_ex(("127.0.0.1", PORT)) == 0
+    if taken:
+        print(f"port {PORT} of this machine is taken; it is used as it is, in the hope that a simulated model runs there")
         yield
+        return
+    command = [sys.executable, "-m", MODULE, "--port", str(PORT)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        if not first_line(process):
+            _fail(f"the simulated model ended with status {process.wait(5.0)} before it listened; what it said is above")
+        yield
+    except ModelProcessError as error:
+        _fail(str(error))
     finally:
         process.terminate()
-        process.wait(5.0)
+        try:
+            process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5.0)
 
 
 def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str], data: dict[str, str]) -> LaunchRun:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import secrets
 import sys
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
@@ -20,7 +22,7 @@ from ghostshell_ros.nodes.step_conditions import StepConditions
 from ghostshell_ros.nodes.step_reports import StepReports
 from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
-from skill_kernel.codes import ParseCode
+from skill_kernel.codes import ParseCode, TaskCode
 
 KINDS = {
     TokenMsg.ACTIVATE: TokenKind.AF,
@@ -34,7 +36,11 @@ NO_PROCESS = "none-"
 """How the id begins that an interrupt which only makes contact names."""
 
 MAX_PROCESSES = 16
-"""Ended processes are remembered so that late tokens of one end as dropped."""
+"""Ended processes are remembered so that late tokens of one end as dropped. Of so many that have calls none makes way: one
+more is refused."""
+
+MAX_REFUSED = 64
+"""Refused streams are remembered, so that their later tokens are not taken for new streams."""
 
 
 @dataclass
@@ -76,6 +82,7 @@ class ChannelScheduler(RuntimeNode):
         self._robot = robot
         self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}
+        self._refused: dict[str, None] = {}
         self._oldest_epoch = 0
         self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self)
@@ -96,12 +103,15 @@ class ChannelScheduler(RuntimeNode):
             live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
             self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
-    def _process(self, process_id: str) -> _Process:
+    def _process(self, process_id: str) -> _Process | None:
+        """The process of that id; None where it would be one too many."""
         process = self._processes.pop(process_id, None)
         if process is None:
             while len(self._processes) >= MAX_PROCESSES:
                 idle = next((i for i, p in self._processes.items() if not p.scheduler.live_calls), None)
-                del self._processes[idle if idle is not None else next(iter(self._processes))]
+                if idle is None:
+                    return None
+                del self._processes[idle]
             executor = ProcessExecutor(self._link, process_id)
             executor.scheduler = Scheduler(
                 # Told after the calls are on their way: writing an event takes as long as starting one.
@@ -116,8 +126,27 @@ class ChannelScheduler(RuntimeNode):
         self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
         return process
 
+    def _refuse(self, process_id: str, stream_id: str) -> None:
+        """Nothing of the stream is performed; it ends like one that was taken, so that nobody waits for it."""
+        self._refused[stream_id] = None
+        while len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
+        stream: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id}
+        ended = {**stream, "error_code": int(TaskCode.TOO_MANY_PROCESSES), "error_msg": why, "text": "end"}
+        for kind, fields in (
+            (SkillEvent.STREAM_STARTED, stream), (SkillEvent.STOP_GENERATION, {**stream, "error_msg": why}),
+            (SkillEvent.STREAM_ENDED, ended), (SkillEvent.TURN_ENDED, ended),
+        ):  # fmt: skip
+            self.call_soon(partial(self._events.write, kind, **fields))
+
     def _token(self, message: TokenMsg) -> None:
+        if message.stream_id in self._refused:
+            return
         process = self._process(message.process_id)
+        if process is None:
+            self._refuse(message.process_id, message.stream_id)
+            return
         scheduler, stream_id = process.scheduler, message.stream_id
         if stream_id not in process.next_seq:
             process.next_seq[stream_id] = 0

@@ -77,7 +77,7 @@ class KernelProcesses:
     def _check(self) -> None:
         state = self._kernel.state()
         kept = {p.process_id for p in state.processes} - {OPERATOR}
-        silence = self._beats.check([*state.calling, *(p for p in kept if p not in state.calling)])
+        silence = self._beats.check([*state.calling, *(p for p in kept if p not in state.calling)], state.calling)
         for process_id in silence.ended:
             if process_id in kept or process_id in state.calling:
                 why = f"nobody has answered for process {process_id} for {self._timeout_s} s"

@@ -165,22 +165,27 @@ class Answer:
         self._asked_s = owner.steady_now()
         self._usage: Usage | None = None
         self._began_s = owner.now_s()
-        self._over = self._muted = False
+        self._over = self._muted = self._asked = False
 
     def begin(self) -> None:
         """Ask the model."""
+        self._asked = True
         events = self.client.stream(self.request, cancel=self._cancel)
         threading.Thread(target=self._read, args=(events,), name=f"model-{self.layer.value}", daemon=True).start()
 
     def cancel(self) -> None:
         """Stop it; nothing more is heard of it."""
-        if not self._over:
+        if not self._asked:
+            self._over = True
+        elif not self._over:
             self._cancel.cancel()
             self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
 
     def enough(self) -> None:
         """What was read of it is all that is wanted. Its end is waited for a little, because it tells the tokens."""
-        if not self._over and not self._muted:
+        if not self._asked:
+            self._over = True
+        elif not self._over and not self._muted:
             self._muted = True
             self._owner.later(ENOUGH_S, self._cut)
 
@@ -231,13 +236,14 @@ class Answer:
 
     def _end(self, code: int, why: str) -> None:
         if not self._over:
-            self._told(0 if self._muted else code, "" if self._muted else why)
+            self._told(0 if self._muted else code, "" if self._muted else why, whole=not code)
             if not self._muted:
                 self._on_end(AnswerEnd("".join(self._written), code, why))
 
-    def _told(self, code: int, why: str) -> None:
+    def _told(self, code: int, why: str, *, whole: bool = False) -> None:
+        """`whole`: the model itself came to the end of its answer, so that it was counted to its end."""
         self._over = True
-        usage = self._used(code)
+        usage = self._used(code, whole=whole)
         cost = {
             "error_code": code, "error_msg": ros_text(why), "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens, "completion_tokens": usage.completion_tokens,
@@ -256,12 +262,13 @@ class Answer:
             end_s=self._owner.steady_now() - self._asked_s, finish=self._finish, **cost,
         )  # fmt: skip
 
-    def _used(self, code: int) -> Usage:
-        """What it has cost; nothing where no language model began to answer."""
-        asked = self._written or self._usage or code == ModelCode.MODEL_CANCELLED
+    def _used(self, code: int, *, whole: bool) -> Usage:
+        """What it has cost; nothing where no language model began to answer. One that was given up waiting for has read the
+        prompt all the same."""
+        asked = self._written or self._usage or code in (ModelCode.MODEL_CANCELLED, ModelCode.MODEL_TIMEOUT)
         if not asked or not is_language_model(self.client):
             return self._usage or Usage(0, 0)
-        return used(self._usage, self.request, "".join(self._written), whole=not code)
+        return used(self._usage, self.request, "".join(self._written), whole=whole)
 
 
 def is_language_model(client: ModelClient) -> bool:

@@ -100,18 +100,21 @@ class LayeredSteps:
     def lost(self, stream: ChunkStream, why: str) -> None:
         """The other nodes have lost a stream."""
         known = self._processes.get(stream.process_id)
-        if known is not None and known.planner.state is not State.ENDED:
-            known.planner.end()
-            known.link.abandon()
-            known.link.plan_ended(int(TaskCode.NODE_UNAVAILABLE), why)
+        if known is not None:
+            self._end(known, TaskCode.NODE_UNAVAILABLE, why)
 
     def unmatched(self, why: str) -> None:
         """There is nobody to take streams."""
         for process in list(self._processes.values()):
-            if process.link.last_stream and process.planner.state is not State.ENDED:
-                process.planner.end()
-                process.link.abandon()
-                process.link.plan_ended(int(TaskCode.NODE_UNAVAILABLE), why)
+            if process.link.last_stream:
+                self._end(process, TaskCode.NODE_UNAVAILABLE, why)
+
+    def _end(self, process: _Process, code: TaskCode, why: str) -> None:
+        """It cannot be planned any further."""
+        if process.planner.state is not State.ENDED:
+            process.planner.end()
+            process.link.abandon()
+            process.link.plan_ended(int(code), why)
 
     def plan(self, process_id: str, plan: Plan) -> None:
         """System 2 has published a plan."""
@@ -141,6 +144,8 @@ class LayeredSteps:
             planner.ended(call_event(event))
         elif event.type == SkillEvent.STOP_GENERATION:
             planner.stop_generation(event.stream_id, event.error_msg)
+        elif event.type == SkillEvent.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
+            self._end(known, TaskCode.TOO_MANY_PROCESSES, event.error_msg)
         elif event.type == SkillEvent.TURN_ENDED:
             planner.stream_over(event.stream_id, event.text)
         elif event.type == SkillEvent.REPAIR:

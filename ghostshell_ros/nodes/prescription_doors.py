@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ COMPILE_S = 140.0
 REFLEX_S = 5.0
 LOOKS, LOOK_S = 10, 0.2
 """So often, and so far apart, it is looked whether the node reflexes is there: it may just be starting."""
+LOADED_S = 5.0
+"""So long after the start what the files contradict is told: who listens to `events` has found this node by then."""
 DOOR = "prescribe"
 
 _Request, _Response = Prescribe.Request, Prescribe.Response
@@ -85,6 +88,7 @@ class PrescriptionDoors:
         node.create_subscription(String, "prescribe", self._heard, INSTRUCTION)
         node.create_service(Prescribe, "prescribe", self._prescribe)
         self._changed()
+        node.call_soon(node.call_later, LOADED_S, self._loaded)
 
     # -- sentences and requests ---------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ class PrescriptionDoors:
             if route.kind is Kind.TASK:
                 self._begin(sentence)
             elif route.kind is Kind.GUIDELINE:
-                self._told(self._added(self._book.add(sentence, author="topic")))
+                self._weighed(self._book.add(sentence, author="topic", route=route))
             else:
                 name = await self._reflex(CompileReflex.Request.ADD, sentence=sentence)
                 self._tell(f"'{name}' is proposed as a reflex ({route.reason}); test and approve it: ghostshell reflex approve")
@@ -144,26 +148,28 @@ class PrescriptionDoors:
     async def _add(self, name: str, sentence: str, stated: Kind | None, author: str) -> PrescriptionMsg:
         route = self._book.route(sentence, stated)
         if route.kind is not Kind.REFLEX:
-            kept = self._added(self._book.add(sentence, kind=stated, name=name, author=author))
-            self._told(kept)
-            return prescription_message(kept)
+            return prescription_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
+        if self._book.holds(name):
+            raise RefusedError(f"there is a prescription '{name}' already; remove it first, or choose another name")
         made = await self._reflex(CompileReflex.Request.ADD, sentence=sentence, name=name, person=author)
         return routed(made, sentence, route)
 
     async def _switch(self, command: int, name: str) -> PrescriptionMsg:
-        if any(reflex.name == name for reflex in self._reflexes):
+        if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
             ask = {_Request.REMOVE: "REMOVE", _Request.ENABLE: "ENABLE", _Request.DISABLE: "DISABLE"}[command]
             await self._reflex(getattr(CompileReflex.Request, ask), name=name)
             return PrescriptionMsg(name=name, kind=_Request.REFLEX, layer="S0", enabled=command == _Request.ENABLE)
-        message = prescription_message(self._book.get(name))
+        kept = self._book.get(name)
+        if command == _Request.ENABLE and not kept.prescription.enabled:
+            return prescription_message(self._weighed(self._book.enable(name, True)))
         try:
             if command == _Request.REMOVE:
                 self._book.remove(name)
             else:
-                message = prescription_message(self._book.enable(name, command == _Request.ENABLE))
+                kept = self._book.enable(name, command == _Request.ENABLE)
         finally:
             self._changed()
-        return message
+        return prescription_message(kept)
 
     def _begin(self, sentence: str, sender: str = "") -> Process:
         begun = self._doors.begin(sentence, door=DOOR, sender=sender)
@@ -171,8 +177,10 @@ class PrescriptionDoors:
             return begun
         raise RefusedError(begun)
 
-    def _added(self, kept: Kept) -> Kept:
+    def _weighed(self, kept: Kept) -> Kept:
+        """It counts from now on: tell what it contradicts, and ask the model once."""
         self._changed()
+        self._told(kept)
         if kept.route.kind is Kind.GUIDELINE:
             name, sentence = kept.name, kept.prescription.sentence
             others = [
@@ -222,8 +230,8 @@ class PrescriptionDoors:
 
     def _reflex_states(self, message: ReflexStateArray) -> None:
         self._reflexes = list(message.reflexes)
-        approved = [r for r in self._reflexes if r.state == ReflexState.APPROVED]
-        weighed = self._book.reflexes(Standing(r.name, r.sentence, Kind.REFLEX) for r in approved)
+        firing = [Standing(r.name, r.sentence, Kind.REFLEX) for r in self._reflexes if r.state == ReflexState.APPROVED]
+        weighed = self._book.reflexes(firing, [r.name for r in self._reflexes])
         told = [(r.name, r.state, r.sentence) for r in self._reflexes]
         if weighed or told != self._told_reflexes:
             self._told_reflexes = told
@@ -242,6 +250,11 @@ class PrescriptionDoors:
             self._tell(f"the prescription '{kept.name}' did not become a reflex: {error}", error_code=_code(error))
 
     # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> None:
+        """What the files hold is told like what is added, each pair once."""
+        for number, kept in enumerate(guidelines := self._book.of(Kind.GUIDELINE)):
+            self._told(kept, {k.name for k in guidelines[:number]})
 
     def _changed(self) -> None:
         """The guidelines may be others, or other ones enabled."""
@@ -267,8 +280,8 @@ class PrescriptionDoors:
         messages += [reflex_prescription(r, self._book.conflicts_of_reflex(r.name)) for r in self._reflexes]
         self._publisher.publish(PrescriptionArray(stamp=self._node.get_clock().now().to_msg(), prescriptions=messages))
 
-    def _told(self, kept: Kept) -> None:
-        for conflict in kept.conflicts:
+    def _told(self, kept: Kept, but: Collection[str] = ()) -> None:
+        for conflict in (c for c in kept.conflicts if c.name not in but):
             self._tell(f"guideline '{kept.name}' contradicts '{conflict.name}': {conflict.why}; both stay enabled")
 
     def _tell(self, text: str, *, error_code: int = 0, sentence: str = "") -> None:

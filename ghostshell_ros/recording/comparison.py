@@ -12,6 +12,11 @@ START_S = 0.3
 """A call may begin so much earlier or later than it did; the replay's time waits for what is missing, so more is a change."""
 
 
+def start_tolerance_s(speed: float) -> float:
+    """At another speed; what is measured on the steady clock is longer then, by the recording's time."""
+    return START_S * max(1.0, speed / 4)
+
+
 @dataclass(frozen=True)
 class Difference:
     """Something that is not the same; `at_s`: when it was in the recording."""
@@ -29,7 +34,7 @@ def differences(
     found += [Difference(call.queued_s, f"{call}: is not in the recording") for call in new]
     for key, call in recorded.items():
         if key in replayed:
-            found += _of_call(call, replayed[key], START_S * max(1.0, speed / 4))
+            found += _of_call(call, replayed[key], start_tolerance_s(speed))
     found += _of_order(recorded, replayed)
     return sorted(found, key=lambda difference: difference.at_s)
 

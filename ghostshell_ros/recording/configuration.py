@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,11 @@ from rclpy.parameter import parameter_value_to_python
 
 from ghostshell_ros.data import data_folder
 from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from ghostshell_ros.recording.secrets import presentable, presentable_text
 from skill_kernel.robot import RobotConfigError, find_robot
 
 DEADLINE_S = 3.0
 """A node that has not answered for so long is asked again at the next look."""
-
-_SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|credential)s?($|_)")
-_SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|password)")
-HIDDEN = "(not recorded)"
-
-
-def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters without what is, or may be, a key: by its name, or because a variable that holds one has this value."""
-    secrets = [v for k, v in environment.items() if _SECRET_VARIABLE.search(k) and len(v) >= 8]
-
-    def shown(name: str, value: Any) -> Any:
-        # `max_output_tokens` is no secret: only text can be one.
-        if not isinstance(value, str):
-            return value
-        hide = (_SECRET.search(name) and value) or any(secret in value for secret in secrets)
-        return HIDDEN if hide else value
-
-    return {name: shown(name, value) for name, value in values.items()}
 
 
 class Configuration:
@@ -99,15 +82,29 @@ class Configuration:
             text = path.read_text(encoding="utf-8")
         except (RobotConfigError, OSError, UnicodeDecodeError):
             return
-        self._keep(f"robots{robot}.yaml", text)
+        self._keep(f"robots{robot}.yaml", presentable_text(text, os.environ, read_yaml, yaml_text))
         name = (yaml.safe_load(text) or {}).get("name", path.stem)
         routines = Path(data_folder(data_dir)) / str(name) / "routines.json"
         try:
-            self._keep(f"routines{robot}.json", routines.read_text(encoding="utf-8"))
+            kept = routines.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return
+        self._keep(f"routines{robot}.json", presentable_text(kept, os.environ, json.loads, json.dumps))
 
     def _keep(self, name: str, text: str) -> None:
         if name not in self._files:
             self._files.add(name)
             self._attach(name, text)
+
+
+def read_yaml(text: str) -> Any:
+    """Raises ValueError."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def yaml_text(values: Any) -> str:
+    """In the order in which it was written."""
+    return str(yaml.safe_dump(values, allow_unicode=True, sort_keys=False))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ghostshell_ros.recording.comparison import differences
+from ghostshell_ros.recording.comparison import differences, start_tolerance_s
 from ghostshell_ros.recording.timeline import WANTED, Timeline, robots_of, timeline
 from planners.llm.mcap_file import RunFile, read_run
 from skill_kernel.robot import RobotConfig, RobotConfigError
@@ -47,7 +47,12 @@ def replay_file(path: Path, *, robot: str, speed: float, most: int, say: Callabl
         raise ReplayError(f"{path} holds no calls{f' of robot {robot}' if robot else ''}; see: ghostshell replay --info {path}")
     if not run.whole:
         say(f"{path} is cut off ({run.fault or 'no end'}); what is there is replayed")
-    same = [_replay(run, timeline(run, name), speed=speed, most=most, say=say) for name in robots]
+    recorded = [timeline(run, name) for name in robots]
+    if not any(one.book.calls for one in recorded):
+        begun = "; its streams had begun before the recording did" if any(one.partial for one in recorded) else ""
+        raise ReplayError(f"{path} holds no call to compare{begun}; see: ghostshell replay --info {path}")
+    say(f"compared to {start_tolerance_s(speed):g} s of when each call begins")
+    same = [_replay(run, one, speed=speed, most=most, say=say) for one in recorded]
     return all(same)
 
 
@@ -56,7 +61,7 @@ def _replay(run: RunFile, recorded: Timeline, *, speed: float, most: int, say: C
 
     name = recorded.robot.strip("/")
     if not recorded.book.calls:
-        say(f"{name}: no calls")
+        say(f"{name}: no calls to compare")
         return True
     for stream in sorted(recorded.partial):
         say(f"{name}: stream {stream} had begun before the recording did and is left out")

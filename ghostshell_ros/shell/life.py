@@ -252,10 +252,16 @@ class CallLife:
         self.emit(EventType.ENDED, call.stream_id, call, int(result.code), result.error)
         if call.inside:
             self._drop_inside(call, result)
-        failed = result.outcome in (Outcome.FAILED, Outcome.REFUSED)
+        failed = result.outcome in (Outcome.FAILED, Outcome.REFUSED) or _cut_off_in_step(call, result)
         if failed and call.exclusive and (call.skill is None or call.skill.on_failure == "end_turn"):
             self.endings.end_turn(stream, call, f"'{call.function}' {_verb(result)}: {result.error or result.message}")
 
 
+def _cut_off_in_step(call: Call, result: CallResult) -> bool:
+    """Whether the robot was stopped by somebody else: what a step's successors build on is not there then."""
+    told = call.stopping or result.code is CallCode.PROCESS_PAUSED
+    return result.outcome is Outcome.INTERRUPTED and not told and any(a.function == "step" for a in call.ancestors)
+
+
 def _verb(result: CallResult) -> str:
-    return "failed" if result.outcome is Outcome.FAILED else "was refused"
+    return {Outcome.FAILED: "failed", Outcome.REFUSED: "was refused"}.get(result.outcome, "was cut off")

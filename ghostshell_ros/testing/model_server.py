@@ -46,8 +46,8 @@ class ModelServer:
 
     `answer` is a text, an Answer, or a function of the request that returns either. `rate` is in tokens of four
     characters a second, None for as fast as possible; `first_token_s` is the delay before the first. `key` refuses
-    any other key with 401. `requests` holds what arrived; `disconnects` counts clients that left before their answer
-    was complete.
+    any other key with 401. `requests` holds what arrived, of it the last `keep` (None: all); `disconnects` counts
+    clients that left before their answer was complete.
     """
 
     def __init__(
@@ -59,11 +59,13 @@ class ModelServer:
         faults: Iterable[Fault] = (),
         key: str | None = None,
         port: int = 0,
+        keep: int | None = None,
     ) -> None:
         self.answer = answer
         self.rate = rate
         self.first_token_s = first_token_s
         self.key = key
+        self._keep = keep
         self.requests: list[RecordedRequest] = []
         self.completed = 0
         self.disconnects = 0
@@ -124,6 +126,8 @@ class ModelServer:
     def _take_fault(self, request: RecordedRequest) -> Fault | None:
         with self._changed:
             self.requests.append(request)
+            if self._keep is not None:
+                del self.requests[: -self._keep]
             self._changed.notify_all()
             for index, fault in enumerate(self._faults):
                 if fault.kind == "reject_option" and fault.word not in request.body:
@@ -314,7 +318,7 @@ def main() -> None:
     if arguments.rate is not None and not 0.0 < arguments.rate < float("inf"):
         parser.error(f"--rate must be a number above 0, not {arguments.rate}")
     text = arguments.answer.read_text(encoding="utf-8") if arguments.answer else "Hello"
-    server = ModelServer(text, rate=arguments.rate, first_token_s=arguments.first_token_s, port=arguments.port)
+    server = ModelServer(text, rate=arguments.rate, first_token_s=arguments.first_token_s, port=arguments.port, keep=64)
     with contextlib.suppress(KeyboardInterrupt), server:
         print(json.dumps({"openai": server.openai_url, "anthropic": server.anthropic_url}), flush=True)
         threading.Event().wait()

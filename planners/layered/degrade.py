@@ -73,8 +73,8 @@ class Ladder:
 def stop_sentence(instruction: str, why: str = "") -> str:
     """What the robot says when it ends without having done it, in the language of the instruction."""
     if re.search(r"[\u4e00-\u9fff]", instruction):
-        return "我停在这里，因为我的语言模型没有给出可用的回答。" if not why else f"我没能做到：{_short(why)}"
-    return "I stop here, because my model gives me no usable answer." if not why else f"I could not do it: {_short(why)}"
+        return "我停在这里，因为我的语言模型没有给出可用的回答。" if not why else f"我没能做到：{short(why)}"
+    return "I stop here, because my model gives me no usable answer." if not why else f"I could not do it: {short(why)}"
 
 
 def spoken(sentence: str) -> str:
@@ -82,6 +82,7 @@ def spoken(sentence: str) -> str:
     return f"<replace_steps/><step>{escape(sentence)}</step>"
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """What can be said aloud in some ten seconds."""
     text = " ".join(text.split())
     return text if len(text) <= MAX_SAID else f"{text[:MAX_SAID].rsplit(' ', 1)[0]} …"

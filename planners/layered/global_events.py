@@ -29,7 +29,7 @@ class Judge(Protocol):
     def __call__(self, sentence: str, answer: Callable[[bool | None], None]) -> None: ...
 
 
-@dataclass
+@dataclass(eq=False)
 class _Watched:
     event: GlobalEvent
     expression: GuardedExpression | None
@@ -42,7 +42,7 @@ class _Watched:
     judged_scene: object = None
 
     def comes_true(self, holds: bool | None, now: float) -> bool:
-        """Take what the condition says now; whether this is its edge. What nobody can tell changes nothing."""
+        """Take what the condition says now; whether it is to fire. What nobody can tell changes nothing."""
         if holds is None:
             return False
         if not holds:
@@ -55,17 +55,22 @@ class _Watched:
         if self.held:
             return False
         gap_s = min(GAP_S * 2.0 ** max(0, self.fired - 1), LONGEST_GAP_S)
-        if self.fired and now - self.fired_s < gap_s:
-            return False
+        return not (self.fired and now - self.fired_s < gap_s)
+
+    def has_fired(self, now: float) -> None:
+        """It was told, and is not to be told again while it stays true."""
         self.held, self.fired, self.fired_s = True, self.fired + 1, now
-        return True
+
+
+Fire = Callable[[GlobalEvent], bool]
+"""Hears of an event that came true; whether it takes it. One that is not taken may come true again."""
 
 
 class GlobalEvents:
     """The events of one plan. `problems` says of those that cannot be watched why."""
 
-    def __init__(self, accessors: Mapping[str, Accessor], judge: Judge | None) -> None:
-        self._accessors, self._judge = accessors, judge
+    def __init__(self, accessors: Mapping[str, Accessor], judge: Judge | None, now: Callable[[], float]) -> None:
+        self._accessors, self._judge, self._now = accessors, judge, now
         self._watched: dict[str, _Watched] = {}
         self.problems: dict[str, str] = {}
 
@@ -73,25 +78,34 @@ class GlobalEvents:
         return bool(self._watched)
 
     def follow(self, events: Iterable[GlobalEvent]) -> None:
-        """Watch these from now on; one whose condition is known keeps what was seen of it."""
-        known = {w.event.condition: w for w in self._watched.values()}
+        """Watch these from now on; one that is known, though it may be worded anew, keeps what was seen of it."""
+        wanted, known = list(events), list(self._watched.values())
+        kept: dict[str, _Watched] = {}
+        for alike in (lambda e: (e.condition, e.response), lambda e: e.condition):
+            for event in wanted:
+                found = next((w for w in known if alike(w.event) == alike(event)), None)
+                if found is not None and event.id not in kept:
+                    kept[event.id] = found
+                    known.remove(found)
         self._watched, self.problems = {}, {}
-        for event in events:
-            watched = known.get(event.condition) or self._made(event)
+        for event in wanted:
+            watched = kept.get(event.id) or self._made(event)
             if watched is not None:
                 watched.event = event
                 self._watched[event.id] = watched
 
-    def look(self, view: View, scene: object, now: float, fire: Callable[[GlobalEvent], None]) -> None:
-        """Evaluate all; `fire` hears of the first that came true. `scene` equal to the one before: nothing to judge anew."""
+    def look(self, view: View, scene: object, fire: Fire) -> None:
+        """Evaluate all; `fire` hears of the first that came true. `scene` equal to the one before: nothing to judge anew.
+        What a model judges may come later, and then find nobody who takes it: it is judged again at a later look."""
+        now = self._now()
         for watched in list(self._watched.values()):
             if watched.expression is None:
                 self._ask(watched, scene, now, fire)
-            elif watched.comes_true(_holds(watched.expression, view), now):
-                fire(watched.event)
+            elif watched.comes_true(_holds(watched.expression, view), now) and fire(watched.event):
+                watched.has_fired(now)
                 return
 
-    def _ask(self, watched: _Watched, scene: object, now: float, fire: Callable[[GlobalEvent], None]) -> None:
+    def _ask(self, watched: _Watched, scene: object, now: float, fire: Fire) -> None:
         due = now - watched.judged_s >= JUDGED_EVERY_S and (watched.judged_scene != scene or watched.judged_scene is None)
         if self._judge is None or watched.judging or not due:
             return
@@ -101,8 +115,11 @@ class GlobalEvents:
             watched.judging = False
             if holds is None:
                 watched.judged_scene = None
-            if watched in self._watched.values() and watched.comes_true(holds, now):
-                fire(watched.event)
+            if watched in self._watched.values() and watched.comes_true(holds, self._now()):
+                if fire(watched.event):
+                    watched.has_fired(self._now())
+                else:
+                    watched.judged_scene = None
 
         self._judge(watched.event.condition, answered)
 

@@ -152,6 +152,7 @@ class GuidelineLoop:
     # -- conditions ---------------------------------------------------------------------------------------------------
 
     def _by_model(self, watch: _Watch) -> bool:
+        """Whether the model judges it; while that fails, a plain rule goes on without."""
         return self._model is not None and not watch.guideline.fixed and not (self._failures and watch.guideline.rule)
 
     def _condition(self, watch: _Watch) -> GuardedExpression | None:
@@ -195,6 +196,9 @@ class GuidelineLoop:
 
     def _begin(self, watch: _Watch, task: str) -> None:
         watch.state = _State.SPENT
+        if is_stop(task, self._robot):
+            self._voice.notice("", f"guideline '{watch.guideline.name}': “{task}” is no task; only a person stops")
+            return
         try:
             process = self._scheduler.instruct(
                 task, door=DOOR, sender=watch.guideline.name, source=ProcessSource.REACTIVE
@@ -210,7 +214,7 @@ class GuidelineLoop:
     def _candidates(self) -> list[_Watch]:
         return [
             w for w in self._watches.values()
-            if self._may(w) and self._by_model(w) and (w.guideline.when is None or w.holds)
+            if self._may(w) and not w.guideline.fixed and (w.guideline.when is None or w.holds)
         ]  # fmt: skip
 
     def _ask(self) -> None:
@@ -249,8 +253,6 @@ class GuidelineLoop:
                 self._voice.skipped("", f"guideline '{reaction.guideline}' may not fire any more")
             elif watch.guideline.when is not None and not self._still(watch):
                 self._voice.skipped("", f"the condition of guideline '{reaction.guideline}' is no longer true")
-            elif is_stop(reaction.task, self._robot):
-                self._voice.notice("", f"guideline '{reaction.guideline}': “{reaction.task}” is no task; only a person stops")
             else:
                 self._begin(watch, reaction.task)
 

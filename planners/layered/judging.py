@@ -21,10 +21,16 @@ KEPT = 64
 MAX_ANSWER = 2000
 MAX_OUTPUT_TOKENS = 60
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-_SAYS = {
-    "yes": True, "true": True, "no": False, "false": False, "unknown": None, "是": True, "有": True, "否": False, "不": False,
-    "没有": False, "不是": False, "未知": None,
+_SAYS = {"yes": True, "true": True, "no": False, "false": False, "unknown": None}
+_OPEN = re.compile(r"\s*[/?|]|\s+(?:or|idea)\b", re.IGNORECASE)
+"""Behind a word that decides nothing: “yes/no”, “no idea”."""
+_SAYS_BEGINNING = {
+    "是": True, "有": True, "对": True, "否": False, "不": False, "没": False, "沒": False, "未知": None,
+    "无法": None, "無法": None, "不确定": None, "不確定": None, "不知道": None, "不清楚": None, "不明": None, "不能": None,
+    "不一定": None, "不好说": None, "没法": None, "有可能": None, "可能": None,
 }  # fmt: skip
+"""Chinese has no space behind a word; the longest that fits counts."""
+_OPEN_BEGINNINGS = ("是否", "是不是", "有没有", "对不对")
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,14 @@ class JudgeReader:
         text = _THOUGHT.sub("", self._text).strip().strip("`*\"'<>").strip()
         found = re.match(r"\w+", text)
         word = found.group(0).casefold() if found else ""
-        if word not in _SAYS:
-            raise AnswerError(f"the first word is “{word[:30]}”; it must be yes, no or unknown")
-        return Judgement(_SAYS[word], text[len(word) :].lstrip(" ,.:;-—*").strip()[:300])
+        if word in _SAYS and not _OPEN.match(text, len(word)):
+            holds = _SAYS[word]
+        else:
+            begin = max((b for b in _SAYS_BEGINNING if word.startswith(b)), key=len, default="")
+            if not begin or word.startswith(_OPEN_BEGINNINGS) or _OPEN.match(text, len(word)):
+                raise AnswerError(f"the answer begins with “{text[:30]}”; it must begin with yes, no or unknown")
+            word, holds = begin, _SAYS_BEGINNING[begin]
+        return Judgement(holds, text[len(word) :].lstrip(" ,.:;-—*").strip()[:300])
 
 
 Heard = Callable[[Judgement], None]
@@ -76,7 +87,11 @@ class SentenceJudge:
         self._waiting: dict[tuple[str, object], list[Heard]] = {}
 
     def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
-        """`heard` is told once, at once where the answer is known."""
+        """`heard` is told once, at once where the answer is known, or where nothing is observed to judge from."""
+        observed = self._observe()
+        if observed is None:
+            heard(Judgement(None, "nothing is observed now"))
+            return
         now, scene = self._clock.now(), self._scene()
         known = self._known.get(sentence)
         if known is not None and known[1] == scene and now - known[0] <= KEPT_S:
@@ -88,7 +103,7 @@ class SentenceJudge:
             return
         self._waiting[key] = [heard]
         request = ModelRequest(
-            self._fronts.of(Layer.JUDGE), (Message("user", judge_message(sentence, self._observe())),),
+            self._fronts.of(Layer.JUDGE), (Message("user", judge_message(sentence, observed)),),
             max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=self._deadline_s,
         )  # fmt: skip
         ModelCall(

@@ -35,6 +35,8 @@ class What(Enum):
     """A step begins with the text that follows."""
     STEP = "step"
     """A step is complete; its source."""
+    CUT = "cut"
+    """The answer broke off in a step that was begun; its source so far."""
     COMPLETE = "complete"
     """The subtask is done when the steps before have ended."""
     REPLACE = "replace"
@@ -64,7 +66,8 @@ class StepAnswer:
 
     A call that cannot be performed ends the reading and its step: nothing of the step is sent, or no more of one that is
     sent while it is read (`live`, asked when it begins). `room` is asked when a step begins; without any, reading stops.
-    Calls outside a step become one; text outside is not spoken.
+    Calls outside a step become one; text outside is not spoken. Of a step whose end tag is missing at the end of the answer
+    nothing is performed, or no more than has begun by then: what would follow nobody knows.
     """
 
     def __init__(self, check: Check, *, room: Callable[[], bool], live: Callable[[], bool]) -> None:
@@ -93,10 +96,10 @@ class StepAnswer:
     def close(self) -> Iterator[Found]:
         """What the end of the answer completes."""
         if not self.over:
-            yield from self._tokens(self._parser.close())
+            yield from self._tokens(t for t in self._parser.close() if not _invented(t))
         self.over = True
-        if self._step is not None and self._step.implicit:
-            yield from self._ended()
+        if self._step is not None:
+            yield from self._ended() if self._step.implicit and not self._open else self._cut()
         self._tell_outside()
 
     def _tokens(self, tokens: Iterable[FunctionToken]) -> Iterator[Found]:
@@ -235,10 +238,26 @@ class StepAnswer:
             yield What.TEXT, f"{''.join(map(_source, ends))}</{STEP}>"
             yield What.STEP, f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
 
+    def _cut(self) -> Iterator[Found]:
+        """The answer ended inside a step."""
+        step, self._step, self._after = self._step, None, []
+        assert step is not None
+        left = "the rest of it" if step.begun else "it"
+        self.faults.append(f"the answer ended before </{STEP}>, so {left} was left out; write fewer steps, and close each")
+        if step.begun:
+            self.steps += 1
+            ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
+            yield What.CUT, f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
+
     def _tell_outside(self) -> None:
         text = " ".join("".join(self._outside).split())
         if text:
             self.faults.append(f"text outside a <step> was not spoken: “{text[:80]}”; write it inside one")
+
+
+def _invented(token: FunctionToken) -> bool:
+    """Whether it is the parser's own end of an element, and not an end tag of the answer."""
+    return token.kind is TokenKind.RF and token.end == token.start
 
 
 def _source(token: FunctionToken) -> str:

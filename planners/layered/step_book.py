@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planners.layered.reliance import Reliance
 from planners.layered.step_answer import COMPLETE, STEP
 from planners.prompt import CallReport
 from skill_kernel.codes import CallCode
@@ -17,6 +16,8 @@ SILENT = frozenset({"if", "else", "elif", "wait", "replace_steps"})
 """Built-ins whose end says nothing that their contents do not say."""
 IDLE_WORDS = frozenset({"text", "sleep", STEP, COMPLETE}) | SILENT
 """Calls that mend no failure."""
+BAD = frozenset({"FAILED", "REFUSED"})
+"""Outcomes that are a failure. An interrupted call is one only when its step fails of it; else somebody wanted it so."""
 KEPT_DONE = 60
 
 
@@ -50,7 +51,6 @@ class Item:
     reads: bool = False
     begun: bool = False
     call_id: str = ""
-    relies_on: Reliance = field(default_factory=Reliance)
     handles: frozenset[str] = frozenset()
     """Global events that were known when it was written."""
 
@@ -72,6 +72,8 @@ class StepBook:
         self._items: list[Item] = []
         self._calls: dict[str, CallEvent] = {}
         self.done: deque[CallReport] = deque(done, maxlen=KEPT_DONE)
+        self.since_mark: list[CallReport] = list(done)
+        """Calls that have ended since the last mark was DONE: what has been done of the subtask after it."""
         self.ended = 0
         """Calls that have ended so far."""
         self.fault = ""
@@ -94,6 +96,7 @@ class StepBook:
         """Everything was interrupted."""
         self._items.clear()
         self._calls.clear()
+        self.fault, self._fault_in, self._cause, self._moved = "", None, None, False
 
     @property
     def queued(self) -> list[Item]:
@@ -142,7 +145,6 @@ class StepBook:
         """A call has its outcome; the end of a step or of a mark, if it is one."""
         self._calls.pop(call.call_id, None)
         self.ended += 1
-        bad = call.outcome in ("FAILED", "REFUSED", "INTERRUPTED")
         known = replace(call, message=call.message[:400])
         if call.function == STEP and not call.parent_id:
             return self._step_ended(known)
@@ -150,11 +152,15 @@ class StepBook:
             return self._mark_ended(known)
         if call.function in SILENT or call.outcome == "DROPPED":
             return None
-        self.done.append(known.report())
-        if bad:
+        self._report(known)
+        if all(item.stream_id != call.stream_id for item in self._items):
+            return None  # heard of too late: nothing of its stream is left
+        if call.outcome in BAD:
             self._cause = known
             self.fault = f"'{call.function}' {call.outcome}: {call.message}"
             self._fault_in = self._running()
+        elif call.outcome == "INTERRUPTED":
+            self._cause = self._cause or known
         elif call.outcome == "DONE" and call.function not in IDLE_WORDS:
             self._moved = True
             if self._running() is not self._fault_in:
@@ -175,15 +181,17 @@ class StepBook:
             return StepEnd(item, call.outcome)
         cause, self._cause = self._cause, None
         moved, self._moved = self._moved, False
-        if call.outcome in ("FAILED", "REFUSED") and (cause is None or call.code == CallCode.CONDITION_UNKNOWN):
-            cause = call
-            self.done.append(call.report())
-            self.fault = f"a step {call.outcome}: {call.message}"
+        if call.outcome in BAD:
+            if cause is None or call.code == CallCode.CONDITION_UNKNOWN:
+                cause = call
+                self._report(call)
+            self.fault = f"{'a step' if cause is call else repr(cause.function)} {cause.outcome}: {cause.message}"
         return StepEnd(item, call.outcome, cause, moved)
 
     def _mark_ended(self, call: CallEvent) -> StepEnd | None:
         if call.outcome == "DONE":
             self.done.append(call.report())
+            self.since_mark.clear()
         if call.parent_id:
             step = self._running()
             return StepEnd(Item(call.stream_id, step.subtask, mark=True), call.outcome) if step is not None else None
@@ -192,6 +200,10 @@ class StepBook:
             return None
         self._items.remove(item)
         return StepEnd(item, call.outcome)
+
+    def _report(self, call: CallEvent) -> None:
+        self.done.append(call.report())
+        self.since_mark.append(call.report())
 
     def _running(self) -> Item | None:
         return next((item for item in self._items if item.begun and not item.mark), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planners.layered.degrade import spoken, stop_sentence
+from planners.layered.degrade import short, spoken, stop_sentence
 from planners.layered.step_book import Item, StepBook
 from planners.layered.step_link import ProcessTask, StepLink
 from planners.layered.step_writing import StepWriter, Turn
@@ -65,7 +65,7 @@ class Ending:
 
     def fail(self, code: int, why: str, sentence: str = "") -> None:
         """End without success, and say so."""
-        self.say(sentence or stop_sentence(self._task.instruction, why), code, why)
+        self.say(short(sentence) or stop_sentence(self._task.instruction, why), code, why)
 
     def look(self) -> None:
         """Something has ended."""

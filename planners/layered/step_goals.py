@@ -31,6 +31,8 @@ class Goals:
             return False
         self.plan = plan
         self.done |= {s.id for s in plan.subtasks if s.status is SubtaskStatus.DONE}
+        if plan.over and not (plan.subtasks or plan.achieved or plan.given_up or self.done):
+            self.fall_back()
         return True
 
     def fall_back(self) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from planners.blocks import Layer
 from planners.layered.alarm import Alarm
 from planners.layered.failures import Failures, Verdict
 from planners.layered.global_events import GlobalEvents
 from planners.layered.plan import GlobalEvent, Plan
 from planners.layered.reliance import Reliance
 from planners.layered.step_answer import STEP
+from planners.layered.step_awaited import Awaited
 from planners.layered.step_book import CallEvent, Item, StepBook, StepEnd
 from planners.layered.step_ending import Ending
 from planners.layered.step_goals import Goals
@@ -51,10 +51,14 @@ class StepPlanner:
         self._goals = Goals(task, self._book)
         self._writer = StepWriter(link.outlet, self._book, self._turn, settings.queue_steps)
         self._failures = Failures(settings.bounds)
-        self._events = GlobalEvents(link.accessors, link.judge)
+        self._events = GlobalEvents(link.accessors, link.judge, link.steady_now)
         self._ending = Ending(task, link, self._writer, self._turn, settings.say_s, self._over)
         self._trouble = Trouble(task, link, self._writer, self._ending)
         self._alarm = Alarm(link.clock, self._consider)
+        self._awaited = Awaited(
+            link, settings, self._goals, self._book, plans=plans, changed=self._consider,
+            give_up=lambda fault: self._fail(int(TaskCode.CALL_FAILED), fault),
+        )  # fmt: skip
         self._questions = Questions(
             task, link, settings, self._goals, self._writer, self._trouble, self._failures, fail=self._fail,
             changed=self._consider, later=self._alarm.within,
@@ -64,7 +68,6 @@ class StepPlanner:
         )  # fmt: skip
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
-        self._review_of: int | None = None
         self._paused_at: Reliance | None = None
         self.state = State.RUNNING
 
@@ -73,8 +76,7 @@ class StepPlanner:
     def begin(self) -> None:
         """The process has been made."""
         self._opening.begin(self._settings.first_deadline_s)
-        if self._goals.plan is None:
-            self._link.clock.call_later(self._settings.plan_wait_s if self._plans else 0.0, self._no_plan)
+        self._awaited.begin()
 
     def plan(self, plan: Plan) -> None:
         """System 2 has published a plan, or more of it."""
@@ -86,8 +88,7 @@ class StepPlanner:
             if why not in self._told:
                 self._told.add(why)
                 self._link.notice(why)
-        if self._review_of is not None and plan.revision > self._review_of:
-            self._review_of = None
+        self._awaited.taken(plan)
         if plan.given_up:
             self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
         elif plan.achieved:
@@ -141,12 +142,13 @@ class StepPlanner:
         observation, now = self._link.observation(), self._link.steady_now()
         view = View(observation, self._link.accessors, now)
         scene = self._link.relies_on()
-        self._events.look(view, (scene.room, scene.posture, scene.in_sight), now, self._fire)
+        self._events.look(view, (scene.room, scene.posture, scene.in_sight), self._fire)
 
     def paused(self) -> None:
         """The process is paused: its queue stays, nothing is asked."""
         if self.state is State.RUNNING:
             self.state = State.PAUSED
+            self._awaited.hold()
             self._opening.throw_away()
         elif self.state is not State.VOID or self._paused_at is not None:
             return
@@ -157,12 +159,15 @@ class StepPlanner:
         if self.state is not State.PAUSED:
             return
         self.state = State.RUNNING
+        self._awaited.go_on()
         before, self._paused_at = self._paused_at, None
-        if before is not None and self._book.queued and not before.holds(self._link.relies_on()):
+        if before is not None and not before.holds(self._link.relies_on()):
+            queued = bool(self._book.queued)
             self._questions.drop("the robot is elsewhere, or sees something else, than before the pause")
-            self._turn.next()
-            self._book.drop_queue()
-            self._writer.send("<replace_steps/>", [])
+            if queued:
+                self._turn.next()
+                self._book.drop_queue()
+                self._writer.send("<replace_steps/>", [])
         self._questions.renewed()
         self._consider()
 
@@ -170,6 +175,7 @@ class StepPlanner:
         """Everything written is void; it goes on with a new epoch, or ends."""
         if self.state in (State.RUNNING, State.PAUSED):
             self.state = State.VOID
+            self._awaited.hold()
         self._opening.throw_away()
         self._questions.drop(why)
 
@@ -184,6 +190,7 @@ class StepPlanner:
         self._questions.drop("it is planned anew")
         self._turn.next()
         self.state = State.RUNNING
+        self._awaited.go_on()
         before, self._paused_at = self._paused_at, None
         self._questions.renewed()
         if before is not None and (way := self._link.way_back(before)):
@@ -196,27 +203,9 @@ class StepPlanner:
         self._ending.void()
         self._opening.throw_away()
         self._questions.drop("the process has ended")
-        self._alarm.cancel()
+        self._stop_waiting()
 
-    # -- plan ---------------------------------------------------------------------------------------------------------
-
-    def _no_plan(self) -> None:
-        """System 2 is too late, or there is none, or it fell silent in the middle of its plan."""
-        goals, wait_s = self._goals, self._settings.plan_wait_s
-        plan = goals.plan
-        if self._closing or (plan is not None and plan.complete):
-            return
-        if plan is None or not plan.subtasks:
-            goals.fall_back()
-            if self._plans:
-                self._link.degraded(Layer.S2, "the instruction itself is the one subtask", f"no plan within {wait_s:g} s")
-        elif goals.current() is not None or not self._book.idle:
-            self._link.clock.call_later(wait_s, self._no_plan)
-            return
-        else:
-            goals.cut_short()
-            self._link.degraded(Layer.S2, "what is planned so far is the plan", "it was not finished in time")
-        self._consider()
+    # -- steps --------------------------------------------------------------------------------------------------------
 
     def _step_over(self, end: StepEnd) -> None:
         item = end.item
@@ -237,18 +226,17 @@ class StepPlanner:
         if verdict is Verdict.END or (verdict is Verdict.REVIEW and not self._plans):
             self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
         elif verdict is Verdict.REVIEW:
-            revision = self._review_of = self._goals.revision
-            self._link.clock.call_later(self._settings.review_wait_s, lambda: self._not_reviewed(revision))
+            self._awaited.failed(self._book.fault)
 
-    def _not_reviewed(self, revision: int) -> None:
-        if self._review_of == revision and self.state in (State.RUNNING, State.PAUSED):
-            self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
-
-    def _fire(self, event: GlobalEvent) -> None:
+    def _fire(self, event: GlobalEvent) -> bool:
+        """One at a time, and only while it acts: a model may have judged it late."""
+        if self.state is not State.RUNNING or self._fired:
+            return False
         self._fired.append(event)
         self._questions.renewed()
         self._questions.wait(self._settings.anew_wait_s)
         self._link.fired(event)
+        return True
 
     # -- what is next -------------------------------------------------------------------------------------------------
 
@@ -263,7 +251,7 @@ class StepPlanner:
                 self._close("everything is done")
                 fault = self._book.fault
                 self._ending.when_idle(int(TaskCode.CALL_FAILED) if fault else 0, fault)
-        elif self._review_of is not None or not self._writer.has_room():
+        elif self._awaited.review or not self._writer.has_room():
             return
         elif self._trouble.helps_itself(subtask, goals.done):
             if self._ending.begun:
@@ -283,6 +271,7 @@ class StepPlanner:
         """Nothing more is asked."""
         self._questions.drop(why)
         self._opening.throw_away()
+        self._stop_waiting()
         self.state = State.ENDING
 
     def _fail(self, code: int, why: str, sentence: str = "") -> None:
@@ -291,4 +280,8 @@ class StepPlanner:
 
     def _over(self) -> None:
         self.state = State.ENDED
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
         self._alarm.cancel()
+        self._awaited.end()

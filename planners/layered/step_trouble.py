@@ -55,10 +55,10 @@ class Trouble:
         return True
 
     def _follow_commands(self, subtask: Subtask, done: Collection[str]) -> None:
-        ladder, calls = self._ladder, list(self._writer.book.done)
-        source, whose = self._link.commands(subtask.description, ()), subtask.id
+        ladder, book = self._ladder, self._writer.book
+        source, whose = self._link.commands(subtask.description, list(book.since_mark)), subtask.id
         if not source and not done and not self._followed:
-            source, whose = self._link.commands(self._task.instruction, calls), WHOLE
+            source, whose = self._link.commands(self._task.instruction, list(book.done)), WHOLE
         self._followed = True
         if source:
             self._link.degraded(Layer.S1, HOW[Rung.COMMANDS], ladder.why)

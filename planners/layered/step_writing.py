@@ -108,12 +108,14 @@ class StepWriting:
         """`following` gives the subtask behind one that is said to be complete, "" where none is known yet."""
         self.subtask = subtask
         self._following = following
-        self._writer, self._relies_on, self._handles, self._on_end = writer, link.relies_on, handles, on_end
+        self._writer, self._handles, self._on_end = writer, handles, on_end
         self._answer = StepAnswer(link.check, room=writer.has_room, live=lambda: writer.book.idle)
         self._stream_id = ""
         self._turn = writer.turn.use()
         self._item: Item | None = None
         self._steps = self._marks = 0
+        self._marked = False
+        """Whether it said that a subtask is complete, and no step since."""
         self._over = False
         self._deadline_s = deadline_s
         self._timer = link.clock.call_later(deadline_s, self._too_late)
@@ -168,17 +170,22 @@ class StepWriting:
             self._turn = writer.turn.use()
             self._send(f"<{REPLACE}/>")
         elif what is What.BEGUN:
-            self._item = Item("", self.subtask, relies_on=self._relies_on(), handles=self._handles, reads=True)
+            self._item = Item("", self.subtask, handles=self._handles, reads=True)
             self._send("")
             self._item.stream_id = self._stream_id
             writer.book.add(self._item)
         elif what is What.TEXT:
             self._send(text)
-        elif what is What.STEP and self._item is not None:
+        elif what in (What.STEP, What.CUT) and self._item is not None:
             self._item.source, self._item.reads = text, False
             self._steps += 1
+            self._marked = False
+        elif what is What.COMPLETE and self._marked:
+            self._answer.faults.append(f"a second <{COMPLETE}/> with no step between was not read; write one for SUBTASK only")
+            self.subtask = ""
         elif what is What.COMPLETE:
             self._marks += 1
+            self._marked = True
             self._send("")
             writer.book.add(Item(self._stream_id, self.subtask, mark=True))
             self._send(f"<{COMPLETE}/>")

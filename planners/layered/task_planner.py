@@ -59,7 +59,7 @@ class TaskPlanner:
         self._timer: Timer | None = None
         self._not_before_s = clock.now()
         self._weight = self._revised = self._faults = 0
-        self._failed = self._paused = self._over = self._doubted = False
+        self._failed = self._awaited = self._paused = self._over = self._doubted = False
         self._put_off = ""
 
     def begin(self, done: Iterable[CallReport] = (), *, paused: bool = False) -> None:
@@ -113,7 +113,7 @@ class TaskPlanner:
         why = f"{report.function} {report.outcome}: {report.message or 'without a word'}"
         self._weight += 1
         if grave:
-            self._failed = True
+            self._failed = self._awaited = True
             self._progress.failed(self.plan.signature, why, self._clock.now())
         if too_many := self._progress.hopeless():
             self._finish(replace(self.plan, given_up=True, reason=too_many))
@@ -172,14 +172,24 @@ class TaskPlanner:
         if self._reasons or not self._settings.cost_aware:
             due_s = min(self._reasons.due_s, self._clock.now() + self._settings.review_s)
             wait_s = max(due_s, self._not_before_s) - self._clock.now()
-            self._timer = self._clock.call_later(max(0.0, wait_s), self._look)
+            if self._awaited and self.plan.complete and wait_s > self._settings.review_s:
+                # The other layer may not have heard yet of what it is told this because of.
+                self._timer = self._clock.call_later(self._settings.urgent_s, self._put_off_long)
+            else:
+                self._timer = self._clock.call_later(max(0.0, wait_s), self._look)
+
+    def _put_off_long(self) -> None:
+        self._timer = None
+        self._keep()
+        self._wake()
 
     def _look(self) -> None:
         """Ask, unless it is forbidden."""
         self._timer = None
-        if self._revised >= self._settings.revisions:
+        if self.plan.complete and self._revised >= self._settings.revisions:
             self._skip(f"the plan was changed {self._revised} times already, and stays now as it is")
             self._reasons.take()
+            self._keep()
             return
         allowed, wait_s, why = self._tell.allowance(self._process_id)
         if allowed and (wait_s <= 0.0 or not self.plan.complete):
@@ -188,8 +198,15 @@ class TaskPlanner:
         if not allowed and not self.plan.complete:
             self._fall_back(why)
         self._skip(why)
+        self._keep()
         self._not_before_s = self._clock.now() + (wait_s if allowed else FORBIDDEN_S)
         self._wake()
+
+    def _keep(self) -> None:
+        """The other layer, which waits to hear what becomes of a failure, goes on with the plan as it is."""
+        if self._awaited and self.plan.complete and not self.plan.over:
+            self._awaited = False
+            self._publish(replace(self.plan, reason="kept"))
 
     def _skip(self, why: str) -> None:
         """Told once in a row."""
@@ -259,6 +276,7 @@ class TaskPlanner:
             self._fall_back(why)
         else:
             self._tell.degraded(self._process_id, "the plan stays as it was", why)
+            self._keep()
         self._not_before_s = self._clock.now() + min(RETRY_MAX_S, RETRY_S * 2.0 ** min(self._faults, 10))
         self._faults += 1
         self._unanswered(asked, self._not_before_s)
@@ -288,7 +306,8 @@ class TaskPlanner:
             reason = "" if asked.first else "; ".join(asked.why)
             self._publish(replace(plan, reason=reason, made_by=self._made_by))
         elif asked.failed:
-            self._publish(replace(self.plan, reason="kept"))  # the other layer waits to hear what becomes of the failure
+            self._publish(replace(self.plan, reason="kept"))
+        self._awaited = self._failed
 
     def _verdict(self, asked: Asked, answer: TaskAnswer) -> None:
         """That it is achieved or hopeless counts when it was said of what is still so, or is said a second time."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.kinds import (
     MAX_SENTENCE,
+    MOST_GUIDELINES,
     Conflict,
     Kind,
     Prescription,
@@ -55,6 +56,8 @@ class PrescriptionBook:
         self._router, self._accessors, self._own = router, accessors, own
         self.problem = ""
         self._reflexes: dict[str, Standing] = {}
+        self._taken: frozenset[str] = frozenset()
+        """Names of all reflexes, also of those that do not fire."""
         self._told: dict[tuple[str, str], Conflict] = {}
         """What a model said of two of them."""
         self._as_shipped: dict[str, bool] = {}
@@ -73,6 +76,7 @@ class PrescriptionBook:
                 enabled = one.name in theirs.enabled or (one.enabled and one.name not in theirs.disabled)
                 one = one.model_copy(update={"enabled": enabled})
             self._put(one)
+        self._bound(shipped)
         self._weigh()
 
     # -- what is asked ------------------------------------------------------------------------------------------------
@@ -84,6 +88,10 @@ class PrescriptionBook:
     def of(self, kind: Kind) -> list[Kept]:
         """Those of a kind, enabled or not."""
         return [kept for kept in self._kept.values() if kept.route.kind is kind]
+
+    def holds(self, name: str) -> bool:
+        """Whether a task or guideline has that name; a reflex of a file is at the node of the reflexes under its own."""
+        return name in self._kept and self._kept[name].route.kind is not Kind.REFLEX
 
     def get(self, name: str) -> Kept:
         """Raises UnknownPrescriptionError with the nearest name."""
@@ -112,22 +120,27 @@ class PrescriptionBook:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def add(self, sentence: str, *, kind: Kind | None = None, name: str = "", author: str = "") -> Kept:
-        """Keep a task or guideline. Raises PrescriptionError when it cannot be taken: nothing has changed then."""
-        route = self.route(sentence, kind)
+    def add(
+        self, sentence: str, *, kind: Kind | None = None, name: str = "", author: str = "", route: Route | None = None
+    ) -> Kept:  # fmt: skip
+        """Keep a task or guideline; `route`: what `route` has said of it. Raises PrescriptionError when it cannot be taken:
+        nothing has changed then."""
+        route = route or self.route(sentence, kind)
         if route.kind is Kind.REFLEX:
             raise PrescriptionError(f"it is a reflex ({route.reason}); add it with: ghostshell reflex add")
-        if name and (name in self._kept or name in self._reflexes):
+        if name and (name in self._kept or name in self._taken):
             raise PrescriptionError(f"there is a prescription '{name}' already; remove it first, or choose another name")
         if len(self._kept) >= MOST:
             raise PrescriptionError(f"there are {len(self._kept)} prescriptions; remove one first")
-        taken = frozenset(self._kept) | frozenset(self._reflexes)
+        if route.kind is Kind.GUIDELINE:
+            self._room()
+        taken = frozenset(self._kept) | self._taken
         fields = {
             "name": name or name_of(sentence, taken), "kind": route.kind, "sentence": " ".join(sentence.split()),
             "author": author[:100],
         }  # fmt: skip
         before = dict(self._kept)
-        self._put(checked(fields, self._accessors))
+        self._put(checked(fields, self._accessors), route)
         self._keep(before)
         return self._kept[str(fields["name"])]
 
@@ -143,14 +156,17 @@ class PrescriptionBook:
     def enable(self, name: str, enabled: bool) -> Kept:
         """Switch one on or off. Raises PrescriptionError; a guideline is switched off even where the disk refuses."""
         kept = self.get(name)
+        if enabled and not kept.prescription.enabled and kept.route.kind is Kind.GUIDELINE:
+            self._room()
         before = dict(self._kept) if enabled else None
         self._put(kept.prescription.model_copy(update={"enabled": enabled}), kept.route)
         self._keep(before)
         return self._kept[name]
 
-    def reflexes(self, reflexes: Iterable[Standing]) -> bool:
-        """The reflexes that fire as they are now; whether anything has changed."""
+    def reflexes(self, reflexes: Iterable[Standing], names: Iterable[str] = ()) -> bool:
+        """The reflexes that fire as they are now; whether anything has changed. `names`: also of those that do not."""
         new = {one.name: one for one in reflexes}
+        self._taken = frozenset(new) | frozenset(names)
         if new == self._reflexes:
             return False
         self._reflexes = new
@@ -168,6 +184,23 @@ class PrescriptionBook:
         if found.kind is Kind.REFLEX and one.kind is None:
             found = Route(Kind.REFLEX, found.layer, f"{found.reason}; it acts once it is added with: ghostshell reflex add")
         self._kept[one.name] = Kept(one, found)
+
+    def _room(self) -> None:
+        """For one more enabled guideline. Raises PrescriptionError."""
+        if (there := len(self._standing(Kind.GUIDELINE))) >= MOST_GUIDELINES:
+            raise PrescriptionError(f"{there} guidelines are enabled, as many as can be; disable or remove one first")
+
+    def _bound(self, shipped: Path | None) -> None:
+        """Files may enable more guidelines than can be: the last of people's are off then."""
+        guidelines, told = self.of(Kind.GUIDELINE), f"at most {MOST_GUIDELINES} can be; disable or remove some"
+        if (ours := sum(self._as_shipped.get(k.name, False) for k in guidelines)) > MOST_GUIDELINES:
+            raise PrescriptionError(f"{shipped}: {ours} guidelines are enabled, {told}")
+        enabled = [k for k in guidelines if k.prescription.enabled]
+        if len(enabled) <= MOST_GUIDELINES:
+            return
+        self.problem = self.problem or f"{self._own}: with it {len(enabled)} guidelines are enabled, {told}"
+        for kept in enabled[MOST_GUIDELINES:]:
+            self._put(kept.prescription.model_copy(update={"enabled": False}), kept.route)
 
     def _keep(self, before: dict[str, Kept] | None) -> None:
         """Write people's file; where that fails, everything is as it was `before`."""

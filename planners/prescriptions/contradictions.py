@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from planners.prescriptions import wording
+from planners.prescriptions.conditions import may_meet
 from planners.prescriptions.kinds import Conflict, Kind, Standing
 
 _NOT = re.compile(
@@ -83,13 +84,17 @@ class _Meaning:
 
 def contradictions(new: Standing, others: Iterable[Standing]) -> list[Conflict]:
     """The others that cannot be followed together with the new one, and why, in their order."""
-    meaning = _meant(new)
-    found = []
-    for other in others:
-        if other.name != new.name and (why := _why(meaning, _meant(other))):
-            more = "; the reflex goes first" if Kind.REFLEX in (new.kind, other.kind) and new.kind is not other.kind else ""
-            found.append(Conflict(other.name, f"“{new.sentence}” and “{other.sentence}”: {why}{more}"))
-    return found
+    return [found for other in others if other.name != new.name and (found := _conflict(new, other)) is not None]
+
+
+@lru_cache(maxsize=8192)
+def _conflict(new: Standing, other: Standing) -> Conflict | None:
+    """Kept, so that whenever one changes only that one is weighed anew."""
+    why = _why(_meant(new), _meant(other))
+    if not why:
+        return None
+    more = "; the reflex goes first" if Kind.REFLEX in (new.kind, other.kind) and new.kind is not other.kind else ""
+    return Conflict(other.name, f"“{new.sentence}” and “{other.sentence}”: {why}{more}")
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +109,7 @@ def _meant(standing: Standing) -> _Meaning:
         said, forbids = standing.task.lower(), False
     action = _words(said)
     bounds = tuple((m["how"] in _UPWARDS, float(m["number"])) for m in _NUMBERS.finditer(condition))
-    source = "".join(standing.when.split()) if standing.when else ""
+    source = standing.when.strip()
     parts = _NOT.split(said, maxsplit=1)
     return _Meaning(
         _words(condition), action, said, forbids, source, clause is not None or bool(source), bounds,
@@ -155,7 +160,7 @@ def _why(one: _Meaning, other: _Meaning) -> str:
 def _together(one: _Meaning, other: _Meaning) -> bool:
     """Whether there are moments at which both apply."""
     if one.source and other.source:
-        return one.source == other.source
+        return may_meet(one.source, other.source)
     for up, number in one.bounds:
         for other_up, other_number in other.bounds:
             if up != other_up and (number >= other_number if up else number <= other_number):

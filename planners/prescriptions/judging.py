@@ -15,8 +15,8 @@ from reflexes.guard import GuardError, Vocabulary, compile_guarded
 from reflexes.rule import ReflexError
 from skill_kernel.robot import RobotConfig
 
-LONGEST_COMMAND = 150
-"""Characters; what is longer needs a plan, and reading it word by word would hold the node up."""
+LONGEST = 150
+"""Characters; what is longer needs a plan or a model's judgement, and reading it word by word would hold the node up."""
 _GREET = re.compile(
     r"^(?:greet|welcome)\b(?: (?:them|him|her|it|people|everybody|everyone|the person|a person))?$", re.IGNORECASE
 )
@@ -33,6 +33,8 @@ class GrammarJudge:
 
     def reflex(self, sentence: str) -> ReflexReading | None:
         """The sentence as the grammar reads it, if the robot can do it."""
+        if len(sentence) > LONGEST:
+            return None
         try:
             source = self._grammar.read(sentence).source
             guarded = compile_guarded(source, self._vocabulary)
@@ -42,6 +44,8 @@ class GrammarJudge:
 
     def rule(self, sentence: str) -> RuleReading | None:
         """Condition and task, if both are understood."""
+        if len(sentence) > LONGEST:
+            return None
         try:
             rule = self._grammar.rule(REQUEST.sub("", sentence, count=1))
         except (GrammarError, ReflexError):
@@ -52,7 +56,7 @@ class GrammarJudge:
 
     def direct(self, sentence: str) -> bool:
         """Whether it is a command that the robot carries out without a model."""
-        if len(sentence) > LONGEST_COMMAND:
+        if len(sentence) > LONGEST:
             return False
         reading = self._commands.read(sentence)
         return reading.trouble is None and bool(reading.source)

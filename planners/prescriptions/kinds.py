@@ -12,10 +12,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from reflexes.rule import RuleName
+from reflexes.stop_words import is_stop
 from skill_kernel.sections import Section
 
 MAX_SENTENCE = 500
 COOLDOWN_S = 30.0
+MOST_GUIDELINES = 40
+"""So many may be enabled: System 3's prompt shows so many, and one that it does not show would never apply."""
 
 
 class PrescriptionError(ValueError):
@@ -74,6 +77,10 @@ class Prescription(Section):
             raise ValueError(f"key '{given[0]}' belongs to guidelines, and this has {kind}; write kind: guideline")
         if self.task and not self.when:
             raise ValueError("key 'task' needs 'when': a task without a condition is a task of its own (kind: task)")
+        if self.task and not self.task.strip():
+            raise ValueError("key 'task' is empty; say what the robot should do, or leave the key out")
+        if is_stop(self.task):
+            raise ValueError(f"key 'task': '{self.task[:40]}' is no task; only a person stops the robot")
         return self
 
 

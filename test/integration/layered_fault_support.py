@@ -173,12 +173,11 @@ def walking(robot: Robot, instruction: str = AWAY) -> Journey:
     """Set out and wait until the base has walked for a while."""
     ready(robot)
     watch = robot.watch
-    since, told_s = len(watch.events), time.monotonic()
+    since = len(watch.events)
     task = watch.task(instruction)
     journey = Journey(task, task.process_id, since)
     wait_until(lambda: task.ends or walks(robot, journey), 20.0, "it walks")
     assert not task.ends, task.result()
-    print(f"\n  {instruction!r}: walks after {time.monotonic() - told_s:.1f} s", flush=True)
     return journey
 
 
@@ -199,15 +198,12 @@ def at_rest(robot: Robot, journey: Journey, within_s: float) -> float:
     took_s = watch.last_command_s() - journey.broken_s
     assert took_s < within_s, f"the last command came {took_s:.1f} s after the fault"
     wait_until(lambda: time.monotonic() - watch.last_move_s() > REST_S, 5.0, "it stands")
-    print(f"  last command {took_s:+.1f} s after the fault", flush=True)
     return took_s
 
 
 def ended(robot: Robot, journey: Journey, within_s: float, *statuses: int) -> Any:
     """The task has one of these ends, in time and, unless it succeeded, with a reason."""
     result = journey.task.result(within_s)
-    took_s = time.monotonic() - journey.broken_s
-    print(f"  ended {took_s:.1f} s after the fault: {result.status} {result.error_code} {result.error_msg!r}", flush=True)
     assert result.status in statuses, (result.status, result.error_code, result.error_msg)
     assert result.status == ProcessState.SUCCESS or result.error_msg, "without a reason"
     return result
@@ -228,14 +224,6 @@ def turned_around(robot: Robot, yaw_before: float) -> bool:
 def told_degraded(robot: Robot, journey: Journey, *layers: str) -> None:
     """DEGRADED said which layer goes on without its model, how and why."""
     told = journey.degraded(robot)
-    for event in told:
-        print(f"  DEGRADED {event.function}: {event.text} ({event.error_msg[:90]})", flush=True)
     assert set(layers) <= {e.function for e in told}, [(e.function, e.text) for e in told]
     assert all(e.text and e.error_msg for e in told)
 
-
-def timeline(robot: Robot, journey: Journey) -> None:
-    watch = robot.watch
-    for at, e in zip(watch.heard_s, watch.events, strict=False):
-        if e.process_id == journey.process_id and e.type not in (SkillEvent.CALL_QUEUED,):
-            print(f"    {at - journey.broken_s:+7.2f} {e.node} {e.type} {e.function} {e.outcome} {e.error_code} {(e.error_msg or e.text)[:110]!r}")

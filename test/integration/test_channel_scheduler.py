@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node channel_scheduler before a kernel that refuses, and with more processes than it remembers."""
+"""The node channel_scheduler before a kernel that refuses, and with more processes than it remembers or takes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ghostshell_ros.nodes.channel_scheduler import MAX_PROCESSES
 from ghostshell_ros.nodes.goal_server import Goal, GoalServer
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
+from skill_kernel.codes import TaskCode
 
 
 class Kernel(RuntimeNode):
@@ -104,3 +105,24 @@ def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kerne
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="other0", epoch=4)
     wait_until(lambda: kernel.goals, 5.0, "of this one it knows nothing any more")
     kernel.call_soon(kernel.goals[0].succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
+
+
+def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Kernel) -> None:
+    for n in range(MAX_PROCESSES):
+        kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process=f"p{n}", stream=f"s{n}")
+    wait_until(lambda: len(kernel.goals) == MAX_PROCESSES, 10.0, "all of them are at work")
+    kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="more")
+
+    def told(kind: int, process: str) -> list[SkillEvent]:
+        return [e for e in kernel.events if e.type == kind and e.process_id == process]
+
+    wait_until(lambda: told(SkillEvent.TURN_ENDED, "more"), 5.0, "it is refused")
+    over = told(SkillEvent.TURN_ENDED, "more")[0]
+    assert over.error_code == TaskCode.TOO_MANY_PROCESSES and "end one" in over.error_msg
+    assert told(SkillEvent.STREAM_ENDED, "more") and len(kernel.goals) == MAX_PROCESSES
+    for goal in kernel.goals:
+        kernel.call_soon(goal.succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
+    wait_until(lambda: all(told(SkillEvent.CALL_ENDED, f"p{n}") for n in range(MAX_PROCESSES)), 5.0, "each outcome is heard")
+    kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="again")
+    wait_until(lambda: len(kernel.goals) == MAX_PROCESSES + 1, 5.0, "there is room again")
+    kernel.call_soon(kernel.goals[-1].succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))

@@ -44,6 +44,8 @@ prescriptions:
   - {name: round, kind: task, sentence: walk}
   - {name: greet, kind: guideline, sentence: wave at people, when: visible('person'), task: wave, cooldown_s: 0,
      enabled: false}
+  - {name: ball_left, kind: guideline, sentence: step aside, when: count('ball') > 8, task: walk left}
+  - {name: ball_right, kind: guideline, sentence: give way, when: count('ball') > 9, task: walk right}
 """
 NEAR = "if a person comes within 1 m, stop"
 LONG = '<walk seconds="30"/>'
@@ -138,7 +140,7 @@ class Robot:
         """Nobody in sight, nothing added, nothing alive."""
         self.sees(0)
         for one in list(self.watch.prescriptions):
-            if one.name not in ("round", "greet"):
+            if one.name not in ("round", "greet", "ball_left", "ball_right"):
                 self.prescribe(ASK.REMOVE, name=one.name)
         self.prescribe(ASK.DISABLE, name="greet")
         for process in self.watch.processes:
@@ -225,6 +227,13 @@ def test_the_shipped_ones_are_told_with_layer_and_reason(offline: Robot) -> None
     assert task.reason and greet.reason
 
 
+def test_what_the_files_contradict_is_told_once_after_the_start(offline: Robot) -> None:
+    told = offline.wait_notice("contradicts", 0)
+    assert "'ball_left' contradicts 'ball_right': " in told and "left" in told
+    offline.prescribe(ASK.ROUTE, kind=ASK.ANY, sentence="walk")
+    assert sum("contradicts" in e.text for e in offline.watch.events) == 1
+
+
 def test_a_sentence_is_routed_without_being_kept(offline: Robot) -> None:
     before = len(offline.watch.prescriptions)
     sentences = {"never wave at people": ASK.GUIDELINE, "go on patrol": ASK.TASK, NEAR: ASK.REFLEX}
@@ -286,6 +295,10 @@ def test_a_contradiction_is_reported_and_both_stay(offline: Robot) -> None:
     assert added.enabled and len(added.conflicts) == 1 and "greet" in added.conflicts[0] and "never wave" in added.conflicts[0]
     wait_until(lambda: offline.watch.kept("greet").conflicts, 3.0, "the other one is flagged, too")
     assert offline.watch.kept("greet").enabled
+    offline.prescribe(ASK.DISABLE, name="greet")
+    since = offline.since()
+    assert offline.prescribe(ASK.ENABLE, name="greet").prescription.conflicts
+    offline.wait_notice("'greet' contradicts 'shy'", since)
 
 
 def test_sentences_on_the_topic_go_their_way(offline: Robot) -> None:
@@ -331,6 +344,8 @@ def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(of
     wait_until(lambda: offline.watch.kept("wave_at"), 5.0, "it is told among the prescriptions")
     kept = offline.watch.kept("wave_at")
     assert (kept.kind, kept.layer, kept.enabled) == (ASK.REFLEX, "S0", False) and "approval" in kept.reason
+    taken = offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="wave_at", sentence="never run")
+    assert taken.error_code == ASK.BAD_PRESCRIPTION and "'wave_at' already" in taken.error_msg
     approve = CompileReflex.Request(command=CompileReflex.Request.APPROVE, name="wave_at", person="Ada")
     assert offline.watch.ask(offline.watch.reflexes, approve).success
     wait_until(lambda: offline.watch.kept("wave_at").enabled, 5.0, "it fires from now on")

@@ -32,7 +32,8 @@ from planners.layered.step_prompt import (
     step_message,
     step_system,
 )
-from planners.llm.base import Message, ModelRequest
+from planners.llm.base import Message, ModelError, ModelRequest
+from planners.llm.offline.client import rest_of
 from planners.model_call import AnswerEnd
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.observation.accessors import Accessor
@@ -314,7 +315,10 @@ class Bench:
         return ModelRequest(first_action_system(self.facts), (Message("user", message),))
 
     def commands(self, text: str, done: Sequence[Any]) -> str:
-        return self._commands.get(text, "")
+        try:
+            return rest_of(self._commands.get(text, ""), done, {"text", "sleep"})
+        except ModelError:
+            return ""
 
     def way_back(self, before: Reliance) -> str:
         return self._way_back if self.relies_on().moved_m(before) > 0.5 else ""
@@ -379,3 +383,18 @@ class Bench:
 def failing(code: ModelCode = ModelCode.MODEL_CONNECTION, delay_s: float = 0.2) -> Says:
     """An answer that does not come."""
     return Says(delay_s=delay_s, code=int(code), why="the connection broke")
+
+
+GOOD = "<step><nod/></step><subtask_complete/>"
+
+
+def script(*answers: Says | str, then: Says | str = "<nothing/>") -> Answer:
+    """One answer after the other to System 1, then always the same one; no first action."""
+    left = list(answers)
+
+    def answer(asked: Asked) -> Says | str:
+        if asked.layer is not Layer.S1:
+            return "<none/>"
+        return left.pop(0) if left else then
+
+    return answer

@@ -22,7 +22,10 @@ class Clock:
 
 def budget(limits: BudgetLimits = LIMITS) -> tuple[TokenBudget, Clock]:
     clock = Clock()
-    return TokenBudget(limits, clock), clock
+    spending = TokenBudget(limits, clock)
+    for process_id in "pqr":
+        spending.at_least(process_id, 0)
+    return spending, clock
 
 
 def test_while_there_is_plenty_nobody_waits() -> None:
@@ -53,6 +56,21 @@ def test_the_last_of_it_is_kept_for_the_layer_that_acts() -> None:
     spending.answered("p", "s2", 920)
     refused = {layer.value for layer in Layer if not spending.allow("p", layer.value)[0]}
     assert refused == {layer.value for layer in Layer} - ESSENTIAL
+
+
+def test_questions_that_are_of_no_process_go_on_for_good_and_count_for_the_hour() -> None:
+    spending, clock = budget(BudgetLimits(process_tokens=1000, hour_tokens=5000))
+    for _ in range(3):
+        clock.now += 1200.0
+        spending.asked("", "s3")
+        spending.answered("", "s3", 1000)
+    assert spending.allow("", "s3")[0] and spending.share("") == pytest.approx(0.6)
+    spending.answered("", "s3", 2000)
+    allowed, _, why = spending.allow("", "s3")
+    assert not allowed and "in an hour" in why
+    spending.at_least("", 10**9)
+    clock.now += HOUR_S + 2 * BUCKET_S
+    assert spending.allow("", "s3") == (True, 0.0, "")
 
 
 def test_an_hour_s_tokens_are_free_again_an_hour_later_and_not_before() -> None:
@@ -95,6 +113,27 @@ def test_what_is_known_from_before_counts_once() -> None:
     assert spending.share("p") == pytest.approx(0.7)
     spending.forget("p")
     assert spending.allow("p", "s1")[0]
+
+
+def test_a_process_that_nobody_knows_counts_for_the_hour_alone_and_leaves_nothing_behind() -> None:
+    spending, _ = budget(BudgetLimits(process_tokens=1000, hour_tokens=50_000))
+    before = set(vars(spending)["_spent"])
+    for number in range(40):
+        spending.asked(f"made up {number}", "judge")
+        spending.answered(f"made up {number}", "judge", 1000)
+        assert spending.allow(f"made up {number}", "judge")[0]
+    assert set(vars(spending)["_spent"]) == before and len(vars(spending)["_running"]) <= 1
+    spending.answered("made up", "judge", 6000)
+    allowed, _, why = spending.allow("another", "judge")
+    assert not allowed and "hour" in why
+
+
+def test_a_call_that_began_before_its_process_was_known_does_not_run_for_ever() -> None:
+    spending, _ = budget(BudgetLimits(process_tokens=0, hour_tokens=10_000))
+    spending.asked("new", "s1")
+    spending.at_least("new", 10)
+    spending.answered("new", "s1", 100)
+    assert spending.share("new") == pytest.approx(0.01)
 
 
 def test_no_limit_is_no_limit() -> None:

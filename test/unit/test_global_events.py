@@ -93,3 +93,22 @@ def test_a_sentence_is_judged_when_the_scene_changes_and_not_at_every_look() -> 
     bench.world.labels = ("ball",)
     observe(bench, 3)
     assert len(asked) == 2 and bench.of("fired") == [("e1",)]
+
+
+def test_two_events_of_one_condition_are_both_told() -> None:
+    bench = Bench(script(then="<step><walk s='0.3'/></step>"), accessors=KALOS)
+    events = (GlobalEvent("e1", "visible('ball')", "take a picture"), GlobalEvent("e2", "visible('ball')", "bark"))
+    bench.plan("walk", events=events)
+    bench.plan("walk on", revision=2, events=events)
+    bench.world.labels = ("ball",)
+    observe(bench, 5)
+    assert bench.of("fired") == [("e1",), ("e2",)]
+
+
+def test_an_event_that_is_worded_anew_does_not_fire_again_while_it_stays_true() -> None:
+    bench = watching("visible('ball')", script(then="<step><walk s='0.3'/></step>"))
+    bench.world.labels = ("ball",)
+    observe(bench, 3)
+    bench.plan("walk on", revision=2, events=(GlobalEvent("e9", "visible('ball')", "take a photograph"),))
+    observe(bench, 12)
+    assert bench.of("fired") == [("e1",)]

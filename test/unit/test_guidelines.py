@@ -392,6 +392,28 @@ def test_when_the_model_is_back_its_judgement_counts_again() -> None:
     assert desk.times_asked() > 2 and len(desk.fired) == 1
 
 
+def test_a_plain_rule_alone_goes_back_to_the_model_after_a_failed_answer() -> None:
+    desk = Watched(RULED)
+    desk.sees("chair")
+    desk.sees("person")
+    desk.model.last.fails()
+    desk.sees("person")
+    ((_, by_rule),) = desk.fired
+    desk.ends(by_rule.process_id)
+    desk.sees("person", "ball", for_s=31.0)
+    assert desk.times_asked() == 2, "it is asked again as soon as the guideline may fire again"
+    desk.model.last.answer("<nothing/>")
+    desk.sees(for_s=3.0)
+    desk.sees("person", for_s=3.0)
+    assert desk.times_asked() > 2 and len(desk.fired) == 1, "its judgement counts, not the rule"
+
+
+def test_a_stop_word_as_the_task_of_a_condition_begins_nothing() -> None:
+    desk = Watched(Guideline("odd", "odd", when(PERSON), "Kalos, stop!"))
+    desk.sees("person", for_s=2.0)
+    assert not desk.fired and len(desk.told.notices) == 1 and "only a person stops" in desk.told.notices[0]
+
+
 def test_several_reactions_of_one_answer_begin_in_its_order_once_each() -> None:
     desk = Watched(ENGAGE, Guideline("tell", "tell people about lunch"), Guideline("third", "x"))
     desk.sees("person")

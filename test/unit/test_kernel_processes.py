@@ -295,6 +295,28 @@ def test_calls_end_with_the_schedulers_silence_but_an_owned_process_keeps_its_su
     assert set(silence.unclaimed) == {"p2", "never named"}
 
 
+def test_a_call_that_begins_long_after_the_one_before_is_not_silent_from_its_beginning() -> None:
+    """Between the two the scheduler beats and rightly names nothing."""
+    beats = Heartbeats(5)
+    beats.hear(Source.CALLS, ["p1"])
+    for check in range(30):
+        beats.hear(Source.PROCESSES, ["p1"])
+        silence = beats.check(["p1"], ["p1"] if check >= 5 else [])
+        assert not silence.orphaned, check
+        beats.hear(Source.CALLS, ["p1"] if check >= 5 else [])
+
+
+def test_a_scheduler_that_beats_but_never_names_a_running_call_has_forgotten_it() -> None:
+    beats = Heartbeats(5)
+    beats.hear(Source.CALLS, ["p1"])
+    orphaned: list[int] = []
+    for check in range(30):
+        beats.hear(Source.PROCESSES, ["p1"])
+        beats.hear(Source.CALLS, [])
+        orphaned += [check] if beats.check(["p1"], ["p1"] if check >= 5 else []).orphaned else []
+    assert orphaned and 9 <= orphaned[0] <= 12
+
+
 def test_who_was_never_answered_for_only_loses_what_it_keeps_idle(bench: Bench) -> None:
     (silence,) = checks(Heartbeats(5), "p1")
     assert silence == Silence(unclaimed=("p1",))

@@ -130,3 +130,39 @@ def test_elements_come_as_they_are_completed_and_what_wraps_them_is_not_seen(siz
         found += parser.feed(text[i : i + size])
     found += parser.close()
     assert found == [Element("a", {"x": "1"}, "one & two", ("b",)), Element("", text="loose"), Element("c")]
+
+
+SAYS = {
+    "\u662f\u7684\u3002": True, "\u6709\u4e00\u4e2a\u4eba": True, "\u6ca1\u6709\u4eba": False, "\u4e0d\u662f": False,
+    "\u4e0d": False, "\u4e0d\u786e\u5b9a": None, "\u65e0\u6cd5\u5224\u65ad": None, "\u6709\u53ef\u80fd": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SAYS)
+def test_a_judgement_in_chinese_has_no_space_behind_its_first_word(said: str) -> None:
+    heard, _ = judge(lambda asked: said, "it is so")
+    assert heard[0].holds is SAYS[said] and not heard[0].code
+
+
+OPEN = ["Yes/no/unknown", "yes? no", "yes or no", "no | yes", "No idea.", "\u662f\u5426\u4e0d\u660e", "not sure"]
+
+
+@pytest.mark.parametrize("said", OPEN)
+def test_what_leaves_it_open_is_no_judgement(said: str) -> None:
+    heard, _ = judge(lambda asked: said, "it is so")
+    assert heard[0].holds is None and heard[0].code == ModelCode.MODEL_NOT_UNDERSTOOD
+
+
+def test_nothing_is_judged_while_nothing_is_observed() -> None:
+    clock = VirtualClock()
+    model = ScriptedModel(clock, lambda asked: "yes")
+    fronts = Fronts(RobotFacts("stub", "", ()), lambda: "1")
+    seen: list[dict[str, object] | None] = [None]
+    asked = SentenceJudge(model, clock, fronts, observe=lambda: seen[-1], scene=lambda: "", deadline_s=3.0)
+    heard: list[Judgement] = []
+    asked.ask("p", "somebody stands in the way", heard.append)
+    assert heard[0].holds is None and "observe" in heard[0].reason and not model.questions
+    seen.append({"room": "hall"})
+    asked.ask("p", "somebody stands in the way", heard.append)
+    clock.run(5.0)
+    assert heard[1].holds is True

@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from planners.prescriptions import contradictions as module
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
+from planners.prescriptions.kinds import (
+    MOST_GUIDELINES,
+    Kind,
+    PrescriptionError,
+    Route,
+    Standing,
+    UnknownPrescriptionError,
+)
 from planners.prescriptions.loading import load
 from planners.prescriptions.router import Router
 from reflexes.guard import Vocabulary
@@ -63,6 +72,9 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: [&a {name: a, sentence: nod}, *a]", "aliases are not allowed"),
         ("prescriptions: [{name: a, sentence: nod, shipped: true}]", "key 'shipped' is unknown"),
         ("prescriptions: [{1: 2}]", "is no text"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visible('x'), task: '  '}]", "key 'task' is empty"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visible('x'), task: Stop!}]", "only a person stops"),
+        ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: '  '}]", "key 'when'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_told_exactly(text: str, told: str, tmp_path: Path) -> None:
@@ -192,6 +204,129 @@ def test_what_contradicts_is_found_from_both_sides_with_both_sentences(pair: tup
 def test_what_can_be_followed_together_is_not_reported(pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
         assert not contradictions(Standing("one", one), [Standing("other", other)])
+
+
+NEAR = "visible('person') and distance_to('person') < 2.5"
+MEET = [
+    ("visible('person')", NEAR), (NEAR, "visible( 'person' )  and distance_to('person')<2.5"),
+    ("battery_percent() < 20", "battery_percent() < 25"), ("battery_percent() < 20", "20.0 > battery_percent()"),
+    ("battery_percent() > 20", "battery_percent() < 80"), ("room() == 'office' or visible('ball')", "room() == 'kitchen'"),
+    ("not visible('person') or moving()", "visible('person')"), ("battery_percent() <= 20", "battery_percent() >= 20"),
+]
+NEVER_MEET = [
+    ("battery_percent() < 20", "battery_percent() > 80"), ("room() == 'office'", "room() == 'kitchen' and moving()"),
+    ("visible('person')", "moving() and not visible('person')"), ("80 < battery_percent()", "battery_percent() < 20"),
+    ("visible('person')", "battery_percent() < 20"), ("visible('person')", "visible('ball')"),
+    ("battery_percent() < 20", "battery_percent() >= 20"), ("room() == 'office'", "room() != 'office'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", [*MEET, *NEVER_MEET], ids=" / ".join)
+def test_written_conditions_are_compared_by_what_they_say_and_not_by_how_it_is_written(pair: tuple[str, str]) -> None:
+    tasks = ("go to the lobby", "go to the kitchen")
+    for (one, there), (other, here) in (zip(pair, tasks, strict=True), zip(pair[::-1], tasks, strict=True)):
+        found = contradictions(
+            Standing("one", "errand", when=one, task=there), [Standing("other", "errands", when=other, task=here)]
+        )
+        assert bool(found) is (pair in MEET)
+
+
+def test_a_quiet_and_a_greeting_guideline_of_a_file_contradict_each_other(tmp_path: Path) -> None:
+    kept = book(tmp_path, f"""
+prescriptions:
+  - {{name: quiet, kind: guideline, sentence: be quiet near people, when: visible('person'), task: be quiet}}
+  - name: greet
+    kind: guideline
+    sentence: greet a person who comes near
+    when: {NEAR}
+    task: say hello
+    enabled: false
+""")
+    assert not kept.get("quiet").conflicts
+    assert [c.name for c in kept.enable("greet", True).conflicts] == ["quiet"]
+    assert [c.name for c in book(tmp_path).all()] == []
+
+
+def test_adding_one_more_weighs_only_that_one_against_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = book(tmp_path)
+    for number in range(20):
+        kept.add(f"never enter room number {number}")
+    weighed: list[object] = []
+    true = module._why
+    monkeypatch.setattr(module, "_why", lambda one, other: weighed.append(one) or true(one, other))
+    kept.add("always enter the office")
+    assert 20 <= len(weighed) <= 40, "once from each side"
+
+
+def test_a_sentence_that_is_added_is_read_once(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    class Counting(Router):
+        def route(self, sentence: str, stated: Kind | None = None) -> Route:
+            read.append(sentence)
+            return kalos()[0].route(sentence, stated)
+
+    mine = PrescriptionBook(Counting(None), kalos()[1], own=tmp_path / "own.yaml")  # type: ignore[arg-type]
+    route = mine.route("never enter the office")
+    kept = mine.add("never  enter the office", route=route)
+    assert kept.route == route and len(read) == 1
+    mine.add("never run")
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["whenever you see a ball, " + "bark and " * 52, "whenever you see a person, " + "sit, " * 94,
+     "whenever " + "you see a ball or " * 20 + "you see a person, nod"],
+    ids=["bark", "sit", "or"],
+)  # fmt: skip
+def test_a_long_sentence_is_kept_without_holding_the_node_up(sentence: str, tmp_path: Path) -> None:
+    said = sentence[:500].rstrip(" ,")
+    kept = book(tmp_path)
+    kept.route("nod")
+    begun = time.process_time()
+    route = kept.route(said)
+    kept.add(said, kind=Kind.GUIDELINE, route=route)
+    assert route.kind is Kind.GUIDELINE and not route.when
+    assert time.process_time() - begun < 0.15, "the kernel gives up on a node that is silent for half a second"
+
+
+def test_no_more_guidelines_are_enabled_than_the_model_is_shown(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    names = [kept.add(f"never touch thing number {number}").name for number in range(MOST_GUIDELINES)]
+    with pytest.raises(PrescriptionError, match="40 guidelines are enabled.*disable or remove one"):
+        kept.add("never run")
+    assert len(kept.all()) == MOST_GUIDELINES
+    assert kept.add("go to the lobby").route.kind is Kind.TASK
+    kept.enable(names[0], True)
+    kept.enable(names[0], False)
+    more = kept.add("never run").name
+    with pytest.raises(PrescriptionError, match="disable or remove one"):
+        kept.enable(names[0], True)
+    assert not kept.get(names[0]).prescription.enabled
+    kept.remove(more)
+    assert kept.enable(names[0], True).prescription.enabled
+
+
+def test_a_file_with_too_many_guidelines_says_so_and_the_last_ones_are_off(tmp_path: Path) -> None:
+    many = "prescriptions:\n" + "".join(f"- never touch thing number {n}\n" for n in range(MOST_GUIDELINES + 1))
+    with pytest.raises(PrescriptionError, match="41 guidelines.*at most 40"):
+        book(tmp_path, many)
+    (tmp_path / "own").mkdir()
+    own = tmp_path / "own" / "prescriptions.yaml"
+    own.write_text(many, encoding="utf-8")
+    mine = book(tmp_path, "prescriptions: [never run]")
+    on = [k.name for k in mine.all() if k.prescription.enabled]
+    assert "at most 40" in mine.problem and len(on) == MOST_GUIDELINES and "never_run" in on
+    assert own.read_text(encoding="utf-8") == many
+
+
+def test_a_name_is_taken_by_any_reflex_also_by_one_that_is_only_proposed(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    kept.reflexes([], names=["shy", "never_run"])
+    with pytest.raises(PrescriptionError, match="'shy' already"):
+        kept.add("never bark at people", name="shy")
+    assert kept.add("never run").name != "never_run"
 
 
 def test_a_contradiction_is_reported_and_the_guideline_kept_all_the_same(tmp_path: Path) -> None:

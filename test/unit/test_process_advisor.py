@@ -126,7 +126,7 @@ def test_what_is_displaced_before_the_answer_only_pauses_until_it_comes() -> Non
     assert desk.status(patrol) == [RUNS]
 
 
-@pytest.mark.parametrize("end", ["join", "nothing", "late", "failed", "malformed", "the new one ends first"])
+@pytest.mark.parametrize("end", ["join", "nothing", "late", "failed", "malformed", "failed after the new one's end"])
 def test_without_a_return_the_table_has_its_way_with_what_was_displaced(end: str) -> None:
     desk = Advised()
     patrol = desk.says("patrol")
@@ -140,17 +140,56 @@ def test_without_a_return_the_table_has_its_way_with_what_was_displaced(end: str
         desk.question.answer("<nothing/>")
     elif end == "failed":
         desk.question.fails()
+    elif end.startswith("failed after"):
+        desk.finishes(new)
+        assert desk.status(patrol) == [PAUSED]
+        desk.question.fails()
     elif end == "malformed":
         desk.question.answer("well, I think")
         desk.question.answer("I said it")
-    elif end == "late":
+    else:
         desk.clock.run(until_s=3.0)
         assert desk.question.cancelled
-    else:
-        desk.finishes(new)
     assert desk.status(patrol) == [STOPPED] and desk.process(patrol).code == TaskCode.REPLACED
     if end in ("failed", "malformed", "late"):
         assert desk.told.degrades[0][0] == TABLE_ALONE and desk.status(new) == [RUNS]
+
+
+@pytest.mark.parametrize("answer", ["return", "nothing", "none"])
+def test_a_new_task_that_is_over_before_the_answer_does_not_end_what_it_displaced(answer: str) -> None:
+    desk = Advised()
+    patrol = desk.says("patrol")
+    desk.wants_legs(patrol)
+    new = desk.says("nod for a second")
+    desk.wants_legs(new)
+    desk.finishes(new)
+    for _ in range(3):
+        desk.answer()
+        desk.core.tick()
+        desk.core.kernel_state({})
+    assert desk.status(patrol, new) == [PAUSED, SUCCESS], "it waits for the answer, and no longer"
+    if answer == "none":
+        desk.clock.run(until_s=3.0)
+    else:
+        desk.question.answer(relation(patrol, "return") if answer == "return" else "<nothing/>")
+    desk.answer()
+    assert desk.status(patrol) == ([RUNS] if answer == "return" else [STOPPED])
+
+
+def test_what_was_displaced_by_one_that_waits_for_an_answer_goes_on_once_that_has_ended() -> None:
+    desk = Advised()
+    wag = desk.says("wag", IDLE)
+    desk.wants_legs(wag)
+    patrol = desk.says("patrol")
+    desk.wants_legs(patrol)
+    new = desk.says("walk a bit")
+    desk.wants_legs(new)
+    desk.finishes(new)
+    desk.answer()
+    assert desk.status(wag, patrol) == [PAUSED, PAUSED]
+    desk.question.answer("<nothing/>")
+    desk.answer()
+    assert desk.status(wag, patrol) == [RUNS, STOPPED]
 
 
 def test_a_return_that_comes_after_the_end_says_so_and_brings_nothing_back() -> None:
@@ -158,10 +197,11 @@ def test_a_return_that_comes_after_the_end_says_so_and_brings_nothing_back() -> 
     patrol = desk.says("patrol")
     desk.wants_legs(patrol)
     new = desk.says("walk a bit")
+    first = desk.question
     desk.wants_legs(new)
-    desk.finishes(new)
-    assert desk.status(patrol) == [STOPPED]
-    desk.question.answer(relation(patrol, "return"))
+    desk.says("forget the patrol")
+    desk.question.answer(relation(patrol, "replace"))
+    first.answer(relation(patrol, "return"))
     assert desk.status(patrol) == [STOPPED] and "give it again" in desk.told.notices[-1]
 
 

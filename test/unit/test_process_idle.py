@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from process_desk import IDLE, USER, Desk
+from process_desk import IDLE, REACTIVE, USER, Desk
 
 from skill_kernel.codes import TaskCode
 from skill_kernel.process_idle import IDLE_RETRY_S
@@ -35,6 +35,18 @@ def test_idle_behaviour_runs_alone_once_and_not_against_the_users_will() -> None
     desk.now_s += 2
     desk.core.tick()
     assert len(desk.core.living) == 1
+
+
+def test_a_guideline_does_not_bring_back_idle_behaviour_that_the_user_stopped() -> None:
+    desk = Desk(idle="wag")
+    desk.now_s += 5
+    desk.core.tick()
+    desk.core.stop(desk.core.living[0].process_id, "quiet")
+    desk.finishes(desk.says("say hello", REACTIVE))
+    for _ in range(3):
+        desk.now_s += 60
+        desk.core.tick()
+    assert not desk.core.living
 
 
 def test_idle_behaviour_that_the_user_paused_is_not_begun_a_second_time() -> None:

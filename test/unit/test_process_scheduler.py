@@ -102,6 +102,15 @@ def test_a_stop_stops_also_when_there_are_too_many() -> None:
     assert all(desk.process(i).pause_causes == {"user"} for i in ids)
 
 
+def test_a_reaction_that_is_refused_pauses_nobody_however_it_begins() -> None:
+    desk = Desk()
+    ids = [desk.says() for _ in range(4)]
+    desk.wants_legs(ids[0])
+    with pytest.raises(ProcessError):
+        desk.says("Stop and say hello", REACTIVE)
+    assert not any(desk.process(i).pause_causes for i in ids) and desk.status(*ids) == [RUNS] * 4
+
+
 def test_go_on_after_nothing_is_part_of_the_task() -> None:
     desk = Desk()
     alone = desk.says("walk to the door, then keep going")

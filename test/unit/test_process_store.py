@@ -132,6 +132,21 @@ def test_a_file_of_a_program_that_knew_less_or_more_is_read(tmp_path: Path) -> N
     assert found == kept
 
 
+def test_parts_of_a_process_may_hold_more_than_this_program_knows(tmp_path: Path) -> None:
+    path = tmp_path / "p.sqlite3"
+    full = process(usage=(LayerUsage("s2", "m", 1),), running=(call(2),), history=(call(0), call(1)), calls=2)
+    saved(path, full)
+    with sqlite3.connect(path) as file:
+        block = json.loads(file.execute("SELECT block FROM process").fetchone()[0])
+        for part in (*block["usage"], *block["running"]):
+            part["of_tomorrow"] = [1]
+        file.execute("UPDATE process SET block = ?", (json.dumps(block),))
+        for (record,) in file.execute("SELECT record FROM call").fetchall():
+            newer = json.dumps({**json.loads(record), "of_tomorrow": {}})
+            file.execute("UPDATE call SET record = ? WHERE record = ?", (newer, record))
+    assert ProcessStore(path, on_problem=fail).found == [full]
+
+
 def test_what_was_used_and_fired_is_kept_over_a_restart_and_what_was_degraded_is_not(tmp_path: Path) -> None:
     lived = process(usage=(LayerUsage("s2", "m", 1),), degraded=(("s2", "x"),), fired_events=("e1: wave",), prompt_tokens=9)
     (found,) = saved(tmp_path / "p.sqlite3", lived)

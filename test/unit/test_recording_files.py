@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,15 @@ from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 
 from ghostshell_ros.recording import call_book, replayed_kernel, timeline
-from ghostshell_ros.recording.configuration import HIDDEN, presentable
+from ghostshell_ros.recording.configuration import read_yaml, yaml_text
 from ghostshell_ros.recording.definitions import definition
 from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
+from ghostshell_ros.recording.secrets import HIDDEN, presentable, presentable_text
 from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, ground_truth_in, qos_text, robots_in
 from planners.llm.mcap_file import RunFileError, read_run
 
+KALOS = Path(__file__).resolve().parents[2] / "config/robots/kalos.yaml"
 KIND = "ghostshell/msg/LlmChunk"
 
 
@@ -150,6 +153,39 @@ def test_no_key_gets_into_a_recording() -> None:
     }  # fmt: skip
     shown = presentable(values, {"OPENAI_API_KEY": "sk-verysecret-1", "HOME": "/root", "SHORT_KEY": "gpt"})
     assert shown == {**values, "api_key": HIDDEN, "base_url": HIDDEN, "auth_token": HIDDEN}
+
+
+def test_no_key_gets_into_a_recording_by_another_name_in_a_list_or_in_an_address() -> None:
+    values = {
+        "model": "openai:x@http://h/v1?a=b&api_key=other-secret-999&n=2", "headers": ["X: sk-verysecret-1", "plain"],
+        "llm.key": "abc", "apikey": "zzz", "llm.apiKey": "yyy", "my-token": "qqq", "url": "https://user:pw@host/v1",
+        "proxies": ("http://me@host", "http://host/a@b"), "authorization": "Basic abc", "more": ["Bearer abcdefgh.ijkl"],
+        "tokens": ["a", 1], "nested": {"inner": {"password": "p"}, "credentials": {"user": "u"}}, "monkey": "banana",
+        "keyboard": "qwerty", "process_tokens": [1, 2], "none": None,
+    }  # fmt: skip
+    shown = presentable(values, {"OPENAI_API_KEY": "sk-verysecret-1"})
+    assert shown == {
+        "model": f"openai:x@http://h/v1?a=b&api_key={HIDDEN}&n=2", "headers": [HIDDEN, "plain"],
+        "llm.key": HIDDEN, "apikey": HIDDEN, "llm.apiKey": HIDDEN, "my-token": HIDDEN, "url": f"https://{HIDDEN}@host/v1",
+        "proxies": [f"http://{HIDDEN}@host", "http://host/a@b"], "authorization": HIDDEN, "more": [HIDDEN],
+        "tokens": [HIDDEN, 1], "nested": {"inner": {"password": HIDDEN}, "credentials": {"user": HIDDEN}}, "monkey": "banana",
+        "keyboard": "qwerty", "process_tokens": [1, 2], "none": None,
+    }  # fmt: skip
+
+
+def test_an_attached_file_is_as_it_was_but_for_its_keys() -> None:
+    plain = "# the robot\nname: kalos   # of the lab\nwaypoints: {a: {x: 1.0}}\n"
+    clean = KALOS.read_text(encoding="utf-8")
+    environment = {"LAB_TOKEN": "swordfish-1"}
+    for text in (plain, clean, "not: [yaml", ""):
+        assert presentable_text(text, environment, read_yaml, yaml_text) == text
+    keyed = plain + "services: {map: {url: 'http://u:p@h', api_key: abc}}\n"
+    shown = presentable_text(keyed, environment, read_yaml, yaml_text)
+    assert read_yaml(shown)["services"] == {"map": {"url": f"http://{HIDDEN}@h", "api_key": HIDDEN}} and "1.0" in shown
+    assert presentable_text("# swordfish-1\na: 1\n", environment, read_yaml, yaml_text) == f"# {HIDDEN}\na: 1\n"
+    assert presentable_text("a: [swordfish-1", environment, read_yaml, yaml_text) == f"a: [{HIDDEN}"
+    routine = json.dumps({"greet": {"source": "say('x')", "token": "t"}})
+    assert json.loads(presentable_text(routine, {}, json.loads, json.dumps))["greet"]["token"] == HIDDEN
 
 
 def test_robots_are_told_by_their_events_and_ground_truth_by_its_place() -> None:

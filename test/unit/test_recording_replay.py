@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace as Space
 from typing import Any
 
+import pytest
+
+from ghostshell_ros.recording import replaying
 from ghostshell_ros.recording.call_book import ENDED, INTERRUPTED, QUEUED, STARTED, CallBook, Key, Output, RecordedCall
-from ghostshell_ros.recording.comparison import differences
+from ghostshell_ros.recording.comparison import differences, start_tolerance_s
 from ghostshell_ros.recording.conductor import IMPATIENCE_S, PATIENCE_S, Conductor
 from ghostshell_ros.recording.replayed_kernel import DROPPED, FAILED, REFUSED, Do, ReplayedKernel
+from ghostshell_ros.recording.replaying import ReplayError, replay_file
 from ghostshell_ros.recording.timeline import CONTENTION, Input, Timeline, What, timeline
 from planners.blocks import block
 from planners.llm.mcap_file import RunFile, RunMessage
@@ -271,6 +276,23 @@ def test_another_order_on_a_channel_is_found_even_where_the_times_are_the_same()
     apart = book(call(0, started_s=10.0, begun=1), call(1, started_s=10.0, begun=2, channels=("arm",)))
     other = book(call(0, started_s=10.0, begun=2), call(1, started_s=10.0, begun=1, channels=("arm",)))
     assert differences(apart, other) == [], "calls on other channels may begin in either order"
+
+
+def test_a_file_without_a_call_to_compare_cannot_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [RunMessage("/kalos/llm_chunks", "", 10**9, chunk(1.0, 0), b"")]
+    late = [RunMessage("/kalos/events", "", 10**9, event(STARTED, 1.0, "c"), b"")]
+    for messages, why in ((chunks, "no call to compare; see"), (late, "had begun before the recording did")):
+        run = RunFile(Space(), messages)  # type: ignore[arg-type]
+        monkeypatch.setattr(replaying, "read_run", lambda path, wanted, run=run: run)
+        monkeypatch.setattr(replaying, "robots_of", lambda run: ["/kalos"])
+        with pytest.raises(ReplayError, match=why):
+            replay_file(Path("run.mcap"), robot="", speed=1.0, most=5, say=lambda _: None)
+
+
+def test_how_exactly_starts_are_compared_is_told() -> None:
+    assert [start_tolerance_s(speed) for speed in (0.1, 1.0, 4.0, 50.0)] == pytest.approx([0.3, 0.3, 0.3, 3.75])
+    was, later = book(call(0)), book(call(0, started_s=12.0))
+    assert "begins 2.00 s later" in texts(was, later) and differences(was, later, speed=50.0) == []
 
 
 def test_a_call_whose_end_was_not_recorded_is_compared_as_far_as_it_goes() -> None:

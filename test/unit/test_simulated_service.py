@@ -23,6 +23,7 @@ from ghostshell_ros.shell.dryrun import dry_run
 from ghostshell_ros.shell.mapper import Mapper
 from ghostshell_ros.testing.model_dialects import RecordedRequest
 from ghostshell_ros.testing.model_server import ModelServer
+from ghostshell_ros.testing.simulated_model import service
 from ghostshell_ros.testing.simulated_model.prefixes import PrefixCache
 from ghostshell_ros.testing.simulated_model.question import Question
 from ghostshell_ros.testing.simulated_model.service import Given, SimulatedModel, serve
@@ -138,6 +139,23 @@ def test_the_same_prompt_asked_again_has_its_own_chances() -> None:
         model(react(observed()))
     assert len({g.first_token_s for g in given}) == 30
     assert {g.error is None for g in given} == {True, False}
+
+
+def test_what_it_remembers_is_bounded_however_long_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "COUNTED", 3)
+    monkeypatch.setattr(service, "SHOWN_REQUESTS", 2)
+    given: list[Given] = []
+    model = SimulatedModel(load_table(default_table()), given.append)
+    prompts = [react(observed(battery=level)) for level in range(10, 20)]
+    for request in [*prompts, *prompts[-3:]]:
+        model(request)
+    assert len(model._asked) == 3 and set(model._asked.values()) == {2}, "the newest are counted"
+    assert not any(isinstance(key, str) for key in model._asked), "no prompt itself is kept"
+    server = serve(load_table(default_table()))
+    for request in prompts:
+        server._take_fault(request)
+    assert server.requests == prompts[-2:]
+    server._http.server_close()
 
 
 def test_delays_lie_about_the_median_of_their_row_and_scale() -> None:

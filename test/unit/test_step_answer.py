@@ -56,7 +56,6 @@ STEPS = {
     "<step><go/></step><replace_steps/>": ("<step><go/></step>", ["step"]),
     "<step><go/><replace_steps/></step>": ("<step><go/></step>", ["step"]),
     "<step><spin><go/></step>": ("<step><spin><go/></spin></step>", ["step"]),
-    "<step><go/>": ("<step><go/></step>", ["step"]),
     "<plan_done/>": ("", ["complete"]),
     "<step/><step></step><step>  </step>": ("", []),
     "I will go to the kitchen.": ("", []),
@@ -94,6 +93,24 @@ def test_of_a_step_that_has_begun_no_more_is_sent_than_could_be_performed() -> N
     assert sent == "<step><spin>Hi<nod/></spin></step>" and found == ["step"] and answer.faults
 
 
+UNCLOSED = [
+    "<step><go/>", "<step>Hello <go/>", "<step><spin>Hi", "<spin>Hi", "<step><go/><subtask_complete/>", "<step><go/><no",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNCLOSED)
+def test_a_step_that_ends_with_the_answer_and_not_with_its_tag_is_left_out(text: str) -> None:
+    sent, found, answer = read(text)
+    assert (sent, found) == ("", []) and any("</step>" in fault for fault in answer.faults)
+
+
+@pytest.mark.parametrize("text", UNCLOSED)
+def test_one_that_is_sent_while_it_is_read_gets_no_end_tag(text: str) -> None:
+    sent, found, answer = read(text, live=True)
+    assert sent.startswith("<step>") and "</" not in sent and found == ["cut"]
+    assert any("</step>" in fault for fault in answer.faults)
+
+
 def test_nothing_to_add_is_no_fault() -> None:
     _, found, answer = read("<nothing/>")
     assert found == [] and answer.nothing and answer.over and not answer.faults
@@ -117,10 +134,13 @@ def test_whatever_is_written_what_is_sent_is_well_formed_and_within_its_room(
     pieces: list[str], live: bool, size: int, room: int
 ) -> None:
     sent, found, answer = read("".join(pieces), live=live, piece=size, room=room)
+    assert "cut" not in found or (live and found[-1] == "cut")
     parser = StreamingParser("strict")
     parser.feed(sent)
-    parser.close()
+    if "cut" not in found:
+        parser.close()
     assert sent.count("<step>") <= room
-    assert found.count("step") == sent.count("<step>") == sent.count("</step>")
+    assert found.count("step") + found.count("cut") == sent.count("<step>")
+    assert found.count("step") == sent.count("</step>")
     assert answer.over
     assert "<fly" not in sent

@@ -11,6 +11,7 @@ from layered_kit import Asked, Bench, Says, failing
 
 from planners.blocks import Layer
 from planners.layered.plan import GlobalEvent, Plan, Subtask
+from planners.layered.step_planner import State
 from skill_kernel.codes import ModelCode
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
@@ -43,7 +44,8 @@ ANSWERS: dict[str, Says | str] = {
 }
 
 EVENTS = [
-    "plan", "replan", "achieved", "pause", "resume", "interrupt", "anew", "see", "leave", "room", "observe", "wait", "wait",
+    "plan", "replan", "unfinished", "achieved", "pause", "resume", "interrupt", "void", "anew", "see", "leave", "room",
+    "observe", "wait", "wait",
 ]  # fmt: skip
 THEN = ["nothing", "failing", "steps", "silent", "error", "prose", "done"]
 
@@ -70,6 +72,9 @@ class Story:
         elif word == "replan":
             self.revision += 1
             _plan(bench, self.revision, "a", f"c{self.revision}")
+        elif word == "unfinished":
+            self.revision += 1
+            _plan(bench, self.revision, "a", "b", complete=False)
         elif word == "achieved":
             self.revision += 1
             _plan(bench, self.revision, "a", achieved=True)
@@ -82,6 +87,9 @@ class Story:
         elif word in ("interrupt", "anew"):
             bench.scheduler.pause(False)
             bench.interrupt()
+        elif word == "void":
+            planner.interrupted("a reflex")
+            bench.scheduler.interrupt("a reflex")
         elif word == "see":
             bench.world.labels = ("ball",)
         elif word == "leave":
@@ -97,7 +105,7 @@ class Story:
 @settings(max_examples=250, deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(ANSWERS)), max_size=30),
-    st.lists(st.tuples(st.sampled_from(EVENTS), st.floats(0, 3)), max_size=20),
+    st.lists(st.tuples(st.sampled_from(EVENTS), st.floats(0, 12)), max_size=20),
     st.sampled_from(THEN),
     st.booleans(),
 )
@@ -118,8 +126,8 @@ def test_it_asks_one_question_at_a_time_keeps_its_bound_and_ends(
     for word, seconds in events:
         story.do(word)
         bench.run(seconds)
-    for word in ("leave", "resume", "replan"):
-        story.do(word)
+    story.do("leave")
+    story.do("anew" if bench.planner.state is State.VOID else "resume")
     for _ in range(80):
         bench.run(30)
         if bench.ended:

@@ -3,26 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from layered_kit import Asked, Bench, Says, failing
+from layered_kit import GOOD, Bench, Says, failing, script
 
+from ghostshell_ros.shell.calls import CallResult
 from planners.blocks import Layer
-from skill_kernel.codes import ModelCode, TaskCode
-
-GOOD = "<step><nod/></step><subtask_complete/>"
-
-
-def script(*answers: Says | str, then: Says | str = "<nothing/>") -> Callable[[Asked], Says | str]:
-    left = list(answers)
-
-    def answer(asked: Asked) -> Says | str:
-        if asked.layer is not Layer.S1:
-            return "<none/>"
-        return left.pop(0) if left else then
-
-    return answer
+from planners.layered.step_book import CallEvent
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 
 
 def hows(bench: Bench) -> list[str]:
@@ -184,3 +171,118 @@ def test_moved_away_meanwhile_it_walks_back_while_the_model_plans() -> None:
     bench.world.x = 0.0
     bench.run(20)
     assert bench.calls() == ["turn", "nod"] and bench.ended == [(0, "")]
+
+
+def test_an_answer_that_was_begun_for_another_scene_is_not_performed_after_a_pause() -> None:
+    bench = Bench(script(Says('<step><walk s="1"/></step><subtask_complete/>', delay_s=6.0), then=GOOD))
+    bench.plan("walk")
+    bench.run(2)
+    bench.planner.paused()
+    bench.world.room = "kitchen"
+    bench.run(1)
+    bench.planner.resumed()
+    bench.run(30)
+    assert bench.model.of()[0].cancelled and bench.calls() == ["nod"] and bench.ended == [(0, "")]
+    assert "<replace_steps/>" not in [s.text for s in bench.streams.values()]
+
+
+def test_an_answer_whose_ground_still_holds_is_performed_after_a_pause() -> None:
+    bench = Bench(script(Says('<step><walk s="1"/></step><subtask_complete/>', delay_s=6.0)))
+    bench.plan("walk")
+    bench.run(2)
+    bench.planner.paused()
+    bench.run(1)
+    bench.planner.resumed()
+    bench.run(30)
+    assert len(bench.model.of()) == 1 and bench.calls() == ["walk"] and bench.ended == [(0, "")]
+
+
+# -- what was done before -----------------------------------------------------------------------------------------------
+
+
+def test_what_was_interrupted_and_then_done_is_no_failure() -> None:
+    speech = "<step>Hello there my friend, how are you today, fine I hope</step><subtask_complete/>"
+    bench = Bench(script(speech, "<step>Hello there</step><subtask_complete/>"))
+    bench.plan("say hello")
+    bench.run(0.9)
+    bench.interrupt()
+    assert bench.calls(outcome="INTERRUPTED") == ["text"]
+    bench.run(60)
+    assert bench.of("done") == [("t1",)] and bench.ended == [(0, "")]
+
+
+def test_what_a_step_stopped_by_itself_is_no_failure() -> None:
+    bench = Bench(script('<step><walk s="30"/><sleep seconds="2"/><stop channel="legs"/></step><subtask_complete/>'))
+    bench.plan("walk for two seconds")
+    bench.run(60)
+    assert bench.calls(outcome="INTERRUPTED") == ["walk"] and bench.ended == [(0, "")]
+
+
+def broken_off(then: str) -> Bench:
+    """A process whose walk somebody else broke off."""
+    bench = Bench(script('<step><walk s="9"/></step><subtask_complete/>', then=then))
+    bench.plan("walk")
+    bench.run(2)
+    (walk,) = (call for call in bench.scheduler.live_calls if call.function == "walk")
+    bench.scheduler.ended(walk.call_id, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, message="somebody else"))
+    bench.run(60)
+    return bench
+
+
+def test_what_somebody_else_broke_off_and_nothing_followed_is_a_failure() -> None:
+    bench = broken_off("<step>Well</step><subtask_complete/>")
+    assert bench.ended == [(TaskCode.CALL_FAILED, "'walk' INTERRUPTED: somebody else")]
+
+
+def test_what_somebody_else_broke_off_and_was_done_anew_is_no_failure() -> None:
+    assert broken_off('<step><walk s="1"/></step><subtask_complete/>').ended == [(0, "")]
+
+
+def test_what_failed_before_everything_was_void_is_no_failure_of_what_is_planned_anew() -> None:
+    bench = Bench(script('<step><walk s="1"/></step>', then="<step>I am here</step><subtask_complete/>"))
+    bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
+    bench.plan("say where you are")
+    while not bench.calls(outcome="FAILED"):
+        bench.run(0.02)
+    bench.interrupt()
+    bench.run(30)
+    assert bench.ended == [(0, "")]
+
+
+def test_a_failure_that_is_heard_of_too_late_is_none_of_what_is_planned_anew() -> None:
+    bench = Bench(script('<step><walk s="9"/></step>', then="<step>I am here</step><subtask_complete/>"))
+    bench.plan("say where you are")
+    bench.run(2)
+    bench.interrupt()
+    bench.planner.ended(CallEvent("s0", "late", "walk", outcome="FAILED", message="the way is blocked"))
+    bench.run(30)
+    assert bench.ended == [(0, "")]
+
+
+def test_what_failed_last_is_a_failure_whatever_is_said_after_it() -> None:
+    bench = Bench(script('<step><walk s="1"/></step>', then="<step>I am here</step><subtask_complete/>"))
+    bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
+    bench.plan("walk")
+    bench.run(30)
+    assert bench.ended == [(TaskCode.CALL_FAILED, "'walk' FAILED: the way is blocked")]
+
+
+def test_without_its_model_nothing_that_was_done_of_a_subtask_is_done_again() -> None:
+    bench = Bench(script('<step><walk s="2"/></step>', then=failing()), commands={"walk": '<walk s="2"/>'})
+    bench.plan("walk")
+    bench.run(60)
+    assert bench.calls() == ["walk", "text"] and bench.ended[0][0] == ModelCode.MODEL_CONNECTION
+
+
+def test_without_its_model_the_rest_of_a_subtask_is_done() -> None:
+    bench = Bench(script('<step><walk s="2"/></step>', then=failing()), commands={"walk and nod": '<walk s="2"/><nod/>'})
+    bench.plan("walk and nod")
+    bench.run(60)
+    assert bench.calls() == ["walk", "nod"] and bench.ended == [(0, "")]
+
+
+def test_without_its_model_what_was_done_for_an_earlier_subtask_is_done_for_this_one() -> None:
+    bench = Bench(script('<step><walk s="2"/></step><subtask_complete/>', then=failing()), commands={"walk": '<walk s="2"/>'})
+    bench.plan("walk there", "walk")
+    bench.run(60)
+    assert bench.calls() == ["walk", "walk"] and bench.ended == [(0, "")]

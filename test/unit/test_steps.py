@@ -227,6 +227,15 @@ def test_no_step_begins_between_a_call_that_a_pause_ended_and_the_pause_itself()
     assert plan.hand.started == ["walk", "nod"]
 
 
+def test_what_was_to_follow_a_call_that_somebody_else_cut_off_does_not_count_as_done() -> None:
+    plan = Plan()
+    plan.write("<step><walk/></step><subtask_complete/><step><turn/></step>")
+    plan.end("walk", Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY)
+    plan.clock.run(until_s=2.0)
+    assert plan.hand.started == ["walk"]
+    assert dict(plan.outcomes())["subtask_complete"] == "DROPPED"
+
+
 # -- cut answers --------------------------------------------------------------------------------------------------------
 
 

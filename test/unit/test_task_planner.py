@@ -449,6 +449,58 @@ def test_a_plan_is_changed_a_bounded_number_of_times() -> None:
     assert len(bench.asked) == 5 and ("skipped", "the plan was changed 4 times already, and stays now as it is") in bench.told
 
 
+def kept(bench: Bench) -> int:
+    return sum(p.reason == "kept" for p in bench.plans)
+
+
+def test_whoever_waits_because_of_a_failure_hears_that_the_question_is_put_off() -> None:
+    bench = planned()
+    bench.allowed = (True, 16.0, "90% used")
+    bench.fail()
+    bench.run(1.0)
+    assert kept(bench) == 1 and len(bench.asked) == 1, "the plan stays for the time being"
+    bench.allowed, bench.answers = (True, 0.0, ""), ["<subtask>another way</subtask>"]
+    bench.run(18.0)
+    assert len(bench.asked) == 2 and bench.shown == [("t3", "another way", "ACTIVE")] and kept(bench) == 1
+
+
+def test_whoever_waits_because_of_a_failure_hears_that_nothing_may_be_asked() -> None:
+    bench = planned()
+    bench.allowed = (False, 0.0, "spent")
+    bench.fail()
+    bench.run(60.0)
+    assert kept(bench) == 1 and len(bench.asked) == 1
+    bench.fail(1)
+    bench.run(9.0)
+    assert kept(bench) == 2, "the next failure is waited for, too"
+
+
+def test_whoever_waits_because_of_a_failure_hears_that_no_usable_answer_came() -> None:
+    bench = planned()
+    bench.answers = [SILENT]
+    bench.fail()
+    bench.run(0.2 + OLD.gap_s + OLD.deadline_s + 0.1)
+    assert kept(bench) == 1
+    faulty = planned()
+    faulty.answers = [ModelCode.MODEL_SERVER] * 5
+    faulty.planner.paused(True)
+    faulty.planner.paused(False)
+    faulty.run(25.0)
+    asked = len(faulty.asked)
+    assert kept(faulty) == 0, "nobody waits"
+    faulty.fail()
+    faulty.run(0.5)
+    assert len(faulty.asked) == asked and kept(faulty) == 1, "the next question is half a minute away"
+
+
+def test_whoever_waits_because_of_a_failure_hears_that_the_plan_is_not_changed_any_more() -> None:
+    bench = planned(settings=replace(OLD, revisions=0))
+    bench.fail()
+    bench.run(2.0)
+    assert kept(bench) == 1 and len(bench.asked) == 1
+    assert bench.shown[0][1] == "Find the ball", "the first plan is no change"
+
+
 def test_a_spent_budget_leaves_the_plan_as_it_is_or_makes_the_instruction_the_plan() -> None:
     bench = planned()
     bench.allowed = (False, 0.0, "spent: raise process_tokens")

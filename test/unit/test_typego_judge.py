@@ -11,6 +11,7 @@ import pytest
 from typego_kit import ADDED, Story, reasons
 
 from ghostshell_ros.evaluation.typego.tasks import TASKS, Setting, setting
+from ghostshell_ros.evaluation.typego.truth import number_said
 from skill_kernel.codes import ModelCode, TaskCode
 
 PERSON = Setting((0.0, 0.0, 0.0), person=(-1.5, 0.2, 0.0))
@@ -59,23 +60,56 @@ def test_a_part_that_lacks_or_comes_in_another_order_is_named(tell: Callable[[St
     assert why in reasons("T2", HERE, tell(Story(HERE)).end())
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "said", "why"),
-    [
-        ("FAILED", TaskCode.CALL_FAILED, "", ""), ("FAILED", TaskCode.GIVEN_UP, "", ""),
-        ("SUCCESS", 0, "I cannot get out, the door is shut.", ""),
-        ("SUCCESS", 0, "", "no failure was reported"),
-        ("SUCCESS", 0, "I am in the hallway.", "it said that it had come there"),
-        ("FAILED", ModelCode.MODEL_TIMEOUT, "", "no failure was reported"),
-        ("", 0, "The way is blocked.", "did not end within 120 s"),
-    ],
-)  # fmt: skip
+def tried() -> Story:
+    """T3 until its walk has failed."""
+    story = Story(OFFICE).rest(4.0)
+    return story.call("goto_waypoint", 1.0, 3.0, outcome="FAILED", told="no way", waypoint="hallway_middle").rest(1.0)
+
+
+REPORTS = [
+    ("FAILED", TaskCode.CALL_FAILED, "", ""), ("FAILED", TaskCode.GIVEN_UP, "", ""),
+    ("SUCCESS", 0, "I cannot get out, the door is shut.", ""),
+    ("SUCCESS", 0, "", "no failure was reported"),
+    ("SUCCESS", 0, "I am in the hallway.", "it said that it had come there"),
+    ("FAILED", ModelCode.MODEL_TIMEOUT, "", "no failure was reported"),
+    ("", 0, "The way is blocked.", "did not end within 120 s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "code", "said", "why"), REPORTS)
 def test_the_shut_door_must_be_reported_and_in_time(status: str, code: int, said: str, why: str) -> None:
-    story = Story(OFFICE).rest(5.0)
-    if said:
-        story.say(said)
+    story = tried().say(said) if said else tried()
     found = reasons("T3", OFFICE, story.end(status, "told", code))
     assert why in found and bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(("status", "code", "said"), [(*r[:2], t) for r in REPORTS for t in (r[2], "I am sorry, I cannot.")])
+def test_who_did_not_try_the_door_has_found_out_nothing(status: str, code: int, said: str) -> None:
+    assert "did not try the way" in reasons("T3", OFFICE, Story(OFFICE).rest(4.0).say(said).end(status, "told", code))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended", "arguments", "did"),
+    [
+        ("FAILED", 3.0, {"waypoint": "hallway_west"}, True), ("FAILED", 3.0, {"x_m": "5.2", "y_m": 0.0}, True),
+        ("FAILED", 3.0, {"waypoint": "office"}, False), ("FAILED", 3.0, {"x_m": 5.2, "y_m": 3.0}, False),
+        ("FAILED", 3.0, {}, False), ("FAILED", 3.0, {"x_m": "far", "y_m": 1.0}, False),
+        ("FAILED", 1.0, {"waypoint": "hallway_west"}, False), ("REFUSED", 3.0, {"waypoint": "hallway_west"}, False),
+        ("DONE", 3.0, {"waypoint": "hallway_west"}, False), ("INTERRUPTED", 3.0, {"waypoint": "hallway_west"}, False),
+    ],
+)  # fmt: skip
+def test_the_way_was_tried_by_a_call_out_of_the_office_that_began_and_failed(
+    outcome: str, ended: float, arguments: dict[str, object], did: bool
+) -> None:
+    story = Story(OFFICE).rest(4.0).call("nav", 1.0, ended, outcome=outcome, **arguments)
+    assert ("did not try" in reasons("T3", OFFICE, story.end("FAILED", "told", TaskCode.CALL_FAILED))) is not did
+    other = Story(OFFICE).rest(4.0).call("nav", 1.0, ended, outcome=outcome, process=ADDED, **arguments)
+    assert "did not try" in reasons("T3", OFFICE, other.end("FAILED", "told", TaskCode.CALL_FAILED)), "somebody else did"
+
+
+def test_the_way_was_tried_by_who_came_to_the_door() -> None:
+    story = Story(OFFICE).go(5.2, 1.7, -1.57)
+    assert reasons("T3", OFFICE, story.say("The door is shut.").end("SUCCESS")) == ""
 
 
 def test_a_robot_that_got_out_was_not_stopped_by_the_door() -> None:
@@ -188,6 +222,31 @@ def test_a_question_is_answered_with_the_true_number_while_it_walks() -> None:
     assert "said no number" in reasons("T7", BALL, asked("Some.").end(), 2)
     stopped = asked("2 places.").state("PAUSED", "s3").state("IN_PROGRESS")
     assert "paused for it" in reasons("T7", BALL, stopped.end(), 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("I have explored only 3 places.", 3), ("At once: 4 places", 4), ("I explored 4 places", 4), ("No, 2", 2),
+        ("There is no place I know better; I have been in 4 rooms", 4), ("Thirty places", 30), ("eleven", 11),
+        ("I have been in one hallway and 3 rooms: 4 places", 4), ("Two rooms and the hallway, so three places", 3),
+        ("I have seen 2 different places once", 2), ("Only the lounge.", 1), ("I was there once", 1), ("In no place", 0),
+        ("None", 0), ("Zero", 0), ("Nowhere else", None), ("Some.", None), ("", None), ("I stand at the phone", None),
+    ],
+)  # fmt: skip
+def test_the_number_of_places_is_the_one_that_stands_by_the_word(said: str, number: int | None) -> None:
+    assert number_said(said) == number
+
+
+def test_what_is_where_nobody_knows_passes_no_judgement() -> None:
+    story = Story(BALL).face(8.5, 1.6).walk(0.4)
+    story.trace.added = story.now
+    story.state("PAUSED", "s0").call("move_back", story.now, story.now + 1, process="reflex-keep_off-1")
+    story.walk(-0.3).state("IN_PROGRESS").walk(1.2).bark(2)
+    assert reasons("T8", BALL, story.end()) == "the person's true place is not known"
+    lost = Story(BALL).face(8.5, 1.6).walk(1.4).bark(2)
+    del lost.trace.objects["ball"]
+    assert reasons("T5", BALL, lost.end()) == "the ball's true place is not known"
 
 
 def test_a_reflex_must_act_pause_and_keep_apart() -> None:

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typego_kit import ADDED, Story
+from typego_kit import ADDED, KALOS, Story
 from typer.testing import CliRunner
 
 from ghostshell_ros.cli.bench import bench
-from ghostshell_ros.evaluation.typego import measures
+from ghostshell_ros.evaluation.typego import measures, models, trial
 from ghostshell_ros.evaluation.typego.faults import HungError
 from ghostshell_ros.evaluation.typego.report import write_report
 from ghostshell_ros.evaluation.typego.runner import BLIND, Key, Plan, Results, run
@@ -21,6 +22,7 @@ from ghostshell_ros.evaluation.typego.statistics import Spread, crossings, kind_
 from ghostshell_ros.evaluation.typego.tables import aims, table3, table4
 from ghostshell_ros.evaluation.typego.tasks import Setting
 from ghostshell_ros.evaluation.typego.trace import Trace
+from ghostshell_ros.evaluation.typego.truth import Places
 
 WORLD = Setting((0.0, 0.0, 0.0))
 
@@ -251,6 +253,114 @@ def test_a_robot_that_hangs_is_reported_brought_up_anew_and_at_last_given_up(tmp
     assert bringer.brought == 3 and bringer.closed == (3 if up else 0)
     assert [x["hung"] for x in results.lines] == [True] * 3 and not results.done(Key("T1", "layered", 0, model="m"))
     assert "the robot hung" in said[1] and "in a row" in said[-1]
+
+
+class LosingRobot:
+    """Takes tasks and loses them: the process scheduler is silent; or it does not rest afterwards."""
+
+    def __init__(self, hangs: str) -> None:
+        self.heard, self.exited, self.cost_aware, self._hangs, self._quiet = self, list[str](), True, hangs, 0
+        self.trace, self.places = Trace(), Places(KALOS)
+
+    @contextmanager
+    def __call__(self, data: Path, error: float, scale: float) -> Any:
+        self._quiet = 0
+        yield self
+
+    def begin(self) -> Trace:
+        self.trace = story().rest(1.0).trace
+        return self.trace
+
+    def end(self) -> None:
+        pass
+
+    def ros_now(self) -> float:
+        return 9.0 if self._hangs == "simulator" else 1.1
+
+    def quiet(self) -> None:
+        self._quiet += 1
+        if self._hangs == "after" and self._quiet == 2:
+            raise HungError("something still runs within 10 s")
+
+    def arrange(self, arrangement: str, *, anew: bool) -> None:
+        pass
+
+    def wait(self, come: Any, limit_s: float, what: str) -> None:
+        pass
+
+    def tell(self, instruction: str, strategy: str) -> Any:
+        if self._hangs != "after":
+            raise HungError("no process was made of it within 5 s")
+        return "p1", lambda: "SUCCESS"
+
+
+@pytest.mark.parametrize(
+    ("hangs", "why"), [("at once", "the robot hung: no process was made"), ("after", "the robot hung: something still runs")]
+)
+def test_a_robot_that_hangs_with_its_task_has_failed_and_is_not_asked_again(
+    hangs: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "SETTLE_S", 0.0)
+    monkeypatch.setattr(trial, "AFTER_S", 0.0)
+    plan, results = Plan(("T1",), ("layered",), 2, (0.0,), (1.0,), "m"), Results(tmp_path / "results.jsonl")
+    assert run(plan, results, LosingRobot(hangs), lambda _: None)  # type: ignore[arg-type]
+    assert len(results.lines) == 2 and results.done(Key("T1", "layered", 0, model="m"))
+    assert all(why in x["reasons"][0] and not x["success"] for x in results.lines)
+    assert next(r for r in write_report(tmp_path, "m")[0].rows if r[0] == "layered")[1] == "0/2"
+
+
+def test_a_simulator_that_stands_still_while_the_task_is_told_tells_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "SETTLE_S", 0.0)
+    plan, results = Plan(("T1",), ("layered",), 1, (0.0,), (1.0,), "m"), Results(tmp_path / "results.jsonl")
+    run(plan, results, LosingRobot("simulator"), lambda _: None)  # type: ignore[arg-type]
+    assert results.lines[0]["stall_s"] == pytest.approx(8.0) and not results.done(Key("T1", "layered", 0, model="m"))
+
+
+def test_a_result_of_another_fast_model_or_table_is_not_reused(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    results.add(line())
+    assert results.done(Key("T1", "layered", 0, model="m")), "an older run told neither"
+    assert not results.done(Key("T1", "layered", 0, model="m", table="abc"))
+    assert not results.done(Key("T1", "layered", 0, model="m", fast_model="quick"))
+    (key,) = Plan(("T1",), ("layered",), 1, (0.0,), (1.0,), "m", "quick", "abc").trials_in_order()
+    results.add(line(fast_model="quick", table="abc"))
+    assert results.done(key) and key.trace != Key("T1", "layered", 0, model="m").trace
+
+
+def test_a_report_is_of_one_setup_the_newest_or_the_one_that_is_given(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    for more in ({}, {"fast_model": "quick"}, {"fast_model": "quick", "table": "abc", "success": False}):
+        results.add(line(**more))
+
+    def done(*setup: str) -> str:
+        tables = write_report(tmp_path, "m", *setup)
+        return str(tables[0].rows[0][1]) if tables else ""
+
+    assert done() == "0/1" and "2 results of another fast model or table" in (tmp_path / "tables.md").read_text()
+    assert done("") == "1/1" and done("quick", "") == "1/1" and done("slow") == ""
+
+
+def test_results_of_an_older_run_get_the_newer_figure_from_their_traces(tmp_path: Path) -> None:
+    told = story().call("nod", 0.3, 1.0).call("stand", 0.4, 1.0).call("rotate", 1.5, 3.0).rest(4.0).end()
+    told.write(tmp_path / "traces" / "old.json")
+    results = Results(tmp_path / "results.jsonl")
+    results.add(line(trace="old.json"))
+    results.add(line(trial=1, trace="gone.json"))
+    results.add(line("T2", ttfa_beyond_s=2.5))
+    row = next(r for r in write_report(tmp_path, "m")[0].rows if r[0] == "layered")
+    assert row[7] == "2.00/0.71 (2)" and measures.figures(told)["ttfa_beyond_s"] == 1.5
+
+
+def test_the_hash_of_the_table_is_of_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = models.default_table().read_text(encoding="utf-8")
+    before = models.table_hash()
+    (table := tmp_path / "table.yaml").write_text(f"# a remark\n{text}", encoding="utf-8")
+    monkeypatch.setattr(models, "default_table", lambda: table)
+    assert models.table_hash() == before
+    table.write_text(re.sub(r"median_s: [\d.]+", "median_s: 0.123", text, count=1), encoding="utf-8")
+    assert models.table_hash() != before
 
 
 def test_a_run_with_a_limit_stops_and_says_that_something_is_left(tmp_path: Path) -> None:

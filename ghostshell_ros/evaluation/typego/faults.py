@@ -3,6 +3,16 @@
 
 from __future__ import annotations
 
+from ghostshell_ros.evaluation.typego.trace import Trace
+
 
 class HungError(RuntimeError):
     """The robot does not do what it must do in time; the message says what."""
+
+
+class LostError(HungError):
+    """It hung after it was told its task, which is a failure of the trial; `trace` is what happened until then."""
+
+    def __init__(self, message: str, trace: Trace) -> None:
+        super().__init__(message)
+        self.trace = trace

@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ghostshell_ros.evaluation.typego.trace import Call, Trace
 from skill_kernel.codes import ModelCode
 
 Span = tuple[float, float]
+FILLERS = frozenset({"nod", "stand"})
+"""What a first action may be that brings the task no further."""
 
 
 def figures(trace: Trace) -> dict[str, Any]:
     """All figures of a trial as plain data; None where there is none."""
     waits = step_waits(trace)
     measured: dict[str, Any] = {
-        "ttfa_s": first_action(trace), "total_s": _number(trace.total), "waits_s": [round(w, 4) for w in waits],
+        "ttfa_s": first_action(trace), "ttfa_beyond_s": first_action(trace, but=FILLERS),
+        "total_s": _number(trace.total), "waits_s": [round(w, 4) for w in waits],
         "steps": sum(c.is_step for c in trace.own()),
         "failed_calls": sum(c.outcome in ("FAILED", "REFUSED") for c in trace.own()),
         "layers": layers(trace), "stall_s": stall(trace),
@@ -30,13 +33,13 @@ def figures(trace: Trace) -> dict[str, Any]:
 
 def stall(trace: Trace) -> float:
     """The longest time in s that the simulator told nothing: then the machine, not the robot, was measured."""
-    times = [trace.asked, *(p.at for p in trace.poses)]
+    times = [trace.asked, *(p.at for p in trace.poses), *([] if math.isnan(trace.end) else [trace.end])]
     return round(max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0), 3)
 
 
-def first_action(trace: Trace) -> float | None:
-    """TTFA: from the instruction to the start of the first skill that moves the robot or makes a sound."""
-    starts = [c.started for c in trace.own() if c.is_skill and set(c.channels) - {"default"}]
+def first_action(trace: Trace, but: Collection[str] = ()) -> float | None:
+    """TTFA: from the instruction to the start of the first skill that moves the robot or makes a sound, `but` those."""
+    starts = [c.started for c in trace.own() if c.is_skill and set(c.channels) - {"default"} and c.function not in but]
     return round(min(starts) - trace.asked, 4) if starts else None
 
 

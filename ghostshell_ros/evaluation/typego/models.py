@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import selectors
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +37,12 @@ class Models:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+def table_hash() -> str:
+    """Of what the simulated model's table says; comments in it do not count. Raises TableError."""
+    said = load_table(default_table()).model_dump(mode="json")
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
 def _entry(row: str, url: str) -> dict[str, Any]:
     prices = load_table(default_table()).rows[row].prices
     return {"provider": "openai", "model": row, "base_url": url, "prices": prices.model_dump(exclude_none=True)}
@@ -63,14 +69,21 @@ def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator
                 process.stdout.close()
 
 
-def _address(process: subprocess.Popen[str], log: Path) -> Models:
+def first_line(process: subprocess.Popen[str], limit_s: float = UP_S) -> str:
+    """What it says first, "" when it has ended instead. Raises ModelProcessError at the deadline."""
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        end = time.monotonic() + UP_S
-        if not selector.select(max(0.0, end - time.monotonic())):
-            raise ModelProcessError(f"the simulated model did not say where it listens within {UP_S:g} s; see {log}")
-    line = process.stdout.readline()
+        if not selector.select(limit_s):
+            raise ModelProcessError(f"the simulated model did not say where it listens within {limit_s:g} s")
+    return process.stdout.readline()
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> Models:
+    try:
+        line = first_line(process)
+    except ModelProcessError as error:
+        raise ModelProcessError(f"{error}; see {log}") from error
     try:
         told = json.loads(line)
         rows = {ALL: told["model"], FAST: told["fast_model"]}

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ghostshell_ros.evaluation.typego.runner import Results, counts
+from ghostshell_ros.evaluation.typego.measures import FILLERS, first_action
+from ghostshell_ros.evaluation.typego.runner import Key, Results, counts
 from ghostshell_ros.evaluation.typego.statistics import Crossing, Line, crossings
 from ghostshell_ros.evaluation.typego.tables import (
     Table,
@@ -19,32 +20,47 @@ from ghostshell_ros.evaluation.typego.tables import (
     token_table,
 )
 from ghostshell_ros.evaluation.typego.tasks import MAIN_TASKS
+from ghostshell_ros.evaluation.typego.trace import Trace
 
 COLOURS = {"layered": "#2f6f9f", "react": "#c0392b", "plan_and_execute": "#7f8c3a"}
 
 
-def write_report(folder: Path, model: str) -> list[Table]:
+def write_report(folder: Path, model: str, fast_model: str | None = None, table: str | None = None) -> list[Table]:
     """Everything that the results of one model in `folder` tell, written there as tables.md and tables.json; nothing without
-    results."""
-    newest: dict[tuple[object, ...], Line] = {}
-    of_model = [x for x in Results(folder / "results.jsonl").lines if x["model"] == model]
-    for line in filter(counts, of_model):
-        newest[line["task"], line["strategy"], line["trial"], line["error"], line["fast_scale"]] = line
-    lines = list(newest.values())
-    if not of_model:
+    results. Of several setups (fast model, table of the simulated model) it is the newest one, or the one that is given."""
+    of_model = [(Key.of(x), x) for x in Results(folder / "results.jsonl").lines if x["model"] == model]
+    fitting = [k for k, _ in of_model if fast_model in (None, k.fast_model) and table in (None, k.table)]
+    if not fitting:
         return []
-    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines), left_out(of_model)]
+    setup = fitting[-1].fast_model, fitting[-1].table
+    own = [(k, x) for k, x in of_model if (k.fast_model, k.table) == setup]
+    lines = [_complete(x, folder) for x in {k: x for k, x in own if counts(x)}.values()]
+    tables = [table3(lines), aims(lines), table4(lines), token_table(lines), failures(lines), left_out([x for _, x in own])]
     if len({x["fast_scale"] for x in lines}) > 1:
         tables.append(sweep(lines))
     if len({x["error"] for x in lines}) > 1:
         tables.append(error_table(lines, folder / "errors.png"))
     page = "\n".join(t.markdown() for t in tables)
-    (folder / "tables.md").write_text(f"Model: {model}. Mean/deviation (number of trials).\n\n{page}", encoding="utf-8")
+    about = f"Model: {model}{f', S1P {setup[0]}' if setup[0] else ''}{f', table {setup[1]}' if setup[1] else ''}."
+    if others := len(of_model) - len(own):
+        about += f" {others} results of another fast model or table are left out."
+    (folder / "tables.md").write_text(f"{about} Mean/deviation (number of trials).\n\n{page}", encoding="utf-8")
     (folder / "tables.json").write_text(
         json.dumps({t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}, indent=1) + "\n",
         encoding="utf-8",
     )
     return tables
+
+
+def _complete(line: Line, folder: Path) -> Line:
+    """With a figure that older runs did not keep, from the trial's trace if that is there."""
+    if "ttfa_beyond_s" in line:
+        return line
+    try:
+        trace = Trace.read(folder / "traces" / line["trace"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return line
+    return {**line, "ttfa_beyond_s": first_action(trace, but=FILLERS)}
 
 
 def error_table(lines: list[Line], picture: Path) -> Table:

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ghostshell_ros.evaluation.typego.faults import HungError
+from ghostshell_ros.evaluation.typego.faults import HungError, LostError
 from ghostshell_ros.evaluation.typego.judge import Facts, judge
 from ghostshell_ros.evaluation.typego.measures import figures
 from ghostshell_ros.evaluation.typego.tasks import ADD_ONS, CONCURRENT_TASKS, TASKS, setting
+from ghostshell_ros.evaluation.typego.trace import Trace
 from skill_kernel.robot import RobotConfig
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ MOST_HUNG = 3
 
 @dataclass(frozen=True)
 class Key:
-    """What a trial is; one result is kept of each."""
+    """What a trial is; one result is kept of each. `fast_model` and `table` (the simulated model's, as a hash) are part of
+    it: another setup is another trial."""
 
     task: str
     strategy: str
@@ -43,6 +46,19 @@ class Key:
     error: float = 0.0
     fast_scale: float = 1.0
     model: str = ""
+    fast_model: str = ""
+    table: str = ""
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> Key:
+        """Of a result; what one of an older run does not tell is as by default."""
+        return cls(**{f.name: line[f.name] for f in fields(cls) if f.name in line})
+
+    @property
+    def trace(self) -> str:
+        """The name of its trace's file."""
+        setup = hashlib.sha256(json.dumps([self.model, self.fast_model, self.table]).encode()).hexdigest()[:6]
+        return f"{self.task}-{self.strategy}-{self.trial}-{self.error:g}-{self.fast_scale:g}-{setup}.json"
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,8 @@ class Plan:
     errors: Sequence[float]
     fast_scales: Sequence[float]
     model: str
+    fast_model: str = ""
+    table: str = ""
 
     def trials_in_order(self) -> Iterator[Key]:
         """The trials in their order: error rate, then S1P's speed, then trial, task, strategy; the strategies take turns in
@@ -69,7 +87,7 @@ class Plan:
                             strategy = self.strategies[(i + trial + number) % n]
                             if strategy in ("react", "plan_and_execute") and task in (*CONCURRENT_TASKS, *ADD_ONS.values()):
                                 continue
-                            yield Key(task, strategy, trial, error, scale, self.model)
+                            yield Key(task, strategy, trial, error, scale, self.model, self.fast_model, self.table)
 
 
 class Results:
@@ -87,7 +105,7 @@ class Results:
 
     def done(self, key: Key) -> bool:
         """Whether a result is kept that counts."""
-        return any(_key(line) == key and counts(line) for line in self.lines)
+        return any(Key.of(line) == key and counts(line) for line in self.lines)
 
     def add(self, line: dict[str, Any]) -> None:
         """Keep one more, on disk at once."""
@@ -101,12 +119,8 @@ class Results:
 
 
 def counts(line: dict[str, Any]) -> bool:
-    """Whether a result is one of the robot's, not of a robot that hung or a machine that stalled."""
+    """Whether a result is one of the robot's, not of one that did not come up or of a machine that stalled."""
     return not line.get("hung") and line.get("stall_s", 0.0) <= STALL_S
-
-
-def _key(line: dict[str, Any]) -> Key:
-    return Key(line["task"], line["strategy"], line["trial"], line["error"], line["fast_scale"], line["model"])
 
 
 def run(
@@ -132,6 +146,10 @@ def run(
                     robot = stack.enter_context(bring_up(Path(stack.enter_context(data)), key.error, key.fast_scale))
                 line = _trial(robot, key, results.path.parent)
                 hung = 0
+            except LostError as error:
+                hung += 1
+                line = _line(key, error.trace, [f"the robot hung: {error}"], results.path.parent)
+                robot = None
             except HungError as error:
                 hung += 1
                 line = {**asdict(key), "success": False, "reasons": [f"the robot hung: {error}"], "hung": True}
@@ -156,12 +174,16 @@ def _trial(robot: Robot, key: Key, folder: Path) -> dict[str, Any]:
                 raise HungError(f"{node} does not let its parameter cost_aware be changed while it runs")
     trace = run_trial(robot, task, world, strategy)
     verdict = judge(task, world, trace, Facts(RobotConfig.load("kalos"), robot.heard.places.counts()))
-    name = f"{key.task}-{key.strategy}-{key.trial}-{key.error:g}-{key.fast_scale:g}.json"
-    trace.write(folder / "traces" / name)
+    return _line(key, trace, list(verdict.reasons), folder)
+
+
+def _line(key: Key, trace: Trace, reasons: list[str], folder: Path) -> dict[str, Any]:
+    trace.write(folder / "traces" / key.trace)
     return {
-        **asdict(key), "success": verdict.success, "reasons": list(verdict.reasons), **figures(trace), "status": trace.status,
-        "code": trace.code, "message": trace.message, "said": trace.said()[:400], "ball": world.ball is not None,
-        "load": round(os.getloadavg()[0], 2), "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "trace": name,
+        **asdict(key), "success": not reasons, "reasons": reasons, **figures(trace), "status": trace.status,
+        "code": trace.code, "message": trace.message, "said": trace.said()[:400],
+        "ball": setting(key.task, key.trial).ball is not None, "load": round(os.getloadavg()[0], 2),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "trace": key.trace,
     }  # fmt: skip
 
 

@@ -73,8 +73,9 @@ _LIST = (
          "In this order: at least 0.15 m back, then 140 to 220 degrees to the left in all, then exactly three nods; it "
          "stands at the end.", 60.0),
     Task("T3", "explicit", "Go to the hallway.",
-         "The office's door is shut, so it stays in the office; the process ends as FAILED with a reason, or it says aloud "
-         "that it cannot, and does not say that it has come there.", 120.0),
+         "The office's door is shut, so it stays in the office; a call of its own out of it began and failed, or it came "
+         "within 1 m of the door; the process ends as FAILED with a reason, or it says aloud that it cannot, and does not say that it "
+         "has come there.", 120.0),
     Task("T4", "open-ended", "Look for a chair in the hallway and take a picture of it.",
          "A picture kept on disk was taken while it stood in the hallway and the hallway's chair was within 5 m and 28 degrees "
          "of where it faced. It starts in the kitchen, in sight of another chair.", 150.0),

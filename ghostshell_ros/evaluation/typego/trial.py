@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable
 
-from ghostshell_ros.evaluation.typego.faults import HungError
+from ghostshell_ros.evaluation.typego.faults import HungError, LostError
 from ghostshell_ros.evaluation.typego.robot import SETTLE_S, Robot
 from ghostshell_ros.evaluation.typego.tasks import Setting, Task
 from ghostshell_ros.evaluation.typego.trace import Trace
@@ -27,11 +27,23 @@ AFTER_S = 0.6
 
 
 def run_trial(robot: Robot, task: Task, setting: Setting, strategy: str) -> Trace:
-    """Run it to its end or its deadline. Raises HungError when the robot does not come to rest after it, or is not there."""
+    """Run it to its end or its deadline. Raises HungError when the robot is not there or does not rest, LostError from when
+    the task is told."""
     robot.quiet()
     robot.arrange(setting.arrangement(), anew=True)
     time.sleep(SETTLE_S)
     trace = robot.heard.begin()
+    try:
+        _perform(robot, task, setting, strategy, trace)
+    except HungError as error:
+        robot.heard.end()
+        if math.isnan(trace.end):
+            trace.end = robot.heard.ros_now()
+        raise LostError(str(error), trace) from error
+    return trace
+
+
+def _perform(robot: Robot, task: Task, setting: Setting, strategy: str, trace: Trace) -> None:
     limit = time.monotonic() + task.deadline_s
     trace.process_id, ended = robot.tell(task.instruction, strategy)
     if task.concurrent and _until(robot, lambda: bool(ended()) or _walks(robot, setting), limit) and not ended():
@@ -42,7 +54,6 @@ def run_trial(robot: Robot, task: Task, setting: Setting, strategy: str) -> Trac
     robot.heard.end()
     _close(trace)
     robot.quiet()
-    return trace
 
 
 def _add(robot: Robot, task: Task, trace: Trace, strategy: str, limit: float, ended: Callable[[], str]) -> None:
@@ -99,5 +110,3 @@ def _close(trace: Trace) -> None:
     trace.end = own[-1].at if own and trace.status else trace.poses[-1].at if trace.poses else trace.asked
     # What the robot did after its task's end says nothing of how it was done.
     trace.poses = [p for p in trace.poses if p.at <= trace.end + 0.2] or trace.poses[:1]
-
-

@@ -19,8 +19,22 @@ STAY_S = 1.0
 NEAR_WAYPOINT_M = 0.4
 MOVES_MPS = 0.06
 
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBER = re.compile(rf"\b(\d+|{'|'.join(_NUMBERS)}|zero|only|once)\b", re.IGNORECASE)
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+    "nineteen twenty"
+).split()
+_NUMBERS = {word: n for n, word in enumerate(_WORDS)} | {
+    word: 10 * n for n, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), start=3)
+}
+_WORD = "|".join(sorted(_NUMBERS, key=len, reverse=True))
+_SAID = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for thing in ("places?", "rooms?", "")
+    for number in (r"\d+", _WORD)
+    for pattern in [rf"\b({number})\s+(?:[a-z]+\s+){{0,2}}{thing}\b" if thing else rf"\b({number})\b"]
+)
+"""The number of places counts before that of rooms, and that before any other."""
+_VAGUE = ((re.compile(r"\b(only|once)\b", re.IGNORECASE), 1), (re.compile(r"\b(no|none)\b", re.IGNORECASE), 0))
 
 
 def turned(poses: Iterable[PoseAt]) -> list[float]:
@@ -73,14 +87,12 @@ def rests(poses: Sequence[PoseAt], since: float, within_s: float) -> bool:
 
 
 def number_said(text: str) -> int | None:
-    """The first number in a text, as digits or a word."""
-    found = _NUMBER.search(text)
-    if found is None:
-        return None
-    word = found.group(1).lower()
-    if word.isdigit():
-        return int(word)
-    return {"zero": 0, "only": 1, "once": 1}.get(word, _NUMBERS.index(word) if word in _NUMBERS else 0)
+    """The number of places that a text tells, as digits or a word; "only" and "no" count when there is no number."""
+    for pattern in _SAID:
+        if found := pattern.search(text):
+            word = found.group(1).lower()
+            return _NUMBERS[word] if word in _NUMBERS else int(word)
+    return next((number for pattern, number in _VAGUE if pattern.search(text)), None)
 
 
 class Places:

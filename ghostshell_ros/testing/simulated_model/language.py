@@ -6,10 +6,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ghostshell_ros.testing.simulated_model.clauses import Clauses
-from ghostshell_ros.testing.simulated_model.goals import Do, Find, Goal, If, Meaning, Report, Unknown, Watch
+from ghostshell_ros.testing.simulated_model.goals import Find, Goal, If, Meaning, Report, Unknown, Watch
 from ghostshell_ros.testing.simulated_model.vocabulary import Vocabulary
 from planners.memory.questions import is_question
 
@@ -226,8 +225,3 @@ def tolerant(goals: Sequence[Goal], index: int) -> bool:
         (isinstance(g, If) and g.label == goal.label) or (isinstance(g, Report) and g.label in ("", goal.label))
         for g in goals[index + 1 :]
     )
-
-
-def resaid(goal: Goal) -> Goal:
-    """The goal as it comes back when its own words are read."""
-    return replace(goal, said=goal.words()) if isinstance(goal, Do) else goal

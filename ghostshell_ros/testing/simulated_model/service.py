@@ -4,9 +4,10 @@ error."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-from collections import Counter, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,9 @@ _log = logging.getLogger(__name__)
 SILENT_S = 3600.0
 REMEMBERED = 256
 """Tasks whose observations are kept for stale beliefs."""
+COUNTED = 20_000
+"""Prompts of which it is known how often they were asked."""
+SHOWN_REQUESTS = 64
 APOLOGY = "I am sorry, I cannot answer that."
 
 
@@ -49,7 +53,7 @@ class SimulatedModel:
         self._on_given = on_given
         self._lock = threading.Lock()
         self._prefixes = PrefixCache(table.cache)
-        self._asked: Counter[str] = Counter()
+        self._asked: OrderedDict[bytes, int] = OrderedDict()
         self._shown: dict[str, deque[str]] = {}
 
     def __call__(self, request: RecordedRequest) -> Answer:
@@ -57,8 +61,7 @@ class SimulatedModel:
         question = Question.of(request)
         name, row = self._row(question.model)
         with self._lock:
-            turn = self._asked[request.prompt]
-            self._asked[request.prompt] += 1
+            turn = self._turn(request.prompt)
             cached = self._prefixes.cached_tokens(name, request.prompt, request.at_s)
             earlier = self._earlier(question)
         draw = Draw(self._table.seed, name, request.prompt, turn)
@@ -82,6 +85,15 @@ class SimulatedModel:
             text, prompt_tokens=given.prompt_tokens, cached_tokens=cached, first_token_s=given.first_token_s,
             rate=given.tokens_per_s, fault=Fault.silence(0, SILENT_S) if kind == "silence" else None,
         )  # fmt: skip
+
+    def _turn(self, prompt: str) -> int:
+        """How often this prompt was asked before."""
+        key = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).digest()
+        turn = self._asked.pop(key, 0)
+        self._asked[key] = turn + 1
+        if len(self._asked) > COUNTED:
+            self._asked.popitem(last=False)
+        return turn
 
     def _row(self, model: str) -> tuple[str, Row]:
         """The row of this name, else the first."""
@@ -113,4 +125,4 @@ def _answered(question: Question, greedy: bool) -> str:
 
 def serve(table: Table, *, port: int = 0, on_given: Callable[[Given], None] | None = None) -> ModelServer:
     """A server that is not started yet; use it as a context. Raises OSError when the port is taken."""
-    return ModelServer(SimulatedModel(table, on_given), port=port)
+    return ModelServer(SimulatedModel(table, on_given), port=port, keep=SHOWN_REQUESTS)
