@@ -74,8 +74,8 @@ _LIST = (
          "stands at the end.", 60.0),
     Task("T3", "explicit", "Go to the hallway.",
          "The office's door is shut, so it stays in the office; a call of its own out of it began and failed, or it came "
-         "within 1 m of the door; the process ends as FAILED with a reason, or it says aloud that it cannot, and does not say that it "
-         "has come there.", 120.0),
+         "within 1 m of the door; the process ends as FAILED with a reason, or it says aloud that it cannot, and does not say "
+         "that it has come there.", 120.0),
     Task("T4", "open-ended", "Look for a chair in the hallway and take a picture of it.",
          "A picture kept on disk was taken while it stood in the hallway and the hallway's chair was within 5 m and 28 degrees "
          "of where it faced. It starts in the kitchen, in sight of another chair.", 150.0),
