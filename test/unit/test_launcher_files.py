@@ -17,8 +17,8 @@ from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind",
-               "process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler", "memory", "object_detector",
-               "base_drivers")
+               "process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler", "memory",
+               "object_detector", "base_drivers")
 
 
 @pytest.fixture
