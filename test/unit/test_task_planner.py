@@ -17,7 +17,7 @@ from skill_kernel.codes import ModelCode
 
 PLAN = (
     '<subtask criteria="a ball is in sight" watch="room">Find the ball</subtask>'
-    '<subtask criteria="barked twice">If so, bark twice</subtask>'
+    '<subtask criteria="barked twice">If so, bark</subtask>'
 )
 WITH_EVENT = PLAN + "<event cond=\"visible('person')\">wave</event>"
 OLD = TaskSettings()
@@ -44,15 +44,15 @@ def test_it_asks_at_once_and_publishes_each_subtask_as_its_end_tag_is_written() 
     question.write("all</subtask><subtask")
     assert [(p.revision, p.complete) for p in bench.plans] == [(1, False)]
     assert bench.shown == [("t1", "Find the ball", "ACTIVE")]
-    question.answer(">If so, bark twice</subtask>")
+    question.answer(">If so, bark</subtask>")
     assert [(p.revision, p.complete) for p in bench.plans] == [(1, False), (2, False), (3, True)]
-    assert bench.shown == [("t1", "Find the ball", "ACTIVE"), ("t2", "If so, bark twice", "PENDING")]
+    assert bench.shown == [("t1", "Find the ball", "ACTIVE"), ("t2", "If so, bark", "PENDING")]
     assert bench.plans[-1].made_by == "stub"
 
 
 def test_a_fence_reasoning_and_wrappers_around_the_plan_do_not_matter() -> None:
     bench = planned(f"```xml\n<think>hm <subtask>no</subtask></think><plan><subtasks>{PLAN}</subtasks></plan>\n```")
-    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark twice"]
+    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_unusable_first_answer_is_asked_for_once_more_with_the_fault_shown(ba
     bench.run(2.0)
     first, second = bench.asked
     assert hint in second.blocks["FAULTS"][0] and second.blocks["TASK"] == first.blocks["TASK"]
-    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark twice"] and bench.plans[-1].complete
+    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark"] and bench.plans[-1].complete
     assert not [t for t in bench.told if t[0] == "degraded"]
 
 
@@ -82,7 +82,7 @@ def test_without_a_usable_answer_the_instruction_is_the_plan_and_a_later_answer_
     fallback = bench.plans[0]
     assert [s.description for s in fallback.subtasks] == [bench.instruction] and fallback.made_by == FALLBACK
     assert fallback.complete and [t[0] for t in bench.told] == ["degraded"]
-    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark twice"] and bench.plans[-1].made_by == "stub"
+    assert [s[1] for s in bench.shown] == ["Find the ball", "If so, bark"] and bench.plans[-1].made_by == "stub"
 
 
 def test_a_first_plan_that_breaks_off_keeps_what_was_read_and_the_instruction_stands_for_the_rest() -> None:
@@ -257,7 +257,7 @@ def test_kept_subtasks_keep_their_ids_and_unlisted_ones_are_gone() -> None:
     bench.fail()
     bench.run(0.5)
     bench.reply('<subtask id="t2"/><subtask criteria="y">find  the BALL!</subtask><subtask>Sit down</subtask>')
-    assert bench.shown == [("t2", "If so, bark twice", "ACTIVE"), ("t1", "find the BALL!", "PENDING"), ("t3", "Sit down", "PENDING")]
+    assert bench.shown == [("t2", "If so, bark", "ACTIVE"), ("t1", "find the BALL!", "PENDING"), ("t3", "Sit down", "PENDING")]
     bench.fail(2)
     bench.run(2.0)
     bench.reply("<subtask>Sit down</subtask>")
@@ -281,8 +281,8 @@ def test_what_was_done_before_the_question_can_be_planned_once_more() -> None:
     bench = planned()
     bench.planner.subtask_done("t1")
     bench.run(0.5)
-    bench.reply("<subtask>If so, bark twice</subtask><subtask>Find the ball</subtask>")
-    assert bench.shown == [("t1", "Find the ball", "DONE"), ("t2", "If so, bark twice", "ACTIVE"), ("t3", "Find the ball", "PENDING")]
+    bench.reply("<subtask>If so, bark</subtask><subtask>Find the ball</subtask>")
+    assert bench.shown == [("t1", "Find the ball", "DONE"), ("t2", "If so, bark", "ACTIVE"), ("t3", "Find the ball", "PENDING")]
 
 
 def test_an_id_that_is_named_twice_is_one_subtask_and_a_new_one() -> None:
@@ -290,7 +290,7 @@ def test_an_id_that_is_named_twice_is_one_subtask_and_a_new_one() -> None:
     bench.fail()
     bench.run(0.5)
     bench.reply('<subtask id="t2"/><subtask id="t2"/><subtask id="t2">Bark again</subtask>')
-    assert bench.shown == [("t2", "If so, bark twice", "ACTIVE"), ("t3", "Bark again", "PENDING")]
+    assert bench.shown == [("t2", "If so, bark", "ACTIVE"), ("t3", "Bark again", "PENDING")]
 
 
 def test_events_stay_without_new_ones_and_keep_id_and_count() -> None:
@@ -607,7 +607,7 @@ EVENTS = st.lists(
         st.tuples(st.just("wait"), st.floats(0.0, 8.0)),
         st.tuples(st.just("say"), st.sampled_from([
             PLAN, WITH_EVENT, "<keep/>", "<subtask>New</subtask>", '<subtask id="t1"/><subtask id="t2">changed</subtask>',
-            "<subtask>If so, bark twice</subtask><subtask>If so, bark twice</subtask>", "<achieved/>", "<give_up>no</give_up>", "junk",
+            "<subtask>If so, bark</subtask><subtask>If so, bark</subtask>", "<achieved/>", "<give_up>no</give_up>", "junk",
             "<subtask>cut",
         ])),
         st.tuples(st.just("piece"), st.sampled_from(["<subtask>One</subtask>", "<subtask>T", "wo</subtask>", "<think>", "&"])),
