@@ -44,11 +44,13 @@ class LoopsClient(RuntimeNode):
 
 
 class LoopsFeed:
-    """Feeds a view; `hear` answers with the lines that are news. What began before `begun_s` is left out."""
+    """Feeds a view; `hear` answers with the lines that are news. What began before `begun_s`, or had ended when it was first
+    heard of, is left out."""
 
     def __init__(self, view: LoopsView, begun_s: float = 0.0) -> None:
         self.view = view
         self._begun_s = begun_s
+        self._past: set[str] | None = None
 
     def hear(self, kind: str, message: Any, now_s: float) -> list[str]:
         """Take in one message of the client's inbox."""
@@ -64,8 +66,10 @@ class LoopsFeed:
 
     def _processes(self, message: ProcessArray) -> list[str]:
         lines = []
+        if self._past is None:
+            self._past = {p.process_id for p in message.processes if p.status >= ProcessState.SUCCESS}
         for p in message.processes:
-            if _seconds(p.created) < self._begun_s:
+            if _seconds(p.created) < self._begun_s or p.process_id in self._past:
                 continue
             known = p.process_id in self.view.processes and self.view.of(p.process_id).instruction
             loops = self.view.of(p.process_id)
