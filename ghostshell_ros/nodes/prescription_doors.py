@@ -199,29 +199,37 @@ class PrescriptionDoors:
 
     async def _reflex(self, command: int, **fields: Any) -> str:
         """Ask the node reflexes; the reflex's name. Raises RefusedError, also when it does not answer."""
+        # A service that does not know its client yet loses its answer, and only looking may be repeated.
+        looks = CompileReflex.Request(command=CompileReflex.Request.LIST)
         for _ in range(LOOKS):
-            if self._compile.service_is_ready():
+            if self._compile.service_is_ready() and await self._answer(looks, LOOK_S) is not None:
                 break
             await self._rest(LOOK_S)
         else:
             raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
         deadline_s = COMPILE_S if command == CompileReflex.Request.ADD else REFLEX_S
+        answer = await self._answer(CompileReflex.Request(command=command, **fields), deadline_s)
+        if answer is None:
+            raise RefusedError(f"the node reflexes has not answered within {deadline_s:g} s")
+        if not answer.success:
+            raise RefusedError(answer.error_msg)
+        return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
+
+    async def _answer(self, request: CompileReflex.Request, deadline_s: float) -> CompileReflex.Response | None:
         answered = Future(executor=self._node.executor)
 
         def settle(answer: Any) -> None:
             if not answered.done():
                 answered.set_result(answer)
 
-        asked = self._compile.call_async(CompileReflex.Request(command=command, **fields))
+        asked = self._compile.call_async(request)
         asked.add_done_callback(lambda done: settle(done.result()))
         timer = self._node.call_later(deadline_s, lambda: settle(None))
-        answer = await answered
+        answer: CompileReflex.Response | None = await answered
         timer.cancel()
         if answer is None:
-            raise RefusedError(f"the node reflexes has not answered within {deadline_s:g} s")
-        if not answer.success:
-            raise RefusedError(answer.error_msg)
-        return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
+            self._compile.remove_pending_request(asked)
+        return answer
 
     async def _rest(self, seconds: float) -> None:
         over = Future(executor=self._node.executor)

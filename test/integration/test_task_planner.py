@@ -198,7 +198,7 @@ def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
     try:
         robot.fails("a")
         wait_until(lambda: robot.heard(SkillEvent.DEGRADED, "a"), 8.0, "that it goes on without")
-        assert robot.newest("a").revision == plan.revision
+        assert robot.newest("a").subtasks == plan.subtasks and robot.newest("a").reason in ("", "kept")
         robot.process("b")
         robot.waits_plan("b", lambda p: p.made_by == "fallback")
         assert len(robot.heard(SkillEvent.MODEL_ASKED, "a")) <= 4
