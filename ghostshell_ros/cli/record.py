@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -49,8 +51,11 @@ def record(
     host = NodeHost([node])
     host.start()
     print(f"recording to {path}; Ctrl-C ends it", flush=True)
+    end_s = time.monotonic() + (seconds or math.inf)
     try:
-        ending.wait(seconds or None)
+        # In bites: a signal that another thread was given does not wake this one, whose turn its handler needs.
+        while not ending.wait(min(0.5, max(0.0, end_s - time.monotonic()))) and time.monotonic() < end_s:
+            pass
     finally:
         host.close()
         rclpy.try_shutdown()
