@@ -20,6 +20,9 @@ TOLD = ("DONE", "FAILED", "INTERRUPTED")
 
 KEPT_PLANS = 50
 
+CLOSE_S = 0.5
+"""How often a process that cannot be planned any further is looked at, whether what runs of it has ended."""
+
 
 @dataclass(eq=False)
 class _Process:
@@ -115,6 +118,16 @@ class LayeredSteps:
             process.planner.end()
             process.link.abandon()
             process.link.plan_ended(int(code), why)
+            self._close_streams(process, why)
+
+    def _close_streams(self, process: _Process, why: str) -> None:
+        """A stream whose end is lost stays open at the channel scheduler, and its process with it. What runs is done before."""
+        if process not in self._processes.values():
+            return
+        if process.running:
+            self._parts.node.call_later(CLOSE_S, lambda: self._close_streams(process, why))
+        else:
+            process.link.stop(why, lambda: None)
 
     def plan(self, process_id: str, plan: Plan) -> None:
         """System 2 has published a plan."""
