@@ -24,6 +24,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.told: list[tuple[int, dict[str, Any]]] = []
+        self.stopped: list[str] = []
         timer = SimpleNamespace(cancel=lambda: None)
         node = SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: timer, call_soon=lambda *_: None)
         parts = SimpleNamespace(
@@ -31,6 +32,7 @@ class Desk:
             robot=SimpleNamespace(config=SimpleNamespace(first_actions=()), registry=[]),
             model=SimpleNamespace(thinks=lambda layer: False), scene=SimpleNamespace(seen=lambda: None),
             streams=SimpleNamespace(forget=lambda process_id: None),
+            stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=lambda kind, **fields: self.told.append((kind, fields))),
         )  # fmt: skip
         self.steps = LayeredSteps(parts, plans=True)  # type: ignore[arg-type]
@@ -49,6 +51,7 @@ def test_a_process_that_the_channel_scheduler_has_no_room_for_ends_with_its_reas
     desk.steps.event(over(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one"))
     desk.steps.event(over(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one"))
     assert desk.ends() == [(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one")]
+    assert desk.stopped == ["p"], "a stream whose end was lost is closed, or its process would stay"
 
 
 def test_another_end_of_a_turn_ends_no_process() -> None:
