@@ -227,3 +227,9 @@ def told_degraded(robot: Robot, journey: Journey, *layers: str) -> None:
     assert set(layers) <= {e.function for e in told}, [(e.function, e.text) for e in told]
     assert all(e.text and e.error_msg for e in told)
 
+
+def not_stuck(robot: Robot) -> Iterator[None]:
+    """Body of a fixture: what its test does never leaves a process in progress with nothing moving and nobody thinking."""
+    robot.watch.stuck.complaints.clear()
+    yield
+    assert not robot.watch.stuck.complaints

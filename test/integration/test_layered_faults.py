@@ -25,6 +25,7 @@ from layered_fault_support import (
     Robot,
     at_rest,
     ended,
+    not_stuck,
     planned_in_layers,
     told_degraded,
     truthful,
@@ -47,10 +48,7 @@ def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot
 
 @pytest.fixture(autouse=True)
 def never_stuck(kalos: Robot) -> Iterator[None]:
-    stuck = kalos.watch.stuck
-    stuck.complaints.clear()
-    yield
-    assert not stuck.complaints
+    yield from not_stuck(kalos)
 
 
 def in_office(robot: Robot) -> bool:

@@ -11,7 +11,17 @@ import pytest
 from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 
-from layered_fault_support import TWO_LEGS, Robot, at_rest, ended, planned_in_layers, truthful, turned_around, walking
+from layered_fault_support import (
+    TWO_LEGS,
+    Robot,
+    at_rest,
+    ended,
+    not_stuck,
+    planned_in_layers,
+    truthful,
+    turned_around,
+    walking,
+)
 from ros_support import wait_until
 from skill_kernel.codes import TaskCode
 
@@ -24,10 +34,7 @@ def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot
 
 @pytest.fixture(autouse=True)
 def never_stuck(kalos: Robot) -> Iterator[None]:
-    stuck = kalos.watch.stuck
-    stuck.complaints.clear()
-    yield
-    assert not stuck.complaints
+    yield from not_stuck(kalos)
 
 
 def back(robot: Robot, since_s: float, node: str) -> None:

@@ -143,3 +143,18 @@ class Bench:
     def shown(self) -> list[tuple[str, str, str]]:
         """The newest plan: id, words and status of each subtask."""
         return [(s.id, s.description, s.status.name) for s in self.plans[-1].subtasks]
+
+
+PLAN = (
+    '<subtask criteria="a ball is in sight" watch="room">Find the ball</subtask>'
+    '<subtask criteria="barked twice">If so, bark</subtask>'
+)
+WITH_EVENT = PLAN + "<event cond=\"visible('person')\">wave</event>"
+OLD = TaskSettings()
+
+
+def planned(text: str = PLAN, **options: object) -> Bench:
+    """With a first plan."""
+    bench = Bench([text], **options)  # type: ignore[arg-type]
+    bench.run(1.0)
+    return bench
