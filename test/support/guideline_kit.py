@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A desk with guidelines on a virtual clock, and what it sees."""
+
+from __future__ import annotations
+
+from asked_model import AskedModel, Told
+from process_desk import REACTIVE, Desk
+
+from ghostshell_ros.shell.clock import VirtualClock
+from planners.layered.guidelines import Guideline, GuidelineLoop
+from planners.layered.process_advisor import Surroundings
+from planners.layered.process_prompt import system_prompt
+from reflexes.guard import GuardedExpression, compile_expression
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
+from skill_kernel.process import Process
+from skill_kernel.robot import RobotConfig
+
+ACCESSORS = accessors_of(RobotConfig.load("kalos"))
+PERSON = "visible('person')"
+
+
+def when(source: str) -> GuardedExpression:
+    return compile_expression(source, ACCESSORS)
+
+
+GREET = Guideline("greet", "greet people", when(PERSON), "say hello", 10.0)
+ENGAGE = Guideline("engage", "you may engage a nearby person")
+RULED = Guideline("wave", "whenever you see a person, bark", rule=(when(PERSON), "bark"))
+
+
+class Watched(Desk):
+    """A desk with guidelines, on one virtual clock; observations come 5 times a second unless told otherwise."""
+
+    def __init__(self, *guidelines: Guideline, model: bool = True, blind: bool = False) -> None:
+        super().__init__()
+        self.clock, self.told, self.fired = VirtualClock(), Told(), list[tuple[str, Process]]()
+        self.model = AskedModel()
+        self.halting = False
+        self.loop = GuidelineLoop(
+            self.core, self.clock, ACCESSORS, self.told, model=self.model if model else None,
+            around=Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ()), blind=lambda: blind,
+            fired=lambda guideline, process: self.fired.append((guideline.name, process)), robot="kalos",
+            halting=lambda: self.halting,
+        )  # fmt: skip
+        self.loop.set(guidelines)
+
+    def sees(self, *labels: str, for_s: float = 0.2, room: str = "kitchen", battery: float = 80.0, age_s: float = 0.0) -> None:
+        """Look for so long, five times a second."""
+        for _ in range(round(for_s / 0.2)):
+            now = self.clock.now()
+            things = tuple(SeenObject(i, label, 0.9, 0.0, 1.0) for i, label in enumerate(labels))
+            at = now - age_s
+            fields = {
+                "object_detections": FieldValue("object_detections", Kind.OBJECTS, things, at, 1.0),
+                "room": FieldValue("room", Kind.TEXT, room, at),
+                "battery": FieldValue("battery", Kind.NUMBER, battery, at, 5.0),
+                "posture": FieldValue("posture", Kind.TEXT, f"moving{now}", at),
+                "last_heard": FieldValue("last_heard", Kind.TEXT, "", at),
+            }
+            self.loop.observe(Observation(now, fields=fields))
+            self.clock.run(until_s=now + 0.2)
+
+    def ends(self, name: str) -> None:
+        self.finishes(name)
+        self.loop.process_ended(self.process(name))
+
+    def times_asked(self) -> int:
+        return len(self.model.questions)
+
+    def reactions(self) -> list[str]:
+        return [p.instruction for p in self.core.living if p.source is REACTIVE]
