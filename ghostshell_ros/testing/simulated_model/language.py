@@ -198,7 +198,7 @@ class _Reader:
         return goals
 
     def _longest(
-        self, text: str, starts: Sequence[int], ends: Sequence[int], at: int, before: Sequence[Goal]
+        self, text: str, starts: Sequence[int], ends: Sequence[int], at: int, before: list[Goal]
     ) -> tuple[list[Goal], int]:
         """The goals of the shortest run of parts from `at` that means something; else the first part alone, unknown."""
         clauses = Clauses(self._words, self._label, before)
@@ -211,7 +211,7 @@ class _Reader:
             if not any(isinstance(g, Unknown) for g in read):
                 self._label = clauses.label or self._label
                 if clauses.replaces_last and before:
-                    before[-1:] = read  # type: ignore[index]
+                    before[-1:] = read
                     return [], until + 1
                 return read, until + 1
             unknown = unknown or read

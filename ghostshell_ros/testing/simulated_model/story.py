@@ -181,7 +181,7 @@ def _chosen(calls: Sequence[Seen]) -> Iterator[Seen]:
                 break
         if branch is not None:
             yield from branch
-        elif not seen.branches or not all(_SIGHT.match(c) and _SIGHT.match(c)[2] in looked for c, _ in seen.branches):  # type: ignore[index]
+        elif not seen.branches or not all((m := _SIGHT.match(c)) and m[2] in looked for c, _ in seen.branches):
             yield seen
 
 

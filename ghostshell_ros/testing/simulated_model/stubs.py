@@ -54,10 +54,12 @@ def _split(inside: str) -> list[str]:
     """Parameters of a one-line stub; a comma inside brackets or quotes separates nothing."""
     if not inside.strip():
         return []
-    arguments = ast.parse(f"def f({inside}): ...").body[0].args  # type: ignore[attr-defined]
+    stub = ast.parse(f"def f({inside}): ...").body[0]
+    assert isinstance(stub, ast.FunctionDef)
+    arguments = stub.args
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
     return [
-        f"{a.arg}: {ast.unparse(a.annotation)}" + (f" = {ast.unparse(d)}" if d is not None else "")
+        (f"{a.arg}: {ast.unparse(a.annotation)}" if a.annotation else a.arg) + (f" = {ast.unparse(d)}" if d is not None else "")
         for a, d in zip(arguments.args, defaults, strict=True)
     ]
 
