@@ -49,6 +49,12 @@ LAYERED = "layered"
 STOP_S = 0.5
 """How long the channel scheduler may take to stop what a process does."""
 
+MATCH_S = 5.0
+"""How long it is waited for when it has not been found yet: this node or the scheduler has just come up."""
+
+LOOK_S = 0.1
+"""How often it is looked for."""
+
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
@@ -218,17 +224,19 @@ class ActionPlanner(RuntimeNode):
             self._answers.event(event)
             self._layered.event(event)
 
-    def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None]) -> None:
+    def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None], waited_s: float = 0.0) -> None:
         """Stop the calls of a process that is about to end; `then` comes at the deadline at the latest."""
+        if not self._scheduler_interrupt.service_is_ready() and waited_s < MATCH_S:
+            self.call_later(LOOK_S, lambda: self._stop(process_id, epoch, why, then, waited_s + LOOK_S))
+            return
         told = [then]
 
         def go_on() -> None:
             if told:
                 told.pop()()
 
-        if self._scheduler_interrupt.service_is_ready():
-            request = Interrupt.Request(process_id=process_id, cause=why, epoch=epoch)
-            self._scheduler_interrupt.call_async(request).add_done_callback(lambda _: go_on())
+        request = Interrupt.Request(process_id=process_id, cause=why, epoch=epoch)
+        self._scheduler_interrupt.call_async(request).add_done_callback(lambda _: go_on())
         self.call_later(STOP_S, go_on)
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:

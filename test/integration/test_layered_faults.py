@@ -72,7 +72,7 @@ def test_a_model_that_dies_leaves_the_walk_and_the_direct_commands(kalos: Robot)
         told_degraded(kalos, journey, "s1")
         unknown = told(kalos, UNKNOWN)
         ended(kalos, unknown, 15.0, ProcessState.FAILED)
-        told_degraded(kalos, unknown, "s1p", "s1", "s2")
+        told_degraded(kalos, unknown, "s1", "s2")  # a first action is dropped where System 1 has ended before it failed
     finally:
         kalos.model.start()
 
