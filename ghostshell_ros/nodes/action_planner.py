@@ -49,7 +49,7 @@ LAYERED = "layered"
 STOP_S = 0.5
 """How long the channel scheduler may take to stop what a process does."""
 
-MATCH_S = 5.0
+MATCH_S = 15.0
 """How long it is waited for when it has not been found yet: this node or the scheduler has just come up."""
 
 LOOK_S = 0.1

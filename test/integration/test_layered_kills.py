@@ -81,7 +81,7 @@ def test_without_a_node_that_carries_it_out_the_task_fails_and_says_so(kalos: Ro
     journey = walking(kalos)
     journey.broken_s = kalos.up.kill(node)
     kalos.watch.stuck.forget_questions()
-    result = ended(kalos, journey, 15.0, ProcessState.FAILED)
+    result = ended(kalos, journey, 25.0, ProcessState.FAILED)
     assert result.error_code == TaskCode.NODE_UNAVAILABLE, result
     at_rest(kalos, journey, 10.0)
     back(kalos, journey.broken_s, node)
