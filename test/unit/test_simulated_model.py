@@ -127,6 +127,7 @@ def test_steps_fill_the_room_that_there_is() -> None:
     plan = plan_for("Step back, turn left twice, and nod three times.", observed())
     for room in (1, 2, 3):
         assert steps("", plan, 0, observed(), room=room).count("<step>") == room
+    assert steps("", plan, 0, observed(), room=3).endswith("</step>\n<subtask_complete/>"), "else it is asked for that alone"
 
 
 def test_steps_go_on_after_what_is_done_runs_and_is_queued() -> None:

@@ -89,18 +89,17 @@ def _steps(question: Question, greedy: bool) -> str:
             continue
         if greedy and index == current:
             goals = tuple(found_without_looking(goals, story))
-        while len([x for x in lines if x.startswith("<step")]) < room:
-            step = pursue_part(goals, rest, story)
-            if not isinstance(step, Next | Branch):
-                break
+        while isinstance(step := pursue_part(goals, rest, story), Next | Branch) and _written(lines) < room:
             lines.append(f"<step>{_source(step)}</step>")
             story.add(step)
-        else:
-            break
         if step is not None:
             break
         lines.append("<subtask_complete/>")
     return "\n".join(lines) or "<nothing/>"
+
+
+def _written(lines: list[str]) -> int:
+    return sum(line.startswith("<step") for line in lines)
 
 
 def _response(text: str, question: Question, room: int) -> list[str]:
