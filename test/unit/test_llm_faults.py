@@ -176,7 +176,8 @@ def test_a_connection_lost_in_mid_tag_is_an_error_and_never_retried(lab: Lab, ho
 def test_a_connection_lost_before_the_first_token_is_retried(lab: Lab, how: Any) -> None:
     lab.server.inject(Fault.drop(0, how=how))
     assert lab.read(lab.client()) == (ANSWER, None)
-    assert len(lab.server.requests) == 2 and len(lab.waits_s) == 1
+    # A connection that ends as if all were said is used once more, which may fail before a request is heard.
+    assert len(lab.server.requests) == 2 and len(lab.waits_s) in ((1, 2) if how == "end" else (1,))
 
 
 def test_an_event_that_is_no_json_is_a_server_error(lab: Lab) -> None:
