@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import gc
-import signal
 import sys
 import threading
 import time
@@ -17,7 +16,6 @@ from typing import Any, TypeVar
 
 import rclpy
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
-from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
@@ -32,6 +30,7 @@ from rclpy.timer import Timer
 
 from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
 from ghostshell_ros.nodes.lean_executor import make_executor
+from ghostshell_ros.nodes.signals import on_end
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -272,18 +271,23 @@ class NodeHost:
         self._thread = threading.Thread(target=self.spin, name="executor", daemon=True)
         self._thread.start()
 
+    @property
+    def ending(self) -> bool:
+        return self._ending.is_set()
+
     def end(self) -> None:
-        """Have `spin` return at its next turn. May be called in a signal handler."""
+        """Have `spin` return when the callback that runs is done. From any thread."""
         self._ending.set()
+        # rclpy's own executor goes back to its wait when it is only woken. One that just ended has no guard to trigger.
+        with suppress(AttributeError, InvalidHandle):
+            self._executor.create_task(lambda: None)
 
     def close(self) -> None:
-        """End spinning and destroy the nodes. From any thread but the executor's."""
+        """End spinning and destroy the nodes, which may still publish in their `close`. From any thread but the executor's."""
         for node in self._nodes:
             node.close()
-        self._ending.set()
+        self.end()
         if self._thread is not None:
-            # rclpy's own executor goes back to its wait when it is only woken.
-            self._executor.create_task(lambda: None)
             self._thread.join(timeout=5.0)
         self._executor.shutdown()
         for node in self._nodes:
@@ -296,50 +300,35 @@ class NodeHost:
         self.close()
 
 
-def run(
-    *factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, last_words: bool = False, frozen: bool = False
-) -> int:
+def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, frozen: bool = False) -> int:
     """The body of a node's `main()`: build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly.
 
-    With `last_words` the nodes' `close` may still publish: rclpy's own handlers shut the context before it. Such a node has
-    to have a fast timer, because a Python handler runs only between two turns of the executor. `frozen` keeps what was made
-    at the start out of the garbage collector's way, whose full rounds else take 50 ms.
+    `frozen` keeps what was made at the start out of the garbage collector's way, whose full rounds else take 50 ms.
     Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
     """
     host: NodeHost | None = None
     # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
     try:
-        handlers = rclpy.SignalHandlerOptions.NO if last_words else rclpy.SignalHandlerOptions.ALL
-        rclpy.init(args=list(args) if args is not None else None, signal_handler_options=handlers)
+        rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
         host = NodeHost()
-        for number in (signal.SIGINT, signal.SIGTERM) if last_words else ():
-            signal.signal(number, lambda *_, ends=host: ends.end())
-        nodes = [factory() for factory in factories]
-        for node in nodes:
-            host.add(node)
+        on_end(host.end)
+        nodes = []
+        for factory in factories:
+            if not host.ending:
+                nodes.append(factory())
+                host.add(nodes[-1])
         _warn_of_unknown_parameters(nodes)
         if frozen:
             gc.collect()
             gc.freeze()
         host.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except RCLError:
-        # The context may be shut down while nodes are still being made; anything else is a fault.
-        if rclpy.ok():
-            raise
     except (NodeStartError, ValueError) as error:
-        if not rclpy.ok() and not isinstance(error, NodeStartError):
-            return 0  # rclpy's own word for a context that was shut down while nodes were being made
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
     finally:
-        try:
-            if host is not None:
-                host.close()
-        except KeyboardInterrupt:
-            pass
+        if host is not None:
+            host.close()
         rclpy.try_shutdown()
         # A frozen node keeps its context alive until the middleware is torn down beneath its threads.
         gc.unfreeze()

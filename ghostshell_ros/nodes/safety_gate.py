@@ -246,7 +246,7 @@ class SafetyGate(RuntimeNode):
 
 
 def main() -> int:
-    return run(SafetyGate, last_words=True)
+    return run(SafetyGate)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,6 @@ class Sim(RuntimeNode):
             self._snapshot,
             shots,
             self._no_pictures,
-            lambda: not self.context.ok(),
             surroundings,
         )
         self.create_subscription(String, "face", self._on_face, LATCHED)

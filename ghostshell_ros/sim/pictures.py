@@ -34,8 +34,7 @@ class PictureThread(Generic[Stamp]):
     """Asks the process that draws for one picture after the other.
 
     `snapshot()` gives the world's current state and its stamp. A picture that comes late pushes the next ones back: frames
-    are left out, never queued. When drawing is not possible, `failed` gets one sentence and the thread ends. `over` says
-    that the node is shut down, after which delivering may fail.
+    are left out, never queued. When drawing is not possible, `failed` gets one sentence and the thread ends.
     """
 
     def __init__(
@@ -44,13 +43,11 @@ class PictureThread(Generic[Stamp]):
         snapshot: Callable[[], tuple[State, Stamp]],
         shots: list[Shot[Stamp]],
         failed: Callable[[str], None],
-        over: Callable[[], bool],
         world: str = "desk",
     ) -> None:
         self._snapshot = snapshot
         self._shots = shots
         self._failed = failed
-        self._over = over
         self._face: tuple[str, Image] | None = None
         self._shown: tuple[str, Image] | None = None
         self._ending = threading.Event()
@@ -86,7 +83,7 @@ class PictureThread(Generic[Stamp]):
             if not self._ending.is_set():
                 self._failed(str(error))
         except Exception:
-            if not self._over():
+            if not self._ending.is_set():  # what it delivers to may be gone
                 raise
         finally:
             self._process.release()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -148,11 +149,20 @@ class Observer(RuntimeNode):
         self.call_soon(send)
         return task
 
-    def ask(self, client: Any, request: Any, timeout_s: float = 5.0) -> Any:
-        """Call a service and wait for its answer."""
+    def ask(self, client: Any, request: Any, timeout_s: float = 5.0, *, again_s: float = math.inf) -> Any:
+        """Call a service and wait for its answer. The first one is lost where the server does not know its client yet:
+        what may be asked twice is asked anew every `again_s`."""
         answers: list[Any] = []
-        self.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
-        wait_until(lambda: answers, timeout_s, f"answer of {client.srv_name}")
+        asked_s = -math.inf
+
+        def answered() -> bool:
+            nonlocal asked_s
+            if time.monotonic() - asked_s > again_s or not math.isfinite(asked_s):
+                asked_s = time.monotonic()
+                self.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
+            return bool(answers)
+
+        wait_until(answered, timeout_s, f"answer of {client.srv_name}")
         return answers[0]
 
     def interrupt(self, process_id: str, cause: str = "test") -> int:

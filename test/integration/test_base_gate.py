@@ -270,9 +270,20 @@ def test_a_gamepad_drives_it_while_its_deadman_is_held(
     try:
         started.start("ghostshell_ros.nodes.teleop")
         wait_until(commander.joy.get_subscription_count, 15.0, "the teleop node")
-        buttons = ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1])
-        up, held, released = (Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=pressed) for pressed in buttons)
-        commander.pad = held
+        buttons = ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1], [0, 1, 0, 0, 1])
+        up, held, released, halting = (Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=pressed) for pressed in buttons)
+
+        def halted() -> bool:
+            """Pressed again and again: that the pad is matched does not say that it is heard yet."""
+            for pad in (halting, held):
+                commander.pad = pad
+                time.sleep(0.1)
+            return bool(plant.halted)
+
+        wait_until(halted, 15.0, "the halt button halts")
+        time.sleep(0.3)
+        commander.call("clear_halt")
+        wait_until(lambda: plant.halted is False, 3.0, "not halted")
         time.sleep(0.3)
         assert plant.speed == 0.0, "a deadman counts once it was seen up"
 

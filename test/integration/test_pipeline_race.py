@@ -200,11 +200,11 @@ def test_no_call_begins_once_the_interrupt_that_voids_it_was_answered(racer: Rac
         interrupts += len(answers)
         rounds += 1
 
-    wait_until(lambda: all(c in racer.ended for c in racer.queued), 10.0, "every call has an outcome")
+    wait_until(lambda: all(c in racer.ended for c in list(racer.queued)), 10.0, "every call has an outcome")
     last_process = f"good{seed}"
     good_text = '<walk tag="good"/>'
     racer.write([LlmChunk(process_id=last_process, stream_id="good", epoch=newest, text=good_text, last=True)])
-    good = lambda: [e for ends in racer.ended.values() for e in ends if e.process_id == last_process]  # noqa: E731
+    good = lambda: [e for ends in list(racer.ended.values()) for e in ends if e.process_id == last_process]  # noqa: E731
     wait_until(good, 5.0, "a stream after the race runs")
     assert good()[0].outcome == SkillEvent.DONE
 

@@ -347,7 +347,7 @@ def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(of
     taken = offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="wave_at", sentence="never run")
     assert taken.error_code == ASK.BAD_PRESCRIPTION and "'wave_at' already" in taken.error_msg
     approve = CompileReflex.Request(command=CompileReflex.Request.APPROVE, name="wave_at", person="Ada")
-    assert offline.watch.ask(offline.watch.reflexes, approve).success
+    assert offline.watch.ask(offline.watch.reflexes, approve, 15.0, again_s=2.0).success
     wait_until(lambda: offline.watch.kept("wave_at").enabled, 5.0, "it fires from now on")
     offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="still", sentence="never wave at people")
     wait_until(lambda: offline.watch.kept("wave_at").conflicts, 5.0, "the reflex is flagged")

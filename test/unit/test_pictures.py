@@ -105,7 +105,7 @@ class Taken:
             return world.state(), self.snapshots
 
         shot: Shot[int] = Shot("film", *SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
-        self.thread = PictureThread(model, snapshot, [shot], self.faults.put, lambda: False)
+        self.thread = PictureThread(model, snapshot, [shot], self.faults.put)
         self.thread.start()
 
 
