@@ -199,8 +199,10 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     pose = drivers.pose()
     assert pose is not None and (pose.x, pose.y) == (pytest.approx(8.0), pytest.approx(1.0))
     assert abs(pose.yaw) == pytest.approx(math.pi)
+    wait_until(drivers.scan, 5.0, "a scan")
     scan = drivers.scan()
     assert scan is not None and scan.ranges[0] == 3.0 and scan.ranges[-1] == math.inf
+    wait_until(lambda: drivers.image() is not None, 5.0, "a picture")
     assert drivers.image()[160, 160].tolist() == [240, 120, 20]
     wait_until(lambda: drivers.detections(), 10.0, "a detection")
     (ball,) = drivers.detections() or ()

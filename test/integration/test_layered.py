@@ -105,7 +105,7 @@ def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer
     assert [e.text for e in watch.of(task.process_id, SkillEvent.SUBTASK_DONE)] == ["stand", "nod"]
     assert {"s1p", "s1", "s2"} <= answered(watch, task.process_id)
     usage = {u.layer: u for u in result.usage}
-    assert usage["s1"].calls == 2 and usage["s1"].prompt_tokens > 100
+    assert usage["s1"].calls in (2, 3) and usage["s1"].prompt_tokens > 100
 
 
 def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, server: ModelServer) -> None:
