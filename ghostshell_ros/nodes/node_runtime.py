@@ -30,7 +30,7 @@ from rclpy.timer import Timer
 
 from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
 from ghostshell_ros.nodes.lean_executor import make_executor
-from ghostshell_ros.nodes.signals import on_end
+from ghostshell_ros.nodes.signals import heard_enough, on_end
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -332,6 +332,7 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         rclpy.try_shutdown()
         # A frozen node keeps its context alive until the middleware is torn down beneath its threads.
         gc.unfreeze()
+        heard_enough()
     return 0
 
 

@@ -30,3 +30,10 @@ def on_end(callback: Callable[[], object]) -> None:
                 callback()
 
     threading.Thread(target=listen, name="signals", daemon=True).start()
+
+
+def heard_enough() -> None:
+    """The process ends: what comes now must not kill it on its last lines. A terminal and a launcher each send their own
+    SIGINT, and at its end the interpreter puts the default action back in the place of any handler but this one."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
