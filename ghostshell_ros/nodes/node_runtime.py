@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import signal
 import sys
 import threading
 import time
@@ -29,10 +30,14 @@ from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
 from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
+from ghostshell_ros.nodes.end_signals import EndSignals
 from ghostshell_ros.nodes.lean_executor import make_executor
-from ghostshell_ros.nodes.signals import heard_enough, on_end
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
+
+
+END_S = 3.0
+"""Letting go of ROS entities for longer is cut short by SIGALRM; a launcher would wait ten seconds before it kills."""
 
 
 def _qos(reliability: ReliabilityPolicy, depth: int, *, latched: bool = False) -> QoSProfile:
@@ -272,7 +277,12 @@ class NodeHost:
         self._thread.start()
 
     @property
+    def nodes(self) -> tuple[RuntimeNode, ...]:
+        return tuple(self._nodes)
+
+    @property
     def ending(self) -> bool:
+        """Whether `end` or `close` was called."""
         return self._ending.is_set()
 
     def end(self) -> None:
@@ -283,9 +293,17 @@ class NodeHost:
             self._executor.create_task(lambda: None)
 
     def close(self) -> None:
-        """End spinning and destroy the nodes, which may still publish in their `close`. From any thread but the executor's."""
+        """Have the nodes close, end spinning and destroy them. From any thread but the executor's."""
+        self.close_nodes()
+        self.destroy()
+
+    def close_nodes(self) -> None:
+        """What the nodes hold besides ROS entities; they may still publish."""
         for node in self._nodes:
             node.close()
+
+    def destroy(self) -> None:
+        """End spinning and destroy the nodes' entities."""
         self.end()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
@@ -306,19 +324,20 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     `frozen` keeps what was made at the start out of the garbage collector's way, whose full rounds else take 50 ms.
     Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
     """
-    host: NodeHost | None = None
     # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
     try:
         rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
-        host = NodeHost()
-        on_end(host.end)
-        nodes = []
+    except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
+        rclpy.logging.get_logger("ghostshell").fatal(str(error))
+        return 1
+    host = NodeHost()
+    signals = EndSignals(host.end)
+    try:
         for factory in factories:
             if not host.ending:
-                nodes.append(factory())
-                host.add(nodes[-1])
-        _warn_of_unknown_parameters(nodes)
+                host.add(factory())
+        _warn_of_unknown_parameters(host.nodes)
         if frozen:
             gc.collect()
             gc.freeze()
@@ -327,12 +346,17 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
     finally:
-        if host is not None:
-            host.close()
+        host.close_nodes()
+        # Fast DDS now and then deadlocks when it lets go of endpoints while their peers end too.
+        signal.setitimer(signal.ITIMER_REAL, END_S)
+        host.destroy()
+        signals.close()
         rclpy.try_shutdown()
-        # A frozen node keeps its context alive until the middleware is torn down beneath its threads.
+        # What still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
+        del host, signals
         gc.unfreeze()
-        heard_enough()
+        gc.collect()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
     return 0
 
 
