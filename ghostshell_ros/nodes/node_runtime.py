@@ -36,7 +36,7 @@ from ghostshell_ros.nodes.lean_executor import make_executor
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
 
-END_S = 3.0
+END_S = 5.0
 """Letting go of ROS entities for longer is cut short by SIGALRM; a launcher would wait ten seconds before it kills."""
 
 
