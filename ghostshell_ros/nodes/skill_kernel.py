@@ -32,6 +32,10 @@ from skill_kernel.robot import RobotConfig, RobotConfigError
 HALT_RETRY_S = 0.2
 """How often the safety gate is asked to halt until it says that it has."""
 
+STATE_AGAIN_S = (2.0, 5.0, 10.0)
+"""When `kernel_state` is told once more after the start: a reader that still kept the last word of a kernel that was killed
+was seen to miss its successor's first one for good, latched as it is."""
+
 END_WAIT_S = 0.5
 """How long an ending node waits for its skills to stop."""
 
@@ -125,6 +129,8 @@ class SkillKernelNode(RuntimeNode):
             base_subsystems=robot.base.subsystems if robot.base is not None else (),
         )  # fmt: skip
         self._publish_state()
+        for delay_s in STATE_AGAIN_S:
+            self.call_later(delay_s, self._publish_state)
 
     def health(self) -> Health:
         """Halted is an error; else how much runs."""

@@ -48,7 +48,7 @@ def ready(robot: BroughtUp) -> None:
     if watch.halted:
         watch.ask(watch.clear_halt, Trigger.Request())
     wait_until(lambda: watch.halted is False and watch.kernel and not watch.kernel.halted, 5.0, "no halt")
-    wait_until(lambda: watch.kernel and not watch.kernel.running, 5.0, "nothing runs any more")
+    wait_until(lambda: watch.kernel and not watch.kernel.running, 12.0, "nothing runs any more")
     wait_until(lambda: set(watch.drivers.values()) == {"active"}, 8.0, "the drivers are active")
     found: list[bool] = []
     watch.tasks.doubt()

@@ -95,7 +95,8 @@ def test_without_the_process_scheduler_it_stops_and_nothing_goes_on_by_itself(ap
     since_s = time.monotonic()
     came_back(watch, walk, "process_scheduler")
     time.sleep(1.0)
-    assert watch.still_since(since_s) and watch.kernel is not None and not watch.kernel.running
+    wait_until(lambda: watch.kernel and not watch.kernel.running, 12.0, "the kernel says that nothing runs")
+    assert watch.still_since(since_s)
 
 
 def test_without_a_measurement_of_the_joints_the_gate_halts(apart: BroughtUp) -> None:

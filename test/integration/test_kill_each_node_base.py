@@ -51,7 +51,7 @@ def stays(watch: BaseObserver, walk: Walk, *nodes: str) -> None:
     came_back(watch, walk, *nodes)
     time.sleep(0.5)
     assert watch.last_command_s() == told_s and not apart(watch.truth[-1][1], pose)
-    assert watch.kernel is not None and not watch.kernel.running
+    wait_until(lambda: watch.kernel and not watch.kernel.running, 12.0, "the kernel says that nothing runs")
 
 
 @pytest.mark.parametrize("manager", ["with", "without"])

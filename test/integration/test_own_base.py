@@ -77,7 +77,8 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
 
 
 def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watcher) -> None:
-    assert rover.do("drive 1 m forward").text == "SUCCESS"
+    ended = rover.do("drive 1 m forward")
+    assert ended.text == "SUCCESS", ended.error_msg
     assert rover.pose is not None and rover.pose[0] == pytest.approx(1.0, abs=0.1)
     assert rover.do("go to the window").text == "SUCCESS"
     assert rover.pose[:2] == pytest.approx((1.5, 1.0), abs=0.25)

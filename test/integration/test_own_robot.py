@@ -120,7 +120,7 @@ def watcher(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wat
 
 def test_an_instruction_points_the_head(watcher: Watcher) -> None:
     end = watcher.do("look 30 degrees to the right")
-    assert end.text == "SUCCESS", (end, watcher.events)
+    assert end.text == "SUCCESS", [(e.type, e.function, e.text, e.error_msg) for e in watcher.events]
     wait_until(lambda: watcher.at(-30.0, 0.0), 5.0, "the head points 30 degrees to the right")
     assert watcher.do("look up 20 degrees, then nod").text == "SUCCESS"
     wait_until(lambda: watcher.at(0.0, 20.0), 5.0, "the head points up again after the nod")
