@@ -370,7 +370,7 @@ def brought_up(
             run.start()
             robot = BroughtUp(run, observer, nodes)
             try:
-                wait_until(lambda: is_up(robot), UP_S, "the robot is up")
+                wait_until(lambda: not missing(robot), UP_S, lambda: "\n".join([f"missing: {missing(robot)}", *robot.log]))
                 yield robot
             finally:
                 robot.take_events()
@@ -382,28 +382,29 @@ def brought_up(
         pytest.fail("a node of the robot logged a traceback")
 
 
-def is_up(robot: BroughtUp) -> bool:
-    """Whether every node is there, the model's SDK is loaded, and what the observer needs is connected both ways."""
-    observer = robot.observer
+def missing(robot: BroughtUp) -> list[str]:
+    """What is not there yet: nodes, what the observer needs connected both ways, active drivers, the model's SDK."""
     if not robot.alive():
         pytest.fail("a process ended while the robot was starting:\n" + "\n".join(robot.log))
+    observer = robot.observer
     found = {name for name, ns in observer.get_node_names_and_namespaces() if ns == observer.get_namespace()}
     clients = [*observer.clients_of.values(), observer.halt, observer.clear_halt, observer.control]
-    return (
-        found >= robot.nodes
-        and observer.halted is False
-        and observer.kernel is not None
-        and bool(observer.joints)
-        and observer.pose is not None
-        and observer.instruction.get_subscription_count() > 0
-        and observer.chunk_out.get_subscription_count() > 1
-        and observer.count_publishers("events") >= 4
-        and all(c.service_is_ready() for c in clients)
-        and observer.servers_ready
-        and set(observer.drivers.values()) == {"active"}
-        and {n for n in robot.nodes if n.endswith("_driver")} <= {n.rpartition("/")[2] for n in observer.drivers}
-        and any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log)
-    )
+    active = {name.rpartition("/")[2] for name, state in observer.drivers.items() if state == "active"}
+    there = {
+        "halted is false": observer.halted is False,
+        "kernel_state": observer.kernel is not None,
+        "joint_states": bool(observer.joints),
+        "pose": observer.pose is not None,
+        "a reader of instruction": observer.instruction.get_subscription_count() > 0,
+        "readers of chunks": observer.chunk_out.get_subscription_count() > 1,
+        "writers of events": observer.count_publishers("events") >= 4,
+        "action servers": observer.servers_ready,
+        "nothing but active drivers": len(active) == len(observer.drivers),
+        "the model": any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log),
+    }
+    nodes = [node for node in robot.nodes if node not in found or (node.endswith("_driver") and node not in active)]
+    services = [client.srv_name for client in clients if not client.service_is_ready()]
+    return [*sorted(nodes), *services, *(what for what, is_so in there.items() if not is_so)]
 
 
 def only(found: list[SkillEvent], function: str) -> SkillEvent:

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from ghostshell_ros import launcher
 from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,14 +34,32 @@ joints:
 """
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> float:
-    """Wait for a condition; gives the seconds it took, fails the test after `timeout_s`."""
+def wait_until(condition: Callable[[], object], timeout_s: float, what: str | Callable[[], str]) -> float:
+    """Wait for a condition; gives the seconds it took, fails the test after `timeout_s` (`what` may look when it is asked)."""
     started = time.monotonic()
     while not condition():
         if time.monotonic() - started > timeout_s:
-            pytest.fail(f"not within {timeout_s} s: {what}")
+            pytest.fail(f"not within {timeout_s} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.002)
     return time.monotonic() - started
+
+
+@contextmanager
+def launched(specs: list[launcher.ProcessSpec], log: Path) -> Iterator[list[str]]:
+    """A launch for a test; gives the lines that its nodes say. None may be of a traceback or of a node that cannot start."""
+    said: list[str] = []
+
+    def heard(event: launcher.Event) -> None:
+        if isinstance(event, launcher.Output):
+            said.append(event.line)
+
+    try:
+        with launcher.LaunchRun(specs, listener=heard) as run:
+            run.start()
+            yield said
+    finally:
+        log.write_text("\n".join(said))
+    assert not [line for line in said if "Traceback" in line or "FATAL" in line], "\n".join(said)
 
 
 class Processes:

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 from ghostshell_ros import launcher
 from ghostshell_ros.nodes.node_runtime import SENSORS, NodeHost
 from pipeline_support import Observer
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, Processes, launched, wait_until
 
 EXAMPLE = ROOT / "examples" / "rover"
 DRIVERS = {"drive_driver", "navigate_driver", "speak_driver"}
@@ -60,20 +60,16 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
     arguments = {"robot": str(EXAMPLE / "rover.yaml"), "robot_name": name, "base": "true", "gamepad": "true",
                  "config_dir": str(ROOT / "config")}  # fmt: skip
     specs = launcher.describe(ROOT / "launch" / "robot.launch.xml", arguments, environment)
-    events: list[launcher.Event] = []
     heard, wheels = Watcher(f"/{name}"), Processes(f"/{name}")
     with NodeHost([heard]) as host:
         host.start()
         try:
             wheels.start("rover_robot.wheels", env={"PYTHONPATH": path})
-            with launcher.LaunchRun(specs, listener=events.append) as run:
-                run.start()
-                wait_until(heard.up, 30.0, "the whole robot is up")
+            with launched(specs, folder / "log.txt") as said:
+                wait_until(heard.up, 30.0, lambda: "\n".join(["the whole robot is up", *said]))
                 yield heard
         finally:
             wheels.end()
-    said = [event.line for event in events if isinstance(event, launcher.Output)]
-    assert not [line for line in said if "Traceback" in line or "FATAL" in line], "\n".join(said)
 
 
 def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watcher) -> None:

@@ -19,7 +19,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.goal_client import GoalEnd
 from ghostshell_ros.testing.model_server import Fault, ModelServer
-from pipeline_support import BroughtUp, Observer, brought_up, config_dir, is_up, only
+from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing, only
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, ModelCode, ParseCode, TaskCode
 
@@ -64,7 +64,7 @@ def watch(robot: BroughtUp, server: ModelServer) -> Iterator[Observer]:
 
 
 def test_every_node_topic_service_and_action_is_there(robot: BroughtUp, watch: Observer) -> None:
-    assert is_up(robot)
+    assert not missing(robot)
     namespace = watch.get_namespace()
     topics = {name for name, _ in watch.get_topic_names_and_types()}
     expected = (

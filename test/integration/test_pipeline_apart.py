@@ -11,7 +11,7 @@ import pytest
 from ghostshell.msg import ProcessState, SkillEvent
 
 from ghostshell_ros.testing.model_server import ModelServer
-from pipeline_support import BroughtUp, Observer, brought_up, config_dir, is_up
+from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, TaskCode
 
@@ -34,7 +34,7 @@ def apart(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: No
 
 
 def test_every_node_runs_in_a_process_of_its_own(apart: BroughtUp) -> None:
-    assert is_up(apart)
+    assert not missing(apart)
     pids = {apart.pid(name) for name in ("process_scheduler", "action_planner", "token_parser", "channel_scheduler")}
     assert len(pids) == 4
 
