@@ -42,6 +42,8 @@ class World:
         self.walked = self.turned = self.aside = 0.0
         self.wall = NEVER
         self.things: list[tuple[str, float, float]] = []
+        self.clear: Callable[[str, float], float] = lambda label, bearing: 0.9
+        """How sure the detector is of a thing in this direction [rad]."""
         self.unreachable: set[str] = set()
         self.at = ""
 
@@ -179,7 +181,7 @@ class FakeDrivers:
             dx, dy = x - self.world.x, y - self.world.y
             bearing = math.remainder(math.atan2(dy, dx) - self.world.yaw, math.tau)
             if abs(bearing) < math.radians(40):
-                found.append(Detection(label, 0.9, bearing, math.hypot(dx, dy)))
+                found.append(Detection(label, self.world.clear(label, bearing), bearing, math.hypot(dx, dy)))
         return found
 
 

@@ -186,6 +186,19 @@ def test_search_turns_until_it_sees_the_thing_and_ends_facing_it() -> None:
     assert math.degrees(kalos.world.yaw) == pytest.approx(166.0, abs=3.0)
 
 
+def test_search_turns_back_to_what_it_was_not_sure_of_before_it_says_that_it_is_not_there() -> None:
+    kalos = Kalos()
+    kalos.world.things = [("ball", 0.0, 3.0)]
+    kalos.world.clear = lambda label, bearing: 0.5 if abs(bearing) < math.radians(3.0) else 0.25
+    result = kalos.run("search", target="ball")
+    assert result.ok and "3.0 m" in result.message and "straight ahead" in result.message
+    assert math.degrees(kalos.world.yaw) % 360.0 == pytest.approx(90.0, abs=3.0)
+
+    kalos.world.clear = lambda label, bearing: 0.3
+    result = kalos.run("search", target="ball")
+    assert not result.ok and "no ball" in result.message
+
+
 def test_search_everywhere_goes_from_place_to_place_and_says_what_it_did_not_find() -> None:
     kalos = Kalos()
     kalos.world.unreachable = {PLACES[-1]}

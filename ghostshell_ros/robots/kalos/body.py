@@ -97,18 +97,24 @@ class KalosBody:
                 return result
         return DriverResult(False, cancelled=True)
 
-    def look(self, label: str, control: Control, seconds: float, *, least: float = SURE) -> Detection | None:
-        """The surest thing of this kind that is seen within some seconds, with at least this confidence, or None; None as
-        well at a stop or pause.
+    def look(
+        self, label: str, control: Control, seconds: float, *, sure: float = SURE, least: float = SURE
+    ) -> Detection | None:
+        """The first thing of this kind that is seen with confidence `sure`; after some seconds without, the surest with at
+        least `least`, or None; None as well at a stop or pause.
 
         Raises BlindError when the detector said nothing at all in that time."""
         end, blind = self.now() + seconds, True
+        doubtful: Detection | None = None
         while True:
             seen = self.drivers.detections()
             if seen is not None:
                 blind = False
-                if fitting := [d for d in seen if d.label == label and d.confidence >= least]:
-                    return max(fitting, key=lambda d: d.confidence)
+                best = max((d for d in seen if d.label == label), key=lambda d: d.confidence, default=None)
+                if best is not None and best.confidence >= sure:
+                    return best
+                if best is not None and best.confidence >= (doubtful.confidence if doubtful is not None else least):
+                    doubtful = best
             if control.is_set():
                 return None
             if self.now() >= end:
@@ -116,7 +122,7 @@ class KalosBody:
             control.wait(LOOK_S)
         if blind:
             raise BlindError("no object detections arrive; is the detector running and the camera sending?")
-        return None
+        return doubtful
 
     def _step(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
         result = self._upright(control)

@@ -7,7 +7,7 @@ import math
 from threading import Event
 from typing import Literal
 
-from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, BlindError, KalosBody, outcome
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, BlindError, KalosBody, outcome
 from ghostshell_ros.robots.kalos.control import Control, Pause
 from ghostshell_ros.robots.kalos.places import PLACES, Thing
 from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Near, Seconds
@@ -18,6 +18,8 @@ from skill_kernel.drivers import Detection
 TURN_DEG = 60.0
 """Less than the camera's field of view, so that nothing is between two looks."""
 LOOK_S = 0.5
+LOOK_AGAIN_S = 2.0
+"""How long it looks at what it has seen but was not sure of."""
 LOST_S = 3.0
 STEP_M = 1.0
 FOLLOW_STEP_M = 0.6
@@ -84,7 +86,7 @@ def approach(
             body.step(control, 0.0, off)
         rested_s = control.rested_s
         try:
-            seen = body.look(target, control, LOST_S, least=0.0)
+            seen = body.look(target, control, LOST_S, sure=0.0)
         except BlindError as error:
             return SkillReturn.failure(str(error))
         if control.is_set():
@@ -125,7 +127,7 @@ def follow(
         if not control.go_on():
             return SkillReturn.interruption(f"followed the {target} for {lasted:.0f} s, {walked:.1f} m")
         try:
-            seen = body.look(target, control, LOST_S, least=0.0)
+            seen = body.look(target, control, LOST_S, sure=0.0)
         except BlindError as error:
             return SkillReturn.failure(str(error))
         if control.is_set():
@@ -147,26 +149,59 @@ def follow(
 def _look_around(
     body: KalosBody, kernel: SkillCaller, control: Control, target: str
 ) -> Detection | SkillReturn | None:
-    """Turn once around in steps. What was seen, why it had to end, or None when the target is not here."""
+    """Turn once around in steps, then back to what was not clear enough to be sure of. What was seen, why it had to end, or
+    None when the target is not here."""
+    doubtful: tuple[float, float] | None = None
+    """Confidence and heading [rad]."""
     for _ in range(round(360.0 / TURN_DEG)):
-        seen = None
-        while control.go_on():
-            try:
-                seen = body.look(target, control, LOOK_S)
-            except BlindError as error:
-                return SkillReturn.failure(str(error))
-            if not control.is_set():
-                break
-        if control.stopped:
-            return SkillReturn.interruption(f"stopped looking for the {target}")
-        turned = kernel.call("rotate", angle_deg=math.degrees(seen.bearing) if seen else TURN_DEG)
+        seen = _look(body, control, target, LOOK_S)
+        if isinstance(seen, SkillReturn):
+            return seen
+        if seen is not None and seen.confidence >= SURE:
+            return _face(body, kernel, control, target, seen)
+        if seen is not None and (doubtful is None or seen.confidence > doubtful[0]):
+            doubtful = seen.confidence, _heading(body) + seen.bearing
+        turned = kernel.call("rotate", angle_deg=TURN_DEG)
         if turned.interrupted or not turned.ok:
             return turned
-        if seen is not None:
-            control.wait(FRESH_S)
-            return body.look(target, control, LOOK_S) or seen
         control.wait(FRESH_S)
-    return None
+    if doubtful is None:
+        return None
+    turned = kernel.call("rotate", angle_deg=math.degrees(math.remainder(doubtful[1] - _heading(body), math.tau)))
+    if turned.interrupted or not turned.ok:
+        return turned
+    control.wait(FRESH_S)
+    seen = _look(body, control, target, LOOK_AGAIN_S)
+    if isinstance(seen, Detection):
+        return _face(body, kernel, control, target, seen) if seen.confidence >= SURE else None
+    return seen
+
+
+def _look(body: KalosBody, control: Control, target: str, seconds: float) -> Detection | SkillReturn | None:
+    """Look ahead, after a pause anew. What was seen, also if doubtful, or why it had to end."""
+    while control.go_on():
+        try:
+            seen = body.look(target, control, seconds, least=0.0)
+        except BlindError as error:
+            return SkillReturn.failure(str(error))
+        if not control.is_set():
+            return seen
+    return SkillReturn.interruption(f"stopped looking for the {target}")
+
+
+def _face(body: KalosBody, kernel: SkillCaller, control: Control, target: str, seen: Detection) -> Detection | SkillReturn:
+    """Turn to what was seen, and see where it is from there."""
+    turned = kernel.call("rotate", angle_deg=math.degrees(seen.bearing))
+    if turned.interrupted or not turned.ok:
+        return turned
+    control.wait(FRESH_S)
+    return body.look(target, control, LOOK_S) or seen
+
+
+def _heading(body: KalosBody) -> float:
+    """Where it looks in the frame of odometry, in rad; 0 without odometry."""
+    pose = body.drivers.odometry()
+    return pose.yaw if pose is not None else 0.0
 
 
 def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
