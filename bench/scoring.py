@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ghostshell_ros.shell.timeline import CallRecord
+from skill_kernel.yaml_text import read_yaml
 
 EPS_S = 0.05
 """Times closer than this count as the same instant."""
@@ -166,7 +166,7 @@ class TaskFile(_Data):
     @classmethod
     def load(cls, path: Path) -> TaskFile:
         """Read and check the tasks; raises pydantic's ValidationError."""
-        return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return cls.model_validate(read_yaml(path.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)

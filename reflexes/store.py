@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from reflexes.rule import ReflexError, Rule, RuleState
 from skill_kernel.sections import one_sentence
+from skill_kernel.yaml_text import read_yaml
 
 SUFFIX = ".yaml"
 SHIPPED = "as shipped with the robot"
@@ -96,7 +97,7 @@ class RuleStore:
 
     def _read(self, path: Path) -> Rule:
         try:
-            record = yaml.safe_load(path.read_text(encoding="utf-8"))
+            record = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())
             raise ReflexError(f"{path} cannot be read ({why}); remove the reflex and add it anew") from error
@@ -115,7 +116,7 @@ class RuleStore:
         if self._shipped is None:
             return
         try:
-            data = yaml.safe_load(self._shipped.read_text(encoding="utf-8"))
+            data = read_yaml(self._shipped.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ReflexError(f"{self._shipped} cannot be read ({' '.join(str(error).split())})") from error
         if not isinstance(data, dict) or set(data) != {"reflexes"} or not isinstance(data["reflexes"], list):

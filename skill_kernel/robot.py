@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from skill_kernel.observation.config import FieldConfig, FieldName, checked_fields, default_fields
 from skill_kernel.observation.rooms import RoomConfig
 from skill_kernel.sections import Positive, Section, nearest, one_sentence
+from skill_kernel.yaml_text import read_yaml, what_is_wrong
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
@@ -182,11 +183,11 @@ class RobotConfig(Section):
         """
         path = find_robot(name_or_path)
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+            data = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise RobotConfigError(f"robot file {path} cannot be read ({error})") from error
         except yaml.YAMLError as error:
-            raise RobotConfigError(f"robot file {path} is not valid YAML ({' '.join(str(error).split())})") from error
+            raise RobotConfigError(f"robot file {path}, {what_is_wrong(error)}") from error
         if not isinstance(data, dict):
             raise RobotConfigError(f"robot file {path} must hold keys and values, not {type(data).__name__}")
         try:

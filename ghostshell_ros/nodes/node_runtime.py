@@ -32,6 +32,7 @@ from rclpy.timer import Timer
 from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
 from ghostshell_ros.nodes.end_signals import EndSignals
 from ghostshell_ros.nodes.lean_executor import make_executor
+from ghostshell_ros.nodes.parameter_files import doubled_key
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
 
@@ -326,6 +327,9 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     """
     # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
+    if doubled := doubled_key(sys.argv if args is None else args):
+        rclpy.logging.get_logger("ghostshell").fatal(doubled)
+        return 1
     try:
         rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from skill_kernel.yaml_text import read_yaml, what_is_wrong
+
 Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
 Seconds = Annotated[float, Field(gt=0.0, le=3600.0, allow_inf_nan=False)]
 Usd = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -140,13 +142,11 @@ class ModelsFile(BaseModel):
 def load_models(path: Path) -> ModelsFile:
     """Read config/models.yaml. Raises ConfigError naming file, key and nearest known key."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{path}{where}: is not valid YAML; look for a missing colon or a wrong indent") from None
+        raise ConfigError(f"{path}, {what_is_wrong(error)}") from None
     try:
         return ModelsFile.model_validate(data)
     except ValidationError as error:

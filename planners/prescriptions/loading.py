@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from reflexes.guard import GuardError, compile_expression
 from reflexes.rule import name_of
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.sections import nearest, one_sentence
+from skill_kernel.yaml_text import OnceLoader
 
 LIST, DISABLED, ENABLED = "prescriptions", "disabled", "enabled"
 MOST_BYTES = 1_000_000
@@ -136,26 +137,16 @@ def _parsed(path: Path) -> Any:
         raise PrescriptionError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
 
 
-class _Loader(yaml.SafeLoader):
-    """A SafeLoader that refuses a key given twice, of which YAML would silently drop the first, and aliases."""
+class _Loader(OnceLoader):
+    """Refuses aliases too, and keys that are no text."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
         return super().compose_node(parent, index)
 
-
-def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if not isinstance(key, str):
-            raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is no text", key_node.start_mark)
-        if key in keys:
-            raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' is given twice", key_node.start_mark)
-        keys.add(key)
-    return dict(loader.construct_mapping(node))
-
-
-_construct: Callable[..., None] = _Loader.add_constructor
-_construct(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        for key, _ in node.value:
+            if key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
+                raise yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' is no text", key.start_mark)
+        return super().construct_mapping(node, deep)

@@ -81,9 +81,14 @@ def test_an_error_is_one_sentence_that_names_file_and_key(tmp_path: Path, old: s
 
 def test_broken_yaml_names_the_file_in_one_line(tmp_path: Path) -> None:
     path = write(tmp_path, "name: [toy\nbody: :")
-    with pytest.raises(RobotConfigError, match="toy.yaml is not valid YAML") as caught:
+    with pytest.raises(RobotConfigError, match="toy.yaml, line 2: is not valid YAML") as caught:
         RobotConfig.load(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RobotConfigError, match="toy.yaml, line 2: the key 'name' is given twice"):
+        RobotConfig.load(write(tmp_path, "name: toy\nname: toy2"))
 
 
 def test_a_robot_is_found_by_name_in_the_installed_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

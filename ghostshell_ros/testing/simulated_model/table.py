@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from planners.llm.config import Prices
+from skill_kernel.yaml_text import read_yaml, what_is_wrong
 
 ErrorKind = Literal["wrong_call", "malformed", "stale_belief", "silence"]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
@@ -145,11 +146,11 @@ class Draw:
 def load_table(path: Path) -> Table:
     """Read the table. Raises TableError."""
     try:
-        return Table.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Table.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise TableError(f"{path}: cannot be read ({error.strerror}); name the table with --table") from error
     except yaml.YAMLError as error:
-        raise TableError(f"{path}: is not valid YAML; look for a missing colon or a wrong indent") from error
+        raise TableError(f"{path}, {what_is_wrong(error)}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise TableError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

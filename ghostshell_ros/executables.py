@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What setup.cfg names as console scripts. Importing a node takes a second; a Ctrl-C meanwhile ends it without a word, for
+nothing has begun yet."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+NODES = {
+    "ghostshell_ros.nodes": (
+        "process_scheduler", "action_planner", "task_planner", "token_parser", "channel_scheduler", "mind", "skill_kernel",
+        "safety_gate", "lifecycle_manager", "object_detector", "memory", "observer", "reflexes", "teleop", "sim",
+    ),
+    "ghostshell_ros.drivers": (
+        "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver", "drive_driver", "navigate_driver",
+        "posture_driver", "base_drivers", "drivers",
+    ),
+}  # fmt: skip
+"""Executables by their package; each is a module's `main`."""
+
+
+def ghostshell() -> None:
+    """The command line."""
+    _until_imported(130)
+    main = import_module("ghostshell_ros.cli.main").main
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    main()
+
+
+def _node(module: str) -> int:
+    _until_imported(0)  # then the node's own handlers take over
+    return int(import_module(module).main())
+
+
+def _until_imported(status: int) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(status))
+
+
+def __getattr__(name: str) -> Callable[[], int]:
+    for package, names in NODES.items():
+        if name in names:
+            return partial(_node, f"{package}.{name}")
+    raise AttributeError(f"module '{__name__}' has no executable '{name}'")

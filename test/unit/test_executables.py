@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console scripts: each names a module that is there, and a Ctrl-C while it is imported is no traceback."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ghostshell_ros import executables
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_setup_cfg_and_the_executables_name_the_same() -> None:
+    cfg = configparser.ConfigParser()
+    cfg.read(ROOT / "setup.cfg")
+    scripts = dict(line.split(" = ") for line in cfg["options.entry_points"]["console_scripts"].strip().splitlines())
+    nodes = {name: package for package, names in executables.NODES.items() for name in names}
+    assert scripts == {name: f"ghostshell_ros.executables:{name}" for name in (*nodes, "ghostshell")}
+    for name, package in nodes.items():
+        assert importlib.util.find_spec(package) and (ROOT / package.replace(".", "/") / f"{name}.py").is_file(), name
+        assert callable(getattr(executables, name))
+    with pytest.raises(AttributeError, match="no executable 'simm'"):
+        executables.simm  # noqa: B018
+
+
+@pytest.mark.parametrize(("name", "status"), [("sim", 0), ("ghostshell", 130)])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_it_is_imported_ends_it_without_a_word(name: str, status: int, number: str) -> None:
+    program = (
+        "import os, signal, sys, time\nfrom ghostshell_ros import executables\n"
+        f"executables.import_module = lambda _: (os.kill(os.getpid(), signal.{number}), time.sleep(10))\n"
+        f"sys.exit(executables.{name}())\n"
+    )
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=20
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
