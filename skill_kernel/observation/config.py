@@ -138,16 +138,27 @@ class NearestBySector(Section):
 
 class Track(Section):
     """Detections that keep their identity. `labels`: the only ones that count, and all that may be asked for; empty for
-    any. A thing unseen for `hold_s` is out of sight, and after `forget_s` it comes back as another. Two sightings are the
+    any. A thing comes in sight with `min_confidence`; what is in sight stays so with `keep_confidence` (the same when not
+    given). Unseen for `hold_s` it is out of sight, and after `forget_s` it comes back as another. Two sightings are the
     same thing within `same_m` in the map, or within `same_deg` of bearing where the distance is unknown."""
 
     function: Literal["track"]
     labels: tuple[str, ...] = ()
     min_confidence: Annotated[float, Field(ge=0, le=1)] = 0.25
+    keep_confidence: Annotated[float, Field(ge=0, le=1)] | None = None
     hold_s: Annotated[float, Field(ge=0, le=10)] = 0.5
     forget_s: Annotated[float, Field(gt=0, le=3600)] = 20.0
     same_m: Positive = 1.0
     same_deg: Positive = 12.0
+
+    @model_validator(mode="after")
+    def _kept_more_easily_than_found(self) -> Track:
+        if self.keep_confidence is not None and self.keep_confidence > self.min_confidence:
+            raise ValueError(
+                f"keep_confidence {self.keep_confidence:g} is above min_confidence {self.min_confidence:g}; "
+                "what is in sight would vanish at once"
+            )
+        return self
 
 
 class Heard(Section):

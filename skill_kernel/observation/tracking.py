@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things keep their identity from one detection to the next: nearest neighbour in the map, for things that stay or walk."""
+"""Things keep their identity from one detection to the next: nearest neighbour in the map, for things that stay or walk, the
+clear sightings first and the doubtful ones only for what is in sight (ByteTrack, https://arxiv.org/abs/2110.06864)."""
 
 from __future__ import annotations
 
@@ -64,16 +65,19 @@ class Tracker:
         self._tracks = [t for t in self._tracks if at - t.seen_at <= self._config.forget_s]
         new = [_located(sighting, at, pose) for sighting in self._counted(sightings)]
         pairs = sorted(
-            (cost, i, j)
+            (not self._sure(seen), cost, i, j)
             for i, old in enumerate(self._tracks)
             for j, seen in enumerate(new)
-            if old.sighting.label == seen.sighting.label and (cost := self._cost(old, seen)) <= 1.0
+            if old.sighting.label == seen.sighting.label
+            and (self._sure(seen) or at - old.seen_at <= self._config.hold_s)
+            and (cost := self._cost(old, seen)) <= 1.0
         )
         matched: set[int] = set()
-        for _, i, j in pairs:
+        for _, _, i, j in pairs:
             if i not in matched and not new[j].track_id:
                 matched.add(i)
                 new[j].track_id = self._tracks[i].track_id
+        new = [seen for seen in new if seen.track_id or self._sure(seen)]
         for seen in new:
             if not seen.track_id:
                 self._last_id += 1
@@ -88,12 +92,17 @@ class Tracker:
         seen = [_seen(t, now, pose) for t in self._tracks if self._newest - t.seen_at <= self._config.hold_s]
         return tuple(sorted(seen, key=lambda o: (math.isnan(o.distance), o.distance, o.track_id)))
 
+    def _sure(self, seen: _Track) -> bool:
+        return seen.sighting.confidence >= self._config.min_confidence
+
     def _counted(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+        kept = self._config.keep_confidence
+        least = self._config.min_confidence if kept is None else kept
         usable = [
             s
             for s in sightings
             if math.isfinite(s.bearing)
-            and s.confidence >= self._config.min_confidence
+            and s.confidence >= least
             and (s.label in self._labels if self._labels else 0 < len(s.label) <= LABEL_CHARS)
         ]
         return sorted(usable, key=lambda s: -s.confidence)[:MOST]

@@ -30,7 +30,7 @@ from ghostshell_ros import launcher
 from ghostshell_ros.nodes.diagnostics import QOS
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
-from ros_support import ROOT, wait_until
+from ros_support import ROOT, ask, wait_until
 from skill_kernel.robot import RobotConfig
 
 NODES = {
@@ -150,20 +150,8 @@ class Observer(RuntimeNode):
         return task
 
     def ask(self, client: Any, request: Any, timeout_s: float = 5.0, *, again_s: float = math.inf) -> Any:
-        """Call a service and wait for its answer. The first one is lost where the server does not know its client yet:
-        what may be asked twice is asked anew every `again_s`."""
-        answers: list[Any] = []
-        asked_s = -math.inf
-
-        def answered() -> bool:
-            nonlocal asked_s
-            if time.monotonic() - asked_s > again_s or not math.isfinite(asked_s):
-                asked_s = time.monotonic()
-                self.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
-            return bool(answers)
-
-        wait_until(answered, timeout_s, f"answer of {client.srv_name}")
-        return answers[0]
+        """Call a service and wait for its answer; see `ros_support.ask`."""
+        return ask(self, client, request, timeout_s, again_s=again_s)
 
     def interrupt(self, process_id: str, cause: str = "test") -> int:
         """Interrupt along the whole way, in the order of the architecture; gives the new epoch."""

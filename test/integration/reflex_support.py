@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import time
@@ -32,7 +33,7 @@ from std_msgs.msg import Bool
 from ghostshell_ros.nodes.diagnostics import QOS
 from ghostshell_ros.nodes.goal_client import GoalClient
 from ghostshell_ros.nodes.node_runtime import EVENTS, HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, Processes, ask, wait_until
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"
 SUPPORT = str(ROOT / "test" / "support")
@@ -115,11 +116,8 @@ class StandIn(RuntimeNode):
 
     def ask(self, command: str, timeout_s: float = 10.0, **fields: Any) -> Any:
         """Ask compile_reflex and wait for the answer."""
-        answers: list[Any] = []
         request = CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields)
-        self.call_soon(lambda: self.service.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
-        wait_until(lambda: answers, timeout_s, f"answer of {command}")
-        return answers[0]
+        return ask(self, self.service, request, timeout_s, again_s=math.inf)
 
 
 class Setting:

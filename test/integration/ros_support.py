@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -42,6 +43,23 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str | Ca
             pytest.fail(f"not within {timeout_s} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.002)
     return time.monotonic() - started
+
+
+def ask(node: RuntimeNode, client: Any, request: Any, timeout_s: float = 5.0, *, again_s: float = 2.0) -> Any:
+    """Call a service from the test's thread and wait for its answer. A server that does not know its client yet answers nobody:
+    it is asked anew every `again_s`, which is `math.inf` for what must not be asked twice."""
+    answers: list[Any] = []
+    asked_s = -math.inf
+
+    def answered() -> bool:
+        nonlocal asked_s
+        if client.service_is_ready() and (asked_s == -math.inf or time.monotonic() - asked_s > again_s):
+            asked_s = time.monotonic()
+            node.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
+        return bool(answers)
+
+    wait_until(answered, timeout_s, f"answer of {client.srv_name}")
+    return answers[0]
 
 
 @contextmanager

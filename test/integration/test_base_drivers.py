@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.nodes.node_runtime import LATCHED, SET_POINTS, NodeHost, RuntimeNode
-from ros_support import Processes, wait_until
+from ros_support import Processes, ask, wait_until
 from skill_kernel.drivers import DriverResult, Pose2D
 from skill_kernel.robot import RobotConfig
 
@@ -47,9 +47,7 @@ class Robot(RuntimeNode):
         self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
 
     def call(self, name: str) -> None:
-        replies: list[Any] = []
-        self.call_soon(lambda: self._triggers[name].call_async(Trigger.Request()).add_done_callback(replies.append))
-        wait_until(lambda: replies, 5.0, f"reply of {name}")
+        ask(self, self._triggers[name], Trigger.Request())
 
 
 @dataclass

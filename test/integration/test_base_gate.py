@@ -23,7 +23,7 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, SET_POINTS, NodeHost, RuntimeNode
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, Processes, ask, wait_until
 
 WALL_X = 2.0
 
@@ -60,10 +60,7 @@ class Commander(RuntimeNode):
         )
 
     def call(self, name: str) -> Any:
-        replies: list[Any] = []
-        self.call_soon(lambda: self._triggers[name].call_async(Trigger.Request()).add_done_callback(replies.append))
-        wait_until(lambda: replies, 5.0, f"reply of {name}")
-        return replies[0].result()
+        return ask(self, self._triggers[name], Trigger.Request())
 
 
 @dataclass

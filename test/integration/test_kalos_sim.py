@@ -27,7 +27,7 @@ from ghostshell_ros.nodes.images import to_pixels
 from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
-from ros_support import Processes, wait_until
+from ros_support import Processes, ask, wait_until
 
 ROBOT = """
 name: walker
@@ -175,20 +175,12 @@ def test_the_debug_side_moves_person_and_door_and_the_camera_gives_pictures(walk
 def test_the_world_is_arranged_for_a_task_and_put_back_while_the_node_runs(walker: Walker) -> None:
     parameters = walker.create_client(SetParameters, "sim/set_parameters")
     triggers = {name: walker.create_client(Trigger, f"sim/{name}") for name in ("reset", "arrange")}
-    answers: list[Any] = []
-
-    def ask(client: Any, request: Any) -> Any:
-        answers.clear()
-        wait_until(client.service_is_ready, 5.0, "the simulator's services")
-        walker.call_soon(lambda: client.call_async(request).add_done_callback(lambda f: answers.append(f.result())))
-        wait_until(lambda: answers, 5.0, "an answer")
-        return answers[0]
 
     def put(arrangement: str, how: str) -> Any:
         value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=arrangement)
-        done = ask(parameters, SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)]))
+        done = ask(walker, parameters, SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)]))
         assert all(r.successful for r in done.results)
-        return ask(triggers[how], Trigger.Request())
+        return ask(walker, triggers[how], Trigger.Request())
 
     def robot() -> tuple[float, float, float]:
         pose = walker.last["ground_truth/base_link"].pose

@@ -22,7 +22,7 @@ from ghostshell_ros.nodes.diagnostics import QOS
 from ghostshell_ros.nodes.driver_states import DriverState
 from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
-from ros_support import Plant, Processes, wait_until
+from ros_support import Plant, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 
 GATE, MANAGER = "ghostshell_ros.nodes.safety_gate", "ghostshell_ros.nodes.lifecycle_manager"
@@ -64,17 +64,7 @@ class Engineer(RuntimeNode):
         return {name for name, its in self.states.items() if its == state} == names
 
     def call(self, client: Any, request: Any) -> Any:
-        answers: list[Any] = []
-
-        def send() -> None:
-            if client.service_is_ready():
-                client.call_async(request).add_done_callback(lambda f: answers.append(f.result()))
-            else:
-                self.call_later(0.02, send)
-
-        self.call_soon(send)
-        wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
-        return answers[0]
+        return ask(self, client, request)
 
     def set(self, transition: int) -> bool:
         return bool(self.call(self.change, ChangeState.Request(transition=Transition(id=transition))).success)

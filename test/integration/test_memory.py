@@ -18,7 +18,7 @@ from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.drivers.memory_caller import MemoryCaller
 from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
-from ros_support import Processes, wait_until
+from ros_support import Processes, ask, wait_until
 from skill_kernel.drivers import MemoryAnswer
 
 MODULE = "ghostshell_ros.nodes.memory"
@@ -51,16 +51,7 @@ class Robot(RuntimeNode):
 
     def ask(self, question: str = "", timeout_s: float = 5.0, **fields: Any) -> QueryMemory.Response | None:
         """A call of the service from the test's thread."""
-        done, found = threading.Event(), []
-        request = QueryMemory.Request(question=question, **fields)
-
-        def finish(future: Any) -> None:
-            found.append(future.result())
-            done.set()
-
-        self.call_soon(lambda: self.client.call_async(request).add_done_callback(finish))
-        assert done.wait(timeout_s), "no answer"
-        return found[0]
+        return ask(self, self.client, QueryMemory.Request(question=question, **fields), timeout_s)
 
     def by_skill(self, question: str, timeout_s: float = 5.0) -> MemoryAnswer:
         return self.memory.ask(question, threading.Event(), timeout_s)

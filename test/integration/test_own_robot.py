@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ghostshell.msg import SkillEvent
@@ -20,7 +19,7 @@ from std_srvs.srv import Trigger
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.main import app
 from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, NodeHost, RuntimeNode
-from ros_support import ROOT, Processes, launched, wait_until
+from ros_support import ROOT, Processes, ask, launched, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.robot import RobotConfig
 
@@ -92,12 +91,6 @@ class Watcher(RuntimeNode):
         wait_until(lambda: len(self.ends) > before, 10.0, f"the end of '{text}'")
         return self.ends[before]
 
-    def ask(self, client: Any) -> Trigger.Response:
-        """Call a Trigger service and wait for its answer."""
-        answers: list[Trigger.Response] = []
-        self.call_soon(lambda: client.call_async(Trigger.Request()).add_done_callback(lambda f: answers.append(f.result())))
-        wait_until(lambda: answers, 5.0, "an answer")
-        return answers[0]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +140,7 @@ def test_the_gate_keeps_limits_and_speed_whatever_is_wished(watcher: Watcher) ->
 def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watcher) -> None:
     watcher.instruction.publish(String(data="scan for 8 seconds"))
     wait_until(lambda: watcher.joints["pan"] > 0.3, 5.0, "it scans")
-    assert watcher.ask(watcher.halt).success
+    assert ask(watcher, watcher.halt, Trigger.Request()).success
     wait_until(lambda: watcher.halted, 1.0, "halted")
     stopped_at = watcher.commands[-1]["pan"]
     wait_until(lambda: abs(watcher.joints["pan"] - stopped_at) < 0.01, 1.0, "the servo is where the gate left it")
@@ -156,7 +149,7 @@ def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watch
     watcher.instruction.publish(String(data="nod"))
     wait_until(lambda: any(e.error_code == TaskCode.ROBOT_HALTED for e in watcher.events[heard:]), 5.0, "a refusal")
     assert abs(watcher.joints["pan"] - stopped_at) < 0.01
-    assert watcher.ask(watcher.clear_halt).success
+    assert ask(watcher, watcher.clear_halt, Trigger.Request()).success
     assert watcher.do("look straight ahead").text == "SUCCESS"
     wait_until(lambda: watcher.at(0.0, 0.0), 5.0, "the head points straight ahead")
 

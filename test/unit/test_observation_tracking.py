@@ -23,10 +23,10 @@ def tracker(**options: object) -> Tracker:
     return Tracker(Track(function="track", **options))  # type: ignore[arg-type]
 
 
-def sighting(x: float, y: float, pose: Pose = HERE, label: str = "person") -> Sighting:
+def sighting(x: float, y: float, pose: Pose = HERE, label: str = "person", confidence: float = 0.9) -> Sighting:
     """A thing at a place of the map, as it is seen from a pose."""
     dx, dy = x - pose.x, y - pose.y
-    return Sighting(label, 0.9, math.remainder(math.atan2(dy, dx) - pose.yaw, math.tau), math.hypot(dx, dy))
+    return Sighting(label, confidence, math.remainder(math.atan2(dy, dx) - pose.yaw, math.tau), math.hypot(dx, dy))
 
 
 def ids(seen: Iterable[SeenObject]) -> dict[tuple[float, float], int]:
@@ -67,6 +67,35 @@ def test_it_is_out_of_sight_after_the_hold_and_comes_back_as_itself_and_later_as
     tracks.update([], 18.1, HERE)
     tracks.update([sighting(3.0, 0.2)], 18.2, HERE)
     assert [o.track_id for o in tracks.in_sight(18.2, HERE)] == [2]
+
+
+def test_what_is_in_sight_stays_so_with_less_than_it_takes_to_come_in_sight() -> None:
+    tracks = tracker(min_confidence=0.35, keep_confidence=0.2, hold_s=0.5)
+
+    def seen(step: int, confidence: float, y: float = 0.0) -> list[int]:
+        tracks.update([sighting(6.0, y, confidence=confidence)], step * PERIOD_S, HERE)
+        return [o.track_id for o in tracks.in_sight(step * PERIOD_S, HERE)]
+
+    assert seen(0, 0.3) == []
+    assert seen(1, 0.4) == [1]
+    assert all(seen(step, 0.25) == [1] for step in range(2, 20))
+    assert all(seen(step, 0.15) == [1] for step in (20, 21)) and seen(22, 0.15) == []
+    assert seen(23, 0.3) == []
+    assert seen(24, 0.4) == [1]
+    assert seen(25, 0.3, y=3.0) == [1]  # elsewhere it is another thing, and that one is doubtful
+    assert seen(28, 0.3, y=3.0) == []
+
+
+def test_a_clear_sighting_goes_before_a_doubtful_one_that_is_nearer() -> None:
+    tracks = tracker(min_confidence=0.35, keep_confidence=0.2)
+    tracks.update([sighting(3.0, 0.0)], 0.0, HERE)
+    tracks.update([sighting(3.0, 0.1, confidence=0.3), sighting(3.0, 0.4)], PERIOD_S, HERE)
+    assert [(o.track_id, round(o.y, 1)) for o in tracks.in_sight(PERIOD_S, HERE)] == [(1, 0.4)]
+
+
+def test_what_is_kept_with_more_than_it_is_found_with_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"keep_confidence 0.5 is above min_confidence 0.35"):
+        tracker(min_confidence=0.35, keep_confidence=0.5)
 
 
 def test_another_thing_of_the_same_label_elsewhere_is_another_thing() -> None:
@@ -173,7 +202,7 @@ def test_only_the_labels_of_the_robots_file_count_where_it_names_any() -> None:
 def test_whatever_a_detector_says_numbers_are_unique_and_bearings_are_angles(
     images: list[list[tuple[str, float, float, float]]],
 ) -> None:
-    tracks = tracker()
+    tracks = tracker(keep_confidence=0.1)
     for step, image in enumerate(images):
         tracks.update([Sighting(*one) for one in image], float(step), HERE if step % 2 else None)
         seen = tracks.in_sight(float(step), HERE)
