@@ -18,8 +18,8 @@ _WHY, _COMING = "why", "coming up"
 
 @dataclass(frozen=True)
 class DriverState:
-    """One driver: its lifecycle state, or `lost`; the actions it serves; while it is not active, why, and whether it is
-    being brought up right now."""
+    """One driver: its lifecycle state, or `lost`; the actions it serves; while it is not active, why, and whether it may
+    become so at any moment without a person's doing: a call waits for it, within its deadline."""
 
     name: str
     state: str

@@ -192,7 +192,7 @@ class LifecycleManager(RuntimeNode):
         elif not driver.wanted:
             why = "a person deactivated it; activate it by hand (ros2 lifecycle set)"
         elif self._halted is None:
-            why = "no safety gate was heard; see whether it runs"
+            why, coming = "no safety gate was heard; see whether it runs", True
         elif self._halted or self._halt_asked:
             why = f"the robot is halted; {CLEAR_HINT}"
         else:

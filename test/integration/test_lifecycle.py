@@ -173,7 +173,10 @@ def test_nothing_is_activated_without_a_gate_that_is_not_halted(
     processes.start(MANAGER)
     wait_until(lambda: engineer.all_are("unconfigured"), 15.0, "the manager hears them")
     time.sleep(0.3)
+    told = engineer.drivers.values()
+    assert all(d.coming_up and "no safety gate" in d.why for d in told), "a call may wait for what is just starting"
     engineer.call_soon(engineer.gate.publish, Bool(data=True))
+    wait_until(lambda: not any(d.coming_up for d in engineer.drivers.values()), 3.0, "nothing comes up while it is halted")
     time.sleep(0.3)
     assert engineer.all_are("unconfigured")
     wait_until(lambda: "halted" in engineer.says("lifecycle_manager"), 3.0, "and says what it waits for")

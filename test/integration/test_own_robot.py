@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.msg import SkillEvent
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
@@ -41,10 +42,12 @@ class Watcher(RuntimeNode):
         self.events: list[SkillEvent] = []
         self.ends: list[SkillEvent] = []
         self.halted: bool | None = None
+        self.drivers: dict[str, str] = {}
         self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
         self.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), LATCHED)
+        self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
         self.instruction = self.create_publisher(String, "instruction", INSTRUCTION)
         self.wish = self.create_publisher(JointState, "joint_command_in", SET_POINTS)
         self.halt = self.create_client(Trigger, "halt")
@@ -61,6 +64,9 @@ class Watcher(RuntimeNode):
         if event.type == SkillEvent.PROCESS_ENDED:
             self.ends.append(event)
 
+    def _on_drivers(self, message: DiagnosticArray) -> None:
+        self.drivers = {status.name.rpartition("/")[2]: status.message for status in message.status}
+
     def missing(self) -> list[str]:
         """What is not there yet: nodes, readers of what is said here, services, the gate's word and its first command."""
         found = {node for node, ns in self.get_node_names_and_namespaces() if ns == self.get_namespace()}
@@ -70,6 +76,8 @@ class Watcher(RuntimeNode):
         missing += [client.srv_name for client in (self.halt, self.clear_halt) if not client.service_is_ready()]
         if (writers := self.count_publishers("events")) < 4:
             missing.append(f"writers of events ({writers} of 4)")
+        drivers = [name for name in sorted(NODES) if name.endswith("_driver")]
+        missing += [f"active {name}" for name in drivers if self.drivers.get(name) != "active"]
         if self.halted is not False:
             missing.append(f"halted is {self.halted}")
         if not self.joints:
