@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
 
-WRAPPERS = frozenset({"response", "answer", "output", "actions", "sequence", "plan", "subtasks", "events"})
+WRAPPERS = frozenset(
+    {"response", "answer", "output", "result", "root", "xml", "actions", "sequence", "steps", "plan", "subtasks", "events"}
+)
 """Elements that only wrap others; their children count as if they were not there."""
 
 

@@ -85,8 +85,8 @@ STEP_BUILTINS: dict[str, Skill] = _by_name(step, branch, otherwise, subtask_comp
 STEP_LABELS = frozenset({"id", "name"})
 """Attributes with which a step may be numbered; nothing depends on them."""
 
-STEP_ALIASES = {"elif": "if"}
-"""Branches are a list of which the first that holds runs, so that both are the same."""
+STEP_ALIASES = dict.fromkeys(("elif", "elseif", "else_if", "elsif"), "if")
+"""Branches are a list of which the first that holds runs, so that all are the same."""
 
 STEP_NAMES = frozenset(STEP_BUILTINS) | frozenset(STEP_ALIASES)
 

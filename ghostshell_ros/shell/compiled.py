@@ -12,7 +12,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 SOURCES = (
-    "content", "parse_error", "parser", "reporter", "simple_tags",
+    "content", "inner_quotes", "parse_error", "parser", "reporter", "simple_tags",
     "skippers", "tag_scanner", "token_output", "tokens", "xml_chars",
 )  # fmt: skip
 """Modules of the Shell that belong to the parser."""

@@ -103,7 +103,10 @@ class ContentReader(TokenOutput):
         i, size = 0, len(text)
         while i < size:
             if self._construct is not None:
-                i, done = self._construct.scan(text, i)
+                j, done = self._construct.scan(text, i)
+                if j == i and not done:
+                    return i
+                i = j
                 if done:
                     construct, self._construct = self._construct, None
                     if isinstance(construct, TagScanner):
@@ -338,6 +341,8 @@ class ContentReader(TokenOutput):
         self._shift = self._fed - len(held)
         self._first = self._held_at if held else self._shift
         self._reporter.segment(held, len(held), size, self._shift)
+        if isinstance(self._construct, TagScanner):
+            self._construct.final = True
         done = self._scan(held, final=True)
         self._flush()
         if done < len(held):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ghostshell_ros.shell.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
+from ghostshell_ros.shell.tag_scanner import NO_VALUE
 from skill_kernel.arguments import ArgumentError, bind
 from skill_kernel.codes import CallCode
 from skill_kernel.registry import SkillRegistry
@@ -99,6 +100,8 @@ class Mapper:
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, self._builtin_attrs(builtin, attrs), builtin=True)
+        if name == "else" and attrs:
+            name, attrs = _else_if(attrs)
         if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
             return self._step_builtin(builtin, attrs)
         if (skill := self.registry.get(name)) is not None:
@@ -162,6 +165,14 @@ class Mapper:
         near = difflib.get_close_matches(name, [*known, *STEP_BUILTINS], n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known[:40])}"
         return f"there is no function '{name}'; {hint}"
+
+
+def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """`<else if="…">`, `<else cond="…">` and `<else if cond="…">` are meant for the next branch."""
+    given = {k: v for k, v in attrs.items() if k != "if" or v != NO_VALUE}
+    if not given.keys() & {"if", "cond", "condition"}:
+        return "else", attrs
+    return "if", {("cond" if k == "if" else k): v for k, v in given.items()}
 
 
 def _declared(skill: Skill) -> frozenset[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ghostshell_ros.shell.inner_quotes import Quote, judge
 from ghostshell_ros.shell.parse_error import Position, Repair
 from ghostshell_ros.shell.reporter import Reporter
 from ghostshell_ros.shell.xml_chars import SPACE, attribute_value, name_chars, name_start, spaces
@@ -56,6 +57,12 @@ class TagScanner:
         self._attr = ""
         self._value_at = at
         self._quote = ""
+        self._mended = False
+        """Whether the value that is read holds a quote of its own kind."""
+        self._waits = False
+        """Whether what was read does not tell yet how to go on."""
+        self.final = False
+        """Set when no more text comes."""
         self._state: Callable[[str, int], int] = self._closing_name if closing else self._name
 
     @property
@@ -65,9 +72,10 @@ class TagScanner:
         return f"the tag <{'/' if self.closing else ''}{name}"
 
     def scan(self, text: str, at: int) -> tuple[int, bool]:
-        """Reads on from `at`; the index behind what was read, and whether the tag has ended there."""
-        start = at
-        while at < len(text) and not self._ended:
+        """Reads on from `at`; the index behind what was read, and whether the tag has ended there. What is left of the text
+        must come again with what follows it."""
+        start, self._waits = at, False
+        while at < len(text) and not self._ended and not self._waits:
             at = self._state(text, at)
         if not self._committed or not self.is_tag:
             self._raw.append(text[start:at])
@@ -241,6 +249,19 @@ class TagScanner:
             self._problem(f"a bare '<' in the value of {self._attr!r}; write '&lt;'", at)
             self._take("<", at, "attribute_length")
             return at + 1
+        if self._quote in "\"'" and not self._reporter.strict:
+            what = judge(text, at, mended=self._mended, final=self.final)
+            if what is Quote.MORE:
+                self._waits = True
+                return at
+            if what is Quote.INSIDE:
+                if not self._mended:
+                    reference = "&quot;" if self._quote == '"' else "&apos;"
+                    self._problem(f"a bare {self._quote} in the value of {self._attr!r}; write {reference}", at)
+                self._take(self._quote, at, "attribute_length")
+                self._mended = True
+                return at + 1
+        self._mended = False
         self._add(attribute_value(self._collected(), self._in_value(at)), at)
         self._state = self._after_value
         return at + 1

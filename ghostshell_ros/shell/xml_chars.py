@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from skill_kernel.codes import ParseCode
 
 # https://www.w3.org/TR/xml/#NT-NameStartChar
-_NAME_START = (
+NAME_START = (
     r":A-Z_a-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C\u200D\u2070-\u218F"
     r"\u2C00-\u2FEF\u3001-\uD7FF\uF900-\uFDCF\uFDF0-\uFFFD\U00010000-\U000EFFFF"
 )
-_NAME_CHAR = _NAME_START + r"\-.0-9\u00B7\u0300-\u036F\u203F\u2040"
+NAME_CHAR = NAME_START + r"\-.0-9\u00B7\u0300-\u036F\u203F\u2040"
+"""Classes of characters that begin and go on a name."""
 
-name_start = re.compile(f"[{_NAME_START}]").match
-name_chars = re.compile(f"[{_NAME_CHAR}]*").match
+name_start = re.compile(f"[{NAME_START}]").match
+name_chars = re.compile(f"[{NAME_CHAR}]*").match
 _spaces = re.compile(r"[ \t\r\n]*").match
 SPACE = " \t\r\n"
 
@@ -27,12 +28,12 @@ invalid_runs = re.compile(f"[{INVALID}]+").finditer
 ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = r"&(?:(lt|gt|amp|quot|apos)|#([0-9]+)|#x([0-9A-Fa-f]+));"
 reference = re.compile(_REFERENCE).match
-named_reference = re.compile(f"&[{_NAME_START}][{_NAME_CHAR}]*;").match
+named_reference = re.compile(f"&[{NAME_START}][{NAME_CHAR}]*;").match
 reference_begun = re.compile(
     r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?"
 ).fullmatch
 """Matches what may still become one of the references above."""
-name_begun = re.compile(f"&[{_NAME_START}][{_NAME_CHAR}]*").fullmatch
+name_begun = re.compile(f"&[{NAME_START}][{NAME_CHAR}]*").fullmatch
 _value_parts = re.compile(_REFERENCE + "|&").finditer
 _to_space = str.maketrans("\t\r\n", "   ")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ghostshell_ros.shell.builtins import BUILTINS
+from ghostshell_ros.shell.builtins import BRANCHES, BUILTINS, STEP_ALIASES
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.routines import RoutineError, to_source
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
@@ -17,8 +17,9 @@ STEP = "step"
 COMPLETE = "subtask_complete"
 REPLACE = "replace_steps"
 NOTHING = "nothing"
-_BRANCHES = frozenset({"if", "elif", "else"})
+_BRANCHES = BRANCHES | frozenset(STEP_ALIASES)
 _CONTROL = frozenset({COMPLETE, REPLACE, NOTHING, "plan_done", "observe"})
+_OWN = _BRANCHES | _CONTROL | WRAPPERS | {STEP}
 MAX_ANSWER = 20_000
 """Characters of an answer that are read."""
 
@@ -103,13 +104,20 @@ class StepAnswer:
         self._tell_outside()
 
     def _tokens(self, tokens: Iterable[FunctionToken]) -> Iterator[Found]:
-        for token in tokens:
+        for token in map(self._as_meant, tokens):
             if self.over:
                 break
             if self._between(token):
                 continue
             yield from self._in_step(token) if self._step is not None and not self._leaves(token) else self._top(token)
         self.faults += [repair.message for repair in self._parser.take_repairs()]
+
+    def _as_meant(self, token: FunctionToken) -> FunctionToken:
+        """`<Step>` and `<subtask-complete/>` are tags of ours, unless the robot has such a function."""
+        name = token.name.lower().replace("-", "_")
+        if name == token.name or name not in _OWN or not self._check(token.name, {}):
+            return token
+        return token._replace(name=name)
 
     # -- outside a step -----------------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ BROKEN = st.one_of(
     st.lists(
         st.sampled_from(
             """< > / </ /> & ; " ' = ! ? [ ] ]] ]]> -- ` ``` ```xml <a <a> </a> <b </b> x y=1 y="1" z='2' , “ ”
+            y="f("a")" z='it's' "> "/>
             <think> </think> <!-- --> <![CDATA[ <!DOCTYPE <?x ?> &lt; &#0; &#x41; &am &foo; 你 5 a b
             . : <> < <3 </> </3 #""".split()
             + [" ", " ", "\n", "\r", "\r\n", "\0", "\n\n"]

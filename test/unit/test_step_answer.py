@@ -39,6 +39,13 @@ STEPS = {
     "```xml\n<step><go/></step>\n```": ("<step><go/></step>", ["step"]),
     "<think>first go</think><step><go/>Hello &amp; bye</step>": ("<step><go/>Hello &amp; bye</step>", ["step"]),
     "<response><step><go/></step></response>": ("<step><go/></step>", ["step"]),
+    "<steps>\n<step><go/></step>\n<subtask_complete/></steps>": ("<step><go/></step>", ["step", "complete"]),
+    "<Step><If cond='x'><go/></If><ELSE><nod/></ELSE></Step><Subtask-Complete/>": (
+        '<step><if cond="x"><go/></if><else><nod/></else></step>', ["step", "complete"],
+    ),
+    '<step><if cond="visible("ball")"><go/></if></step>': (
+        '<step><if cond="visible(&quot;ball&quot;)"><go/></if></step>', ["step"],
+    ),
     "<go/>": ("<step><go/></step>", ["step"]),
     "<go/><nod/>": ("<step><go/></step><step><nod/></step>", ["step", "step"]),
     "<spin>Wheee</spin>": ("<step><spin>Wheee</spin></step>", ["step"]),

@@ -70,9 +70,19 @@ def test_a_step_of_which_no_branch_held_is_done_and_says_so() -> None:
     assert run.calls[0].message == "no branch held"
 
 
-def test_elif_and_condition_are_read_as_if_and_cond() -> None:
-    stream = '<step><if condition="a"><walk/></if><elif cond="b"><nod/></elif><else><turn/></else></step>'
+@pytest.mark.parametrize("tag", ["elif cond='b'", "else_if cond='b'", "else if='b'", "else if cond='b'", "else condition='b'"])
+def test_another_condition_is_another_branch_however_it_is_written(tag: str) -> None:
+    end = tag.split()[0]
+    stream = f'<step><if condition="a"><walk/></if><{tag}><nod/></{end}><else><turn/></else></step>'
     assert [c.function for c in planned(stream, a=False, b=True).calls if c.outcome == "DONE"] == ["step", "if", "nod"]
+    calls = planned(stream, a=False, b=False).calls
+    assert [c.function for c in calls if c.outcome == "DONE"] == ["step", "else", "turn"]
+
+
+def test_an_else_that_names_no_condition_is_refused_and_so_is_what_it_holds() -> None:
+    for tag in ("else if", "else unless='b'"):
+        run = planned(f'<step><if cond="a"><walk/></if><{tag}><nod/></else></step>', a=False)
+        assert "nod" not in [c.function for c in run.calls if c.outcome == "DONE"]
 
 
 def test_the_condition_is_asked_when_the_turn_of_its_branch_has_come() -> None:
@@ -129,7 +139,7 @@ def test_text_and_calls_in_a_branch_that_is_not_taken_are_dropped_also_when_they
         ("<step><if><walk/></if><else><walk/></else></step>", 'cond="always"'),
         ('<step><if cond=" "><walk/></if><else><walk/></else></step>', "is empty"),
         ('<step><if test="a"><walk/></if><else><walk/></else></step>', "cond"),
-        ('<step><if cond="a"></if><else cond="b"><walk/></else></step>', "cond"),
+        ('<step><if cond="a"></if><else unless="b"><walk/></else></step>', "unless"),
     ],
 )
 def test_a_branch_nobody_understands_is_refused_with_a_hint_and_nothing_planned_on_it_runs(
