@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
-
+from ghostshell_ros.data import config_folder
 from ghostshell_ros.nodes.node_runtime import NodeStartError, RuntimeNode
 from ghostshell_ros.nodes.robot_setup import RobotSetup
 from planners.llm.base import ModelClient
@@ -51,10 +50,7 @@ def _offline(robot: RobotSetup) -> ModelClient:
 
 def shipped_config() -> Path:
     """The project's `config` folder, beside the sources or in the installed share. Raises NodeStartError without one."""
-    beside = Path(__file__).resolve().parents[2] / "config"
-    if (beside / "models.yaml").is_file():
-        return beside
-    try:
-        return Path(get_package_share_directory("ghostshell")) / "config"
-    except PackageNotFoundError as error:
-        raise NodeStartError("the package ghostshell is not installed; build it, or set the parameter models_file") from error
+    folder = config_folder()
+    if folder is None:
+        raise NodeStartError("the package ghostshell is not installed; build it, or set the parameter models_file")
+    return folder

@@ -32,6 +32,7 @@ from rclpy.timer import Timer
 from ghostshell_ros.nodes.diagnostics import Diagnostics, Health
 from ghostshell_ros.nodes.end_signals import EndSignals
 from ghostshell_ros.nodes.lean_executor import make_executor
+from ghostshell_ros.nodes.middleware import prefer_profiles
 from ghostshell_ros.nodes.parameter_files import doubled_key
 
 T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
@@ -330,6 +331,7 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     if doubled := doubled_key(sys.argv if args is None else args):
         rclpy.logging.get_logger("ghostshell").fatal(doubled)
         return 1
+    prefer_profiles()
     try:
         rclpy.init(args=list(args) if args is not None else None, signal_handler_options=rclpy.SignalHandlerOptions.NO)
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
