@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from ghostshell_ros.shell.parser import StreamingParser
 from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from skill_kernel import robot
 
-WRAPPERS = frozenset(
-    {"response", "answer", "output", "result", "root", "xml", "actions", "sequence", "steps", "plan", "subtasks", "events"}
-)
+WRAPPERS = frozenset(robot.WRAPPERS) | {"subtasks", "events"}
 """Elements that only wrap others; their children count as if they were not there."""
 
 

@@ -133,6 +133,10 @@ def _empty(value: Any) -> Any:
     return {} if value is None else value
 
 
+WRAPPERS = ("response", "answer", "output", "result", "root", "xml", "actions", "sequence", "steps", "plan")
+"""Tags with which models wrap an answer; what is inside counts as if they were not there, unless a skill has the name."""
+
+
 class RobotConfig(Section):
     """One robot. `limits` bounds what `Limited` parameters may become; `joints` bounds every joint set-point."""
 
@@ -142,7 +146,7 @@ class RobotConfig(Section):
     body: _ClassPath = ""
     text_skill: str = ""
     builtin_names: Annotated[dict[str, str], BeforeValidator(_empty)] = Field(default_factory=dict)
-    wrappers: tuple[str, ...] = ("response", "answer", "output", "actions", "sequence")
+    wrappers: tuple[str, ...] = WRAPPERS
     subsystems: Annotated[dict[str, SubsystemConfig], Field(min_length=1)]
     limits: Annotated[dict[str, _Range], BeforeValidator(_empty)] = Field(default_factory=dict)
     joints: Annotated[dict[str, JointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)

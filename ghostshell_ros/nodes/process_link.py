@@ -16,7 +16,7 @@ from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from ghostshell_ros.nodes.robot_setup import RobotSetup
 from ghostshell_ros.nodes.ros_clock import SteadyClock
 from ghostshell_ros.nodes.scene import Scene
-from ghostshell_ros.shell.mapper import Refusal
+from ghostshell_ros.shell.mapper import Refusal, Wrapper
 from planners.blocks import Layer
 from planners.layered.direct_commands import DirectCommands
 from planners.layered.global_events import Judge
@@ -102,6 +102,8 @@ class ProcessLink:
 
     def check(self, name: str, attrs: Mapping[str, str]) -> str:
         mapped = self._parts.robot.mapper.map(name, attrs)
+        if isinstance(mapped, Wrapper):
+            return f"there is no function '{name}'"
         return mapped.message if isinstance(mapped, Refusal) else ""
 
     def commands(self, text: str, done: Sequence[CallReport]) -> str:

@@ -14,10 +14,8 @@ from ghostshell_ros.shell.tag_scanner import NO_VALUE
 from skill_kernel.arguments import ArgumentError, bind
 from skill_kernel.codes import CallCode
 from skill_kernel.registry import SkillRegistry
-from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import WRAPPERS, RobotConfig
 from skill_kernel.skill import MAIN, Skill, SkillDefinitionError
-
-DEFAULT_WRAPPERS = ("response", "answer", "output", "actions", "sequence")
 
 SYNC = "sync"
 
@@ -73,7 +71,7 @@ class Mapper:
     parallel: frozenset[str] = PARALLEL
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     builtin_names: Mapping[str, str] = field(default_factory=dict)
-    wrappers: Iterable[str] = DEFAULT_WRAPPERS
+    wrappers: Iterable[str] = WRAPPERS
 
     def __post_init__(self) -> None:
         taken = sorted((RESERVED | set(self.builtin_names)) & set(self.registry.names))

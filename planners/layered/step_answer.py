@@ -139,7 +139,7 @@ class StepAnswer:
             yield from self._ended()
         if token.kind in (TokenKind.CHAR, TokenKind.REF):
             self._outside.append(token.text)
-        elif token.kind is TokenKind.RF or token.name in WRAPPERS:
+        elif token.kind is TokenKind.RF or (token.name in WRAPPERS and self._fault(token)):
             pass
         elif token.name in _CONTROL:
             yield from self._control(token.name)

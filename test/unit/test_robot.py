@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
+from skill_kernel.robot import WRAPPERS, RobotConfig, RobotConfigError, find_robot
 
 GOOD = """\
 name: toy
@@ -48,7 +48,7 @@ def test_every_key_arrives_typed(tmp_path: Path) -> None:
     assert robot.limits == {"walk_cm": (0.0, 200.0)}
     assert robot.subsystems["legs"].exclusive_per_process and not robot.subsystems["legs"].parallel
     assert robot.joints["hip"].rest == 0.2 and robot.joints["hip"].max_velocity == 3.0
-    assert robot.wrappers == ("response", "answer", "output", "actions", "sequence")
+    assert robot.wrappers == WRAPPERS
 
 
 @pytest.mark.parametrize(
