@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
 NODES = {
     "ghostshell_ros.nodes": (
         "process_scheduler", "action_planner", "task_planner", "token_parser", "channel_scheduler", "mind", "skill_kernel",
@@ -25,21 +26,17 @@ NODES = {
 
 def ghostshell() -> None:
     """The command line."""
-    _until_imported(130)
+    before = {number: signal.signal(number, lambda n, _: os._exit(128 + n)) for number in ENDING}
     main = import_module("ghostshell_ros.cli.main").main
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     main()
 
 
 def _node(module: str) -> int:
-    _until_imported(0)  # then the node's own handlers take over
+    for number in ENDING:
+        signal.signal(number, lambda *_: os._exit(0))  # until the node's own handlers take over
     return int(import_module(module).main())
-
-
-def _until_imported(status: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: os._exit(status))
 
 
 def __getattr__(name: str) -> Callable[[], int]:

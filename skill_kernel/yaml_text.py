@@ -17,15 +17,32 @@ class DuplicateKeyError(yaml.constructor.ConstructorError):
 class OnceLoader(yaml.SafeLoader):
     """A SafeLoader that refuses a key given twice. Raises DuplicateKeyError."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def get_single_node(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().get_single_node()
+        if twice := first_duplicate(node):
+            raise DuplicateKeyError(None, None, f"the key '{twice.value}' is given twice", twice.start_mark)
+        return node
+
+
+def first_duplicate(node: yaml.Node | None) -> yaml.ScalarNode | None:
+    """The first key that a mapping at or below a node has for the second time. A merge (`<<`) may be given anew."""
+    waiting, known = [node], set()
+    while waiting:
+        here = waiting.pop()
+        if id(here) in known or not isinstance(here, yaml.CollectionNode):
+            continue
+        known.add(id(here))
+        if not isinstance(here, yaml.MappingNode):
+            waiting += reversed(here.value)
+            continue
         seen: set[tuple[str, str]] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
-                continue
-            if (key.tag, key.value) in seen:
-                raise DuplicateKeyError(None, None, f"the key '{key.value}' is given twice", key.start_mark)
-            seen.add((key.tag, key.value))
-        return dict(super().construct_mapping(node, deep))
+        for key, _ in here.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if (key.tag, key.value) in seen:
+                    return key
+                seen.add((key.tag, key.value))
+        waiting += reversed([value for _, value in here.value])
+    return None
 
 
 def read_yaml(text: str) -> Any:
@@ -39,4 +56,5 @@ def what_is_wrong(error: yaml.YAMLError) -> str:
     where = f"line {mark.line + 1}: " if mark is not None else ""
     if isinstance(error, DuplicateKeyError):
         return f"{where}{error.problem}; remove one of them"
-    return f"{where}is not valid YAML; look for a missing colon or a wrong indent"
+    problem = getattr(error, "problem", None)
+    return f"{where}is not valid YAML{f' ({problem})' if problem else ''}; look for a missing colon or a wrong indent"

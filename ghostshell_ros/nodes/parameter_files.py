@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rcl takes from a file of parameters without a word: of a key given twice, the last."""
+"""What rcl takes from a file of parameters without a word: of a parameter given twice, the last."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from pathlib import Path
 
 import yaml
 
-from skill_kernel.yaml_text import DuplicateKeyError, read_yaml, what_is_wrong
+from skill_kernel.yaml_text import first_duplicate
 
 
 def doubled_key(args: Sequence[str]) -> str:
-    """The first key given twice in the files that a command line names, as a sentence; empty when there is none."""
+    """The first key given twice within a section of the files that a command line names, as a sentence; empty when there is
+    none. What else is wrong with a file rcl says."""
     for option, name in pairwise(args):
         if option != "--params-file":
             continue
         try:
-            read_yaml(Path(name).read_text(encoding="utf-8"))
-        except DuplicateKeyError as error:
-            return f"{name}, {what_is_wrong(error)}"
-        except (OSError, UnicodeDecodeError, yaml.YAMLError):
-            continue  # rcl says what it finds wrong with it
+            root = yaml.compose(Path(name).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+            continue
+        sections = root.value if isinstance(root, yaml.MappingNode) else []
+        for _, section in sections:
+            if twice := first_duplicate(section):
+                return f"{name}, line {twice.start_mark.line + 1}: the key '{twice.value}' is given twice; remove one of them"
     return ""

@@ -92,6 +92,9 @@ STEP_NAMES = frozenset(STEP_BUILTINS) | frozenset(STEP_ALIASES)
 
 BRANCHES = frozenset({"if", "else"})
 
+FURTHER = frozenset({"else", *STEP_ALIASES})
+"""Tags of branches that stand behind another one."""
+
 NOT_IN_ROUTINES = frozenset({"save", "observe", "plan_done", "subtask_complete", "replace_steps"})
 """Built-ins that end a turn, record, or speak of the plan around them; a routine cannot hold them."""
 

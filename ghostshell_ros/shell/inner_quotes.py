@@ -9,16 +9,15 @@ from enum import Enum
 from ghostshell_ros.shell.xml_chars import NAME_CHAR, NAME_START, SPACE, name_start
 
 LOOK = 128
-"""Characters that are looked at behind a quote before it is taken for the end of the value."""
+"""The tag must end within so many characters behind a quote for it to stand inside the value."""
 
 _NAME = f"[{NAME_START}][{NAME_CHAR}]{{0,40}}"
-_attribute = re.compile(rf"{_NAME}[ \t\r\n]{{0,8}}[=/>]").match
-_strong = re.compile(rf"[ \t\r\n]{{0,8}}/?[ \t\r\n]{{0,8}}>|[ \t\r\n,;]{{1,8}}{_NAME}[ \t\r\n]{{0,8}}[=/>]").match
-_strong_begun = re.compile(
-    rf"[ \t\r\n]{{0,8}}/?[ \t\r\n]{{0,8}}|[ \t\r\n,;]{{1,8}}(?:{_NAME}[ \t\r\n]{{0,8}})?"
-).fullmatch
-_next = {quote: re.compile(rf"[^\r\n<{quote}]*").match for quote in "\"'"}
-_tag = re.compile(f"<[{NAME_START}/!?]").match
+_ENDING = rf"(?=[ \t]{{0,8}}/?[ \t]{{0,8}}>|[ \t,;]{{1,8}}{_NAME}[ \t]{{0,8}}[=/>])"
+_attribute = re.compile(rf"{_NAME}[ \t]{{0,8}}[=/>]").match
+_to_end = re.compile(r"[^<>\r\n]*").match
+_ending = {quote: re.compile(quote + _ENDING) for quote in "\"'"}
+"""A quote behind which the tag ends or another attribute begins."""
+_opens = re.compile(rf"(?:\A|[ \t,;]){_NAME}[ \t]{{0,8}}=[ \t]{{0,8}}\Z").search
 
 
 class Quote(Enum):
@@ -32,41 +31,30 @@ class Quote(Enum):
 def judge(text: str, at: int, *, mended: bool, final: bool) -> Quote:
     """What the quote at `text[at]` is. `mended`: the value holds such a quote already; `final`: nothing follows the text.
 
-    It stands inside when something follows that no tag has there, and a quote that surely ends the value comes soon: before
-    the line ends or another tag begins.
+    It stands inside when what follows directly is no attribute and no end of the tag, and a quote that ends the value follows
+    before the tag does: on this line, and before any other `<` or `>`. In doubt it ends the value, and what nobody
+    understands behind it has the tag refused.
     """
     behind = at + 1
     if behind == len(text):
         return Quote.ENDS if final else Quote.MORE
-    if mended:
-        if _strong(text, behind):
-            return Quote.ENDS
-        if not final and _strong_begun(text, behind):
-            return Quote.MORE
-    elif text[behind] in SPACE + "/>,;<" or (name_start(text, behind) and _attribute(text, behind)):
+    following = text[behind]
+    if following in "\r\n<>" or not mended and following in SPACE + "/,;":
         return Quote.ENDS
-    return _by_what_follows(text, behind, text[at], final=final)
-
-
-def _by_what_follows(text: str, behind: int, quote: str, *, final: bool) -> Quote:
-    end = behind + LOOK
-    i = behind
-    while i < end:
-        i = _next[quote](text, i).end()  # type: ignore[union-attr]
-        if i >= end:
-            break
-        if i == len(text):
-            return Quote.ENDS if final else Quote.MORE
-        if text[i] == "<":
-            if i + 1 == len(text) and not final:
-                return Quote.MORE
-            if _tag(text, i):
-                break
-        elif text[i] != quote:
-            break
-        elif _strong(text, i + 1):
-            return Quote.INSIDE
-        elif not final and _strong_begun(text, i + 1):
-            return Quote.MORE
-        i += 1
-    return Quote.ENDS
+    end = _to_end(text, behind).end()  # type: ignore[union-attr]
+    if end - behind > LOOK:
+        return Quote.ENDS
+    if end == len(text):
+        return Quote.ENDS if final else Quote.MORE
+    if text[end] != ">":
+        return Quote.ENDS
+    if mended:
+        if _ending[text[at]].match(text, at, end + 1):
+            return Quote.ENDS
+    elif name_start(text, behind) and _attribute(text, behind):
+        return Quote.ENDS
+    else:
+        next_quote = text.find(text[at], behind, end)
+        if next_quote < 0 or _opens(text[behind:next_quote]):
+            return Quote.ENDS
+    return Quote.INSIDE if _ending[text[at]].search(text, behind, end + 1) else Quote.ENDS

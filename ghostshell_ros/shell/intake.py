@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ghostshell_ros.shell.builtins import STEP_ALIASES, STEP_NAMES
+from ghostshell_ros.shell.builtins import FURTHER, STEP_ALIASES, STEP_NAMES
 from ghostshell_ros.shell.calls import TEXT, Call, EventType, Role
 from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
 from ghostshell_ros.shell.placement import Placement
@@ -140,7 +140,7 @@ class Intake:
             if opens:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
             return
-        refusal = mapped if isinstance(mapped, Refusal) else self._placement.refusal(stream, mapped)
+        refusal = mapped if isinstance(mapped, Refusal) else self._placement.refusal(stream, mapped, token.name)
         if refusal is None and isinstance(mapped, Mapped):
             refusal = self._take(stream, token, mapped)
         if refusal is not None:
@@ -260,6 +260,6 @@ class Intake:
 
 
 def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:
-    """Whether an `else` stands in the very `if` whose other case it is meant for: refused also where that did not hold."""
+    """Whether another branch stands in the very `if` whose other case it is meant for: refused also where that failed."""
     inside_if = frame.kind is FrameKind.CALL and frame.name in BRANCHING
-    return token.name == "else" and inside_if and not frame.branched
+    return token.name in FURTHER and inside_if and not frame.branched

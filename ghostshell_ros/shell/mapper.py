@@ -166,9 +166,9 @@ class Mapper:
 
 
 def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """`<else if="…">`, `<else cond="…">` and `<else if cond="…">` are meant for the next branch."""
+    """`<else if="…">`, `<else cond="…">` and `<else if cond="…">` are meant for the next branch; two conditions for nothing."""
     given = {k: v for k, v in attrs.items() if k != "if" or v != NO_VALUE}
-    if not given.keys() & {"if", "cond", "condition"}:
+    if len(given.keys() & {"if", "cond", "condition"}) != 1:
         return "else", attrs
     return "if", {("cond" if k == "if" else k): v for k, v in given.items()}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ghostshell_ros.shell.branches import Branches
-from ghostshell_ros.shell.builtins import BRANCHES, NOT_IN_ROUTINES, NOT_UNDER_CONDITION
+from ghostshell_ros.shell.builtins import BRANCHES, FURTHER, NOT_IN_ROUTINES, NOT_UNDER_CONDITION
 from ghostshell_ros.shell.calls import Call
 from ghostshell_ros.shell.mapper import Mapped, Refusal
 from ghostshell_ros.shell.routines import RoutineStore
@@ -15,6 +15,7 @@ from skill_kernel.codes import CallCode
 from skill_kernel.skill import MAIN
 
 MAX_RUN_DEPTH = 8
+_BRANCH_TAGS = BRANCHES | FURTHER
 
 
 class Placement:
@@ -25,8 +26,8 @@ class Placement:
         self._routines = routines
         self._branches = branches
 
-    def refusal(self, stream: Stream, mapped: Mapped) -> Refusal | None:
-        """Why this call cannot stand here; None when it can."""
+    def refusal(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
+        """Why this call, whose tag is `written`, cannot stand here; None when it can."""
         name = mapped.function
         if not mapped.builtin:
             return self._held_by_ancestor(stream, mapped)
@@ -41,7 +42,7 @@ class Placement:
             return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
         if name == "run":
             return self._not_runnable(stream, str(mapped.arguments["name"]))
-        return self._no_branch(stream, mapped) if name in BRANCHES else None
+        return self._no_branch(stream, mapped, written) if name in BRANCHES else None
 
     def _held_by_ancestor(self, stream: Stream, mapped: Mapped) -> Refusal | None:
         for node in _around(stream):
@@ -55,14 +56,14 @@ class Placement:
                 return Refusal(mapped.function, CallCode.CHANNEL_HELD_BY_ANCESTOR, message, ends, mapped.channels)
         return None
 
-    def _no_branch(self, stream: Stream, mapped: Mapped) -> Refusal | None:
+    def _no_branch(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
         name = mapped.function
         if not any(c.function == "step" for c in _around(stream)):
             message = f'<{name}> has a meaning only inside a step; write <step><if cond="…">…</if><else>…</else></step>'
-        elif name == "else" and (inner := stream.inner) is not None and not inner.branched:
-            around = inner.name
-            hint = "close it with </if> first" if around == "if" else 'write <if cond="…">…</if> before it'
-            message = f"<else> has no <if> before it inside <{around}>; {hint}"
+        elif written in FURTHER and (around := _unbranched(stream)) and (name == "else" or around in _BRANCH_TAGS):
+            hint = 'write <if cond="…">…</if> before it'
+            hint = f"close it with </{around}> first" if around in _BRANCH_TAGS else hint
+            message = f"<{written}> has no <if> before it inside <{around}>; {hint}"
         elif name == "if" and (fault := self._branches.fault(str(mapped.arguments["cond"]))):
             return Refusal(name, CallCode.INVALID_ARGUMENT, f"cond: {fault}", ends_turn=True)
         else:
@@ -79,6 +80,12 @@ class Placement:
             message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
             return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
         return None
+
+
+def _unbranched(stream: Stream) -> str:
+    """The tag of the innermost element if no branch has stood right inside it yet, else ""."""
+    inner = stream.inner
+    return "" if inner is None or inner.branched else inner.name
 
 
 def _around(stream: Stream) -> Iterator[Call]:

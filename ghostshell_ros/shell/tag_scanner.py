@@ -25,6 +25,7 @@ _smart = {"\u201c": "\u201c", "\u201d": "\u201c", "\u201e": "\u201c"}
 _smart |= {"\u2018": "\u2018", "\u2019": "\u2018", "\u201a": "\u2018"}
 _unquoted = re.compile(r"[^ \t\r\n<>/&`\]]*").match
 _junk = re.compile(r"[^ \t\r\n<>/=]*").match
+_spreads = re.compile(r"[<>\r\n]").search
 _to_tag_end = re.compile(r"[^<>]*").match
 
 
@@ -59,6 +60,8 @@ class TagScanner:
         self._quote = ""
         self._mended = False
         """Whether the value that is read holds a quote of its own kind."""
+        self._spread = False
+        """Whether it spans lines or tags, so that its end may have been forgotten."""
         self._waits = False
         """Whether what was read does not tell yet how to go on."""
         self.final = False
@@ -242,14 +245,17 @@ class TagScanner:
         return at + 1
 
     def _quoted_value(self, text: str, at: int) -> int:
+        begun = at
         at = self._collect(_value_runs[self._quote](text, at), "attribute_length")
+        self._spread = self._spread or _spreads(text, begun, at) is not None
         if at == len(text):
             return at
         if text[at] == "<":
+            self._spread = True
             self._problem(f"a bare '<' in the value of {self._attr!r}; write '&lt;'", at)
             self._take("<", at, "attribute_length")
             return at + 1
-        if self._quote in "\"'" and not self._reporter.strict:
+        if self._quote in "\"'" and not (self._reporter.strict or self._spread):
             what = judge(text, at, mended=self._mended, final=self.final)
             if what is Quote.MORE:
                 self._waits = True
@@ -261,7 +267,7 @@ class TagScanner:
                 self._take(self._quote, at, "attribute_length")
                 self._mended = True
                 return at + 1
-        self._mended = False
+        self._mended = self._spread = False
         self._add(attribute_value(self._collected(), self._in_value(at)), at)
         self._state = self._after_value
         return at + 1

@@ -75,6 +75,7 @@ class StepAnswer:
         self._parser = StreamingParser("lenient")
         self._check, self._room, self._live = check, room, live
         self._step: _Step | None = None
+        self._meant: dict[str, str] = {}
         self._open: list[str] = []
         self._outside: list[str] = []
         self._after: list[Found] = []
@@ -115,9 +116,11 @@ class StepAnswer:
     def _as_meant(self, token: FunctionToken) -> FunctionToken:
         """`<Step>` and `<subtask-complete/>` are tags of ours, unless the robot has such a function."""
         name = token.name.lower().replace("-", "_")
-        if name == token.name or name not in _OWN or not self._check(token.name, {}):
+        if name == token.name or name not in _OWN:
             return token
-        return token._replace(name=name)
+        if token.kind is not TokenKind.RF:
+            self._meant[token.name] = name if self._check(token.name, token.attrs) else token.name
+        return token._replace(name=self._meant.get(token.name, name))
 
     # -- outside a step -----------------------------------------------------------------------------------------------
 

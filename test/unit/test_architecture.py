@@ -132,16 +132,3 @@ def test_every_source_file_begins_with_the_licence_line() -> None:
 def head(file: Path) -> str:
     """The first two lines; the second one counts because a program's first names its interpreter."""
     return "\n".join(file.read_text(encoding="utf-8").splitlines()[:2])
-
-
-def test_every_console_script_names_a_function_that_exists() -> None:
-    settings = (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    scripts = re.findall(r"^    (\w+) = ([\w.]+):(\w+)$", settings, re.MULTILINE)
-    assert scripts
-    missing = []
-    for command, module, function in scripts:
-        file = ROOT / Path(*module.split(".")).with_suffix(".py")
-        tree = ast.parse(file.read_text(encoding="utf-8")) if file.exists() else ast.Module([], [])
-        if not any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body):
-            missing.append(f"{command}: {module}:{function}")
-    assert missing == []

@@ -30,9 +30,11 @@ def test_setup_cfg_and_the_executables_name_the_same() -> None:
         executables.simm  # noqa: B018
 
 
-@pytest.mark.parametrize(("name", "status"), [("sim", 0), ("ghostshell", 130)])
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-def test_a_signal_while_it_is_imported_ends_it_without_a_word(name: str, status: int, number: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "number", "status"),
+    [("sim", "SIGINT", 0), ("sim", "SIGTERM", 0), ("ghostshell", "SIGINT", 130), ("ghostshell", "SIGTERM", 143)],
+)
+def test_a_signal_while_it_is_imported_ends_it_without_a_word(name: str, number: str, status: int) -> None:
     program = (
         "import os, signal, sys, time\nfrom ghostshell_ros import executables\n"
         f"executables.import_module = lambda _: (os.kill(os.getpid(), signal.{number}), time.sleep(10))\n"

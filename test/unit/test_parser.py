@@ -183,6 +183,13 @@ def test_strict_refuses_exactly_what_lxml_refuses(text: str) -> None:
         assert reduced(events) == expected
 
 
+@pytest.mark.parametrize("text", ['<a b="""\n>', "<a b='<''\n ", '<a b=""(<x', '<a b="x"y\r\n"/>', '<a b="x"y" />'])
+def test_a_quote_that_is_judged_by_what_follows_changes_no_position(text: str) -> None:
+    whole = result([text], "lenient")
+    assert all(result([text[:i], text[i:]], "lenient") == whole for i in range(len(text)))
+    assert all(repair.column > 0 and repair.snippet in text for repair in whole[1])
+
+
 @LAX
 @given(BROKEN, st.lists(st.integers(0, 1000), max_size=12))
 @pytest.mark.parametrize("mode", ["strict", "lenient"])

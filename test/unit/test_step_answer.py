@@ -156,3 +156,5 @@ def test_whatever_is_written_what_is_sent_is_well_formed_and_within_its_room(
 def test_a_function_with_the_name_of_a_wrapper_is_called() -> None:
     assert read("<answer>yes</answer>", known=("answer",))[0] == "<step><answer>yes</answer></step>"
     assert read("<answer><go/></answer>")[0] == "<step><go/></step>"
+    sent, _, _ = read("<step><Answer text='hi'>there</Answer></step>", known=("Answer",))
+    assert sent == '<step><Answer text="hi">there</Answer></step>'

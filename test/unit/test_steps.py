@@ -79,8 +79,18 @@ def test_another_condition_is_another_branch_however_it_is_written(tag: str) -> 
     assert [c.function for c in calls if c.outcome == "DONE"] == ["step", "else", "turn"]
 
 
+@pytest.mark.parametrize("tag", ["else if='b'", "elif cond='b'", "elseif cond='b'"])
+@pytest.mark.parametrize(("a", "b"), [(True, True), (True, False), (False, True)])
+def test_another_branch_inside_the_if_it_belongs_behind_is_refused(tag: str, a: bool, b: bool) -> None:
+    end = tag.split()[0]
+    run = planned(f'<step><if cond="a"><walk/><{tag}><nod/></{end}><else><turn/></else></if></step>', a=a, b=b)
+    assert not {"nod", "turn"} & {c.function for c in run.calls if c.outcome == "DONE"}
+    refused = next(c for c in run.calls if c.outcome == "REFUSED")
+    assert "close it with </if> first" in refused.error and run.calls[0].outcome != "DONE"
+
+
 def test_an_else_that_names_no_condition_is_refused_and_so_is_what_it_holds() -> None:
-    for tag in ("else if", "else unless='b'"):
+    for tag in ("else if", "else unless='b'", "else if='b' cond='a'"):
         run = planned(f'<step><if cond="a"><walk/></if><{tag}><nod/></else></step>', a=False)
         assert "nod" not in [c.function for c in run.calls if c.outcome == "DONE"]
 

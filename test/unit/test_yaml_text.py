@@ -42,7 +42,14 @@ def test_a_merged_mapping_may_be_overridden() -> None:
     assert read_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}")["b"] == {"x": 3, "y": 2}
 
 
+def test_merges_of_merges_are_no_duplicates() -> None:
+    text = "base: &base {x: 1}\ndeep: {deeper: {a: &a {<<: *base, x: 2}}}\nb: {<<: *a, y: 3}\n"
+    assert read_yaml(text) == yaml.safe_load(text)
+
+
 def test_other_mistakes_name_their_line() -> None:
     with pytest.raises(yaml.YAMLError) as caught:
         read_yaml("a: 1\nb: [1,\nc: : 2")
-    assert what_is_wrong(caught.value) == "line 3: is not valid YAML; look for a missing colon or a wrong indent"
+    assert what_is_wrong(caught.value) == (
+        "line 3: is not valid YAML (expected the node content, but found ':'); look for a missing colon or a wrong indent"
+    )

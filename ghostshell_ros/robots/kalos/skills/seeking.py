@@ -152,22 +152,22 @@ def _look_around(
     """Turn once around in steps, then back to what was not clear enough to be sure of. What was seen, why it had to end, or
     None when the target is not here."""
     doubtful: tuple[float, float] | None = None
-    """Confidence and heading [rad]."""
-    for _ in range(round(360.0 / TURN_DEG)):
+    """Confidence, and degrees to the left of where it looked first."""
+    for step in range(round(360.0 / TURN_DEG)):
         seen = _look(body, control, target, LOOK_S)
         if isinstance(seen, SkillReturn):
             return seen
         if seen is not None and seen.confidence >= SURE:
             return _face(body, kernel, control, target, seen)
         if seen is not None and (doubtful is None or seen.confidence > doubtful[0]):
-            doubtful = seen.confidence, _heading(body) + seen.bearing
+            doubtful = seen.confidence, step * TURN_DEG + math.degrees(seen.bearing)
         turned = kernel.call("rotate", angle_deg=TURN_DEG)
         if turned.interrupted or not turned.ok:
             return turned
         control.wait(FRESH_S)
     if doubtful is None:
         return None
-    turned = kernel.call("rotate", angle_deg=math.degrees(math.remainder(doubtful[1] - _heading(body), math.tau)))
+    turned = kernel.call("rotate", angle_deg=math.remainder(doubtful[1], 360.0))
     if turned.interrupted or not turned.ok:
         return turned
     control.wait(FRESH_S)
@@ -196,12 +196,6 @@ def _face(body: KalosBody, kernel: SkillCaller, control: Control, target: str, s
         return turned
     control.wait(FRESH_S)
     return body.look(target, control, LOOK_S) or seen
-
-
-def _heading(body: KalosBody) -> float:
-    """Where it looks in the frame of odometry, in rad; 0 without odometry."""
-    pose = body.drivers.odometry()
-    return pose.yaw if pose is not None else 0.0
 
 
 def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
