@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ghostshell_ros.shell.content import ContentReader
+from ghostshell_ros.shell.inner_quotes import LOOK
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
 from ghostshell_ros.shell.simple_tags import (
     attribute_goes_on,
@@ -30,6 +31,9 @@ _new = tuple.__new__  # half the time of the NamedTuple's own constructor
 
 _TEXT, _TAG, _TAG_ATTRIBUTES, _TAG_VALUE, _REFERENCE, _SLOW = range(6)
 """What the next chunk goes on with. A begun tag is in the mode `_TAG` plus the last group of `simple_tag_begun`."""
+
+_TAIL = 40 + 2 * LOOK
+"""Characters kept of a text: a snippet behind what may be held until more is known."""
 
 
 class StreamingParser(ContentReader):
@@ -299,7 +303,7 @@ class StreamingParser(ContentReader):
         except ParseError as error:
             self._fail(error)
         fast = self._fast
-        if tail := data[: len(data) - len(fast)][-40:]:
+        if tail := data[: len(data) - len(fast)][-_TAIL:]:
             self._remember(tail)
         if fast:
             self._mode = _TAG + (simple_tag_begun(fast).lastindex or 0)  # type: ignore[union-attr]
