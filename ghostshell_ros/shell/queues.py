@@ -85,13 +85,16 @@ class ChannelQueues:
         return None
 
     def _waits_for_one_around(self, other: Call, call: Call) -> bool:
-        """Whether `other` cannot begin before an element around `call` has ended, and so not before `call` has."""
+        """Whether `other`, or an element it stands in, cannot begin before one around `call` has ended, and so not before
+        `call` has."""
         if call.parent is None or other.stream_id == call.stream_id or not other.unbegun:
             return False
+        waiting = [other, *(node for node in other.ancestors if node.unbegun)]
         return any(
             around.state is CallState.RUNNING
-            and around.seq < other.seq
-            and (MAIN in around.channels or not (around.channels & other.channels) <= self._parallel)
-            and not other.is_descendant_of(around)
+            and around.seq < node.seq
+            and (MAIN in around.channels or not (around.channels & node.channels) <= self._parallel)
+            and not node.is_descendant_of(around)
             for around in call.ancestors
+            for node in waiting
         )

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
@@ -250,6 +250,7 @@ TAGS = [
     st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from(TAGS), max_size=8), st.floats(0, 2)), max_size=8),
     st.one_of(st.none(), st.floats(0, 8)), st.floats(0, 5), st.booleans(),
 )  # fmt: skip
+@example([(0, ["<spin>", "&"], 0.0), (1, ["<spin>", "<observe/>"], 0.0)], None, 0.0, False)
 def test_whatever_is_written_each_call_has_one_outcome_and_the_process_comes_to_rest(
     pieces: list[tuple[int, list[str], float]], interrupt_s: float | None, judge_s: float, silent: bool
 ) -> None:
