@@ -14,7 +14,7 @@ START_S = 0.3
 
 def start_tolerance_s(speed: float) -> float:
     """At another speed; what is measured on the steady clock is longer then, by the recording's time."""
-    return START_S * max(1.0, speed / 4)
+    return START_S * max(1.0, speed / 2)
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ def test_a_file_without_a_call_to_compare_cannot_be_replayed(monkeypatch: pytest
 
 
 def test_how_exactly_starts_are_compared_is_told() -> None:
-    assert [start_tolerance_s(speed) for speed in (0.1, 1.0, 4.0, 50.0)] == pytest.approx([0.3, 0.3, 0.3, 3.75])
+    assert [start_tolerance_s(speed) for speed in (0.1, 1.0, 4.0, 50.0)] == pytest.approx([0.3, 0.3, 0.6, 7.5])
     was, later = book(call(0)), book(call(0, started_s=12.0))
     assert "begins 2.00 s later" in texts(was, later) and differences(was, later, speed=50.0) == []
 
