@@ -20,11 +20,11 @@ class OnceLoader(yaml.SafeLoader):
     def get_single_node(self) -> yaml.Node | None:
         node: yaml.Node | None = super().get_single_node()
         if twice := first_duplicate(node):
-            raise DuplicateKeyError(None, None, f"the key '{twice.value}' is given twice", twice.start_mark)
+            raise twice
         return node
 
 
-def first_duplicate(node: yaml.Node | None) -> yaml.ScalarNode | None:
+def first_duplicate(node: yaml.Node | None) -> DuplicateKeyError | None:
     """The first key that a mapping at or below a node has for the second time. A merge (`<<`) may be given anew."""
     waiting, known = [node], set()
     while waiting:
@@ -39,7 +39,7 @@ def first_duplicate(node: yaml.Node | None) -> yaml.ScalarNode | None:
         for key, _ in here.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in seen:
-                    return key
+                    return DuplicateKeyError(None, None, f"the key '{key.value}' is given twice", key.start_mark)
                 seen.add((key.tag, key.value))
         waiting += reversed([value for _, value in here.value])
     return None
@@ -47,7 +47,10 @@ def first_duplicate(node: yaml.Node | None) -> yaml.ScalarNode | None:
 
 def read_yaml(text: str) -> Any:
     """One document. Raises yaml.YAMLError."""
-    return yaml.load(text, Loader=OnceLoader)  # a SafeLoader
+    try:
+        return yaml.load(text, Loader=OnceLoader)  # a SafeLoader
+    except (ValueError, RecursionError) as error:  # such as 2024-02-30, which looks like a date
+        raise yaml.constructor.ConstructorError(None, None, str(error)) from error
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:

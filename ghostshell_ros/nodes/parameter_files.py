@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from skill_kernel.yaml_text import first_duplicate
+from skill_kernel.yaml_text import first_duplicate, what_is_wrong
 
 
 def doubled_key(args: Sequence[str]) -> str:
@@ -25,5 +25,5 @@ def doubled_key(args: Sequence[str]) -> str:
         sections = root.value if isinstance(root, yaml.MappingNode) else []
         for _, section in sections:
             if twice := first_duplicate(section):
-                return f"{name}, line {twice.start_mark.line + 1}: the key '{twice.value}' is given twice; remove one of them"
+                return f"{name}, {what_is_wrong(twice)}"
     return ""

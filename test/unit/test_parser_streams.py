@@ -144,6 +144,7 @@ def test_a_lenient_stream_is_mended_and_says_so(text: str, expected: str, codes:
     [
         "<if a='1' @='2'><walk/></if>", "<if a='1' <walk/></if>", "<if a='x' y'><walk/></if>",
         '<if a="hi"! b="low"><walk/></if>', '<if a="count("x") > 2"><walk/></if>',
+        '<if a="hello/>He said "hi"><walk/></if>', '<if a="x\n he said "y" z"><walk/></if>',
         "<if a='x('y')><walk/></if>", "<if a='x('y')\n z='b'><walk/></if>",
     ],
 )  # fmt: skip

@@ -89,9 +89,9 @@ def test_another_branch_inside_the_if_it_belongs_behind_is_refused(tag: str, a: 
     assert "close it with </if> first" in refused.error and run.calls[0].outcome != "DONE"
 
 
-def test_an_else_that_names_no_condition_is_refused_and_so_is_what_it_holds() -> None:
-    for tag in ("else if", "else unless='b'", "else if='b' cond='a'"):
-        run = planned(f'<step><if cond="a"><walk/></if><{tag}><nod/></else></step>', a=False)
+def test_an_else_that_names_no_condition_or_two_is_refused_and_so_is_what_it_holds() -> None:
+    for tag in ("else if", "else unless='b'", "else if='b' cond='c'"):
+        run = planned(f'<step><if cond="a"><walk/></if><{tag}><nod/></else></step>', a=False, b=True, c=True)
         assert "nod" not in [c.function for c in run.calls if c.outcome == "DONE"]
 
 

@@ -53,3 +53,9 @@ def test_other_mistakes_name_their_line() -> None:
     assert what_is_wrong(caught.value) == (
         "line 3: is not valid YAML (expected the node content, but found ':'); look for a missing colon or a wrong indent"
     )
+
+
+@pytest.mark.parametrize("text", ["v: 2024-02-30", "v: 0x_", "[" * 5000])
+def test_a_value_that_is_none_is_a_mistake_of_the_file_too(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        read_yaml(text)
