@@ -103,10 +103,9 @@ class ContentReader(TokenOutput):
         i, size = 0, len(text)
         while i < size:
             if self._construct is not None:
-                j, done = self._construct.scan(text, i)
-                if j == i and not done:
+                i, done = self._construct.scan(text, i)
+                if isinstance(self._construct, TagScanner) and self._construct.waits:
                     return i
-                i = j
                 if done:
                     construct, self._construct = self._construct, None
                     if isinstance(construct, TagScanner):

@@ -62,7 +62,7 @@ class TagScanner:
         """Whether the value that is read holds a quote of its own kind."""
         self._spread = False
         """Whether it spans lines or tags, so that its end may have been forgotten."""
-        self._waits = False
+        self.waits = False
         """Whether what was read does not tell yet how to go on."""
         self.final = False
         """Set when no more text comes."""
@@ -77,8 +77,8 @@ class TagScanner:
     def scan(self, text: str, at: int) -> tuple[int, bool]:
         """Reads on from `at`; the index behind what was read, and whether the tag has ended there. What is left of the text
         must come again with what follows it."""
-        start, self._waits = at, False
-        while at < len(text) and not self._ended and not self._waits:
+        start, self.waits = at, False
+        while at < len(text) and not self._ended and not self.waits:
             at = self._state(text, at)
         if not self._committed or not self.is_tag:
             self._raw.append(text[start:at])
@@ -258,7 +258,7 @@ class TagScanner:
         if self._quote in "\"'" and not (self._reporter.strict or self._spread):
             what = judge(text, at, mended=self._mended, final=self.final)
             if what is Quote.MORE:
-                self._waits = True
+                self.waits = True
                 return at
             if what is Quote.INSIDE:
                 if not self._mended:

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ghostshell_ros.shell.parse_error import ParseError, ParserLimits, Repair
@@ -191,6 +191,7 @@ def test_a_quote_that_is_judged_by_what_follows_changes_no_position(text: str) -
 
 
 @LAX
+@example('<<<<!DOCTYPEy="1"<<<<<]]</a></a>y="f("a")"', [532])
 @given(BROKEN, st.lists(st.integers(0, 1000), max_size=12))
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_any_cutting_gives_the_same_tokens_repairs_and_error(mode: str, text: str, points: list[int]) -> None:
