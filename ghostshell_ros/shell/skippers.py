@@ -38,7 +38,7 @@ class Until:
         else:
             found = text.find(literal, at)
             end = found + len(literal) if found >= 0 else -1
-        if end < 0:
+        if end < 0 and keep:
             self._tail = seam[-keep:] if len(text) - at <= keep else text[-keep:]
         else:
             self._tail = ""
