@@ -5,7 +5,7 @@ SHELL := /bin/bash
 ENV := . scripts/env.sh &&
 ROBOT ?= coco
 VIEWER ?= 0
-CORES := skill_kernel planners reflexes ghostshell_ros/shell ghostshell_ros/navigation ghostshell_ros/perception
+CORES := skill_kernel function_tokens reflexes planners ghostshell_ros/navigation ghostshell_ros/perception
 
 .PHONY: help setup build test test-faults test-extras lint unit integration demo bench clean
 # What failed is run once more by itself: passing then, it is flaky and wants mending.

@@ -19,9 +19,9 @@ from bench.common import Table, Target, arguments, report, spread_of
 from skill_kernel import PauseEvent, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec
 from skill_kernel.clock import SteadyClock
-from skill_kernel.kernel import Kernel, Rank
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.kernel.kernel import Kernel, Rank
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 CALLS, TRIALS, LIMBS = 5000, 500, 8
 WAIT_S = 5.0

@@ -17,11 +17,11 @@ from bench.common import ROOT, Table, Target, arguments, report
 from bench.mutations import equivalent, mutants
 from bench.performing import Performance, Robot, ask, perform
 from bench.scoring import Score, Task, TaskFile, score
-from ghostshell_ros.shell.routines import RoutineStore
-from planners.llm.base import ModelClient
-from planners.llm.config import ConfigError, load_models, parse_spec
-from planners.llm.factory import make_client
-from planners.llm.offline import OfflineClient
+from function_tokens.routines import RoutineStore
+from planners.language import OfflineClient
+from planners.models.base import ModelClient
+from planners.models.config import ConfigError, load_models, parse_spec
+from planners.models.factory import make_client
 
 TASKS = Path(__file__).resolve().parent / "coco_tasks.yaml"
 PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-Seed-1.6": 0.65}

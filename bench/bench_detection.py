@@ -28,9 +28,9 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from bench import ros_probe
 from bench.common import ROOT, Table, Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.nodes.images import to_message
-from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, NodeHost, RuntimeNode
 from ghostshell_ros.perception.onnx_detector import OnnxDetector
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeHost, RuntimeNode
+from ghostshell_ros.wire.images import to_message
 from scripts.detector.average_precision import scores, truth_of
 from scripts.detector.building import Building
 from scripts.detector.render_frames import rendered
@@ -91,7 +91,7 @@ def brought_up() -> Iterator[tuple[Probe, int]]:
     """The detector, the echo and the probe; gives the probe and the detector's process id."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     parameters = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "--params-file", str(ROOT / "config" / "object_detector.yaml")]
-    detector = subprocess.Popen([sys.executable, "-m", "ghostshell_ros.nodes.object_detector", *parameters], cwd=ROOT)
+    detector = subprocess.Popen([sys.executable, "-m", "ghostshell_ros.nodes.object_detector.node", *parameters], cwd=ROOT)
     echo = subprocess.Popen([sys.executable, sys.argv[0], ros_probe.ECHO], stdin=subprocess.PIPE)
     probe = Probe()
     try:

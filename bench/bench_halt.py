@@ -30,8 +30,8 @@ from std_msgs.msg import Bool, String
 
 from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM
-from ghostshell_ros.nodes.priority import take_priority
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM
+from ghostshell_ros.runtime.priority import take_priority
 
 ROBOT = "kalos"
 WAIT_S = 20.0
@@ -133,7 +133,7 @@ def _model(stack: ExitStack) -> str:
     """Start a model of many words, 40 tokens a second, in a process of its own; gives its address."""
     answer = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answer.txt"
     answer.write_text("Once upon a time. " * 4000, encoding="utf-8")
-    command = [sys.executable, "-m", "ghostshell_ros.testing.model_server", "--rate", "40", "--answer", str(answer)]
+    command = [sys.executable, "-m", "bench.simulated_model.model_server", "--rate", "40", "--answer", str(answer)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     stack.callback(server.wait)
     stack.callback(server.terminate)

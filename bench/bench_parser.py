@@ -16,9 +16,8 @@ from lxml import etree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report
-from ghostshell_ros.shell import parser as shell_parser
-from ghostshell_ros.shell.parse_error import ParserLimits
-from ghostshell_ros.shell.parser import StreamingParser
+from function_tokens.parsing.parse_error import ParserLimits
+from function_tokens.parsing.parser import StreamingParser
 
 STREAM = """<response>
 Hello! I am CoCo, nice to meet you. <head_nod times="2" speed="50"/>Let me show you around.
@@ -146,8 +145,7 @@ def main() -> None:
         for name, r in results.items()
     ]
     columns = ("parser", "chunks/s", *(f"of {other}" for other in REFERENCES), "last/first tenth")
-    form = "run as Python" if shell_parser.__file__.endswith(".py") else "compiled at the set-up"
-    title = f"{options.chunks:,} chunks of {SIZE} characters, processor time; GhostShell's parser {form}"
+    title = f"{options.chunks:,} chunks of {SIZE} characters, processor time"
     targets = []
     for mode in ("lenient", "strict"):
         own = results[f"ghostshell, {mode}"]

@@ -22,7 +22,7 @@ from std_msgs.msg import String
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.nodes.node_runtime import EVENTS, INSTRUCTION, LATCHED
+from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED
 
 ROBOT = "coco"
 LONG, SHORT = "shake your head for 8 seconds", "look up, then go on"

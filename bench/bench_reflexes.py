@@ -37,8 +37,8 @@ from std_msgs.msg import String
 from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
 from bench.reflex_load import REFLEXES, rules
-from ghostshell_ros.nodes.goal_client import GoalClient
-from ghostshell_ros.nodes.node_runtime import EVENTS, HEARTBEATS, LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.goal_client import GoalClient
+from ghostshell_ros.runtime.node_runtime import EVENTS, HEARTBEATS, LATCHED, SENSORS, SET_POINTS, RuntimeNode
 
 ROBOT = "robot"
 """Namespace, and the launch file that brings up a robot without its simulator."""

@@ -21,7 +21,7 @@ from ghostshell.msg import FunctionToken, LlmChunk, SkillEvent
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.nodes.node_runtime import EVENTS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import EVENTS, STREAM, RuntimeNode
 
 ROBOT = "coco"
 WARM_UP = 6

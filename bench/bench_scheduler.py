@@ -20,18 +20,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report, spread_of
 from bench.loop import Loop
-from ghostshell_ros.shell.calls import Call, CallResult, ShellEvent
-from ghostshell_ros.shell.mapper import Mapper
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.scheduler import Scheduler
+from function_tokens.mapper import Mapper
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.scheduling.calls import Call, CallResult, ShellEvent
+from function_tokens.scheduling.scheduler import Scheduler
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.calls import CallResult as KernelResult
 from skill_kernel.calls import CallSpec, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.kernel import Kernel
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 CHANNELS = 20
 BEGUN: list[float] = []

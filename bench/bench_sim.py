@@ -26,7 +26,7 @@ from nav_msgs.msg import Odometry
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image, LaserScan
 
-from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, SET_POINTS, NodeHost, RuntimeNode
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.robot import RobotConfig
 
@@ -93,7 +93,7 @@ def _measure(rtf: float) -> dict[str, Any]:
     """Start the node, walk, and give real-time factor, cores used and rates over MEASURE_S."""
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "ghostshell_ros.nodes.sim", "--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", f"robot:={ROBOT}",
+            sys.executable, "-m", "ghostshell_ros.nodes.sim.node", "--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", f"robot:={ROBOT}",
             "-p", "world:=building", "-p", "camera:=front_camera", "-p", "camera_rate_hz:=5.0", "-p", "publish_clock:=true",
             "-p", f"rtf:={rtf}",
         ],

@@ -28,17 +28,17 @@ from bench.common import Table, arguments, report
 from bench.loop import Loop
 from bench.performing import Robot, perform
 from bench.scoring import Expected, Task, TaskFile, score
-from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.scheduler import Scheduler
-from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
-from ghostshell_ros.testing.model_server import Answer, ModelServer, ToolUse
-from planners.llm.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.llm.config import ModelConfig
-from planners.llm.factory import make_client
-from planners.llm.native_calls import ToolCall, ToolSpec
-from skill_kernel.arguments import parameters_schema, parse_json
+from bench.simulated_model.model_server import Answer, ModelServer, ToolUse
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
+from function_tokens.scheduling.scheduler import Scheduler
+from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.config import ModelConfig
+from planners.models.factory import make_client
+from planners.models.native_calls import ToolCall, ToolSpec
 from skill_kernel.codes import ModelCode, Outcome
+from skill_kernel.skills.arguments import parameters_schema, parse_json
 
 KEYS = {"OPENAI_API_KEY": "local", "ANTHROPIC_API_KEY": "local"}
 SPEAK = "speak"

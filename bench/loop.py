@@ -23,7 +23,7 @@ class LoopTimer:
 
 
 class Loop:
-    """Implements `ghostshell_ros.shell.calls.Clock`. Callbacks come on the thread that is in `run_until`."""
+    """Implements `function_tokens.scheduling.calls.Clock`. Callbacks come on the thread that is in `run_until`."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -15,12 +15,12 @@ from html import escape
 
 from bench.performing import Performance, Robot
 from bench.scoring import Shape
-from ghostshell_ros.shell.builtins import BUILTINS
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.timeline import CallRecord
-from ghostshell_ros.shell.tokens import TokenKind
-from planners.declarations import Declared, declared
-from skill_kernel.skill import Skill
+from function_tokens.builtins import BUILTINS
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import TokenKind
+from function_tokens.scheduling.timeline import CallRecord
+from planners.prompts.declarations import Declared, declared
+from skill_kernel.skills.skill import Skill
 
 OTHER_WORDS = "Bananas are yellow."
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.scoring import Task
-from ghostshell_ros.shell.dryrun import dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from ghostshell_ros.shell.routines import Routine, RoutineStore
-from ghostshell_ros.shell.timeline import CallRecord
-from planners.llm.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
-from planners.prompt import CallReport, GrammarOptions
-from planners.stream_planner import PlanEnded, StreamPlanner, TurnResult
-from skill_kernel.registry import SkillRegistry
+from function_tokens.dry_run import dry_run
+from function_tokens.mapper import Mapper
+from function_tokens.routines import Routine, RoutineStore
+from function_tokens.scheduling.timeline import CallRecord
+from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
+from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.strategies.stream.stream_planner import PlanEnded, StreamPlanner, TurnResult
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 
 @dataclass(frozen=True)

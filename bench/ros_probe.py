@@ -22,7 +22,7 @@ from std_srvs.srv import Trigger
 
 from bench.common import ROOT
 from ghostshell_ros.launcher import LaunchRun, describe
-from ghostshell_ros.nodes.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
 
 UP_S = 60.0
 ECHO = "--echo"

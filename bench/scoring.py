@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ghostshell_ros.shell.timeline import CallRecord
-from skill_kernel.yaml_text import read_yaml
+from function_tokens.scheduling.timeline import CallRecord
+from skill_kernel.config.yaml_text import read_yaml
 
 EPS_S = 0.05
 """Times closer than this count as the same instant."""

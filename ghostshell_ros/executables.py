@@ -42,5 +42,5 @@ def _node(module: str) -> int:
 def __getattr__(name: str) -> Callable[[], int]:
     for package, names in NODES.items():
         if name in names:
-            return partial(_node, f"{package}.{name}")
+            return partial(_node, f"{package}.{name}.node" if package.endswith(".nodes") else f"{package}.{name}")
     raise AttributeError(f"module '{__name__}' has no executable '{name}'")

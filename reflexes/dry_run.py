@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reflexes.guard import SkillRequest, Vocabulary
-from reflexes.guard.vocabulary import WAIT
 from reflexes.loop import Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule
+from skill_kernel.guard import SkillRequest, Vocabulary
+from skill_kernel.guard.vocabulary import WAIT
 from skill_kernel.observation.errors import ObservationError
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.view import View
-from skill_kernel.skill import SkillDefinitionError
+from skill_kernel.skills.skill import SkillDefinitionError
 
 TICK_S = 0.1
 """Between two observations it is evaluated so often: what is recorded may have gaps in which fields grow stale."""

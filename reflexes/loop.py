@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from reflexes.answers import Answers
-from reflexes.guard import SkillRequest
 from reflexes.rule import LoadedRule
+from skill_kernel.guard import SkillRequest
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.errors import StaleFieldError
 from skill_kernel.observation.model import Observation

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from reflexes.guard import Guarded
-from skill_kernel.sections import Section
+from skill_kernel.config.sections import Section
+from skill_kernel.guard import Guarded
 
 LONGEST_ACTION_S = 600.0
 

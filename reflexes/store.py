@@ -14,8 +14,8 @@ import yaml
 from pydantic import ValidationError
 
 from reflexes.rule import ReflexError, Rule, RuleState
-from skill_kernel.sections import one_sentence
-from skill_kernel.yaml_text import read_yaml
+from skill_kernel.config.sections import one_sentence
+from skill_kernel.config.yaml_text import read_yaml
 
 SUFFIX = ".yaml"
 SHIPPED = "as shipped with the robot"

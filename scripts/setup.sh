@@ -23,13 +23,11 @@ environment_stamp() {
 }
 build_stamp() {
     { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg msg/*.msg srv/*.srv action/*.action
-      find skill_kernel planners reflexes ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
+      find skill_kernel function_tokens reflexes planners ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
 }
 compat_stamp() { { cat "$venv/.made_from"; find compat -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
 environment_is_current() { [ -x "$venv/bin/python3" ] && [ "$(environment_stamp)" = "$(cat "$venv/.made_from" 2>/dev/null)" ]; }
 compat_is_current() { [ "$GHOSTSHELL_ROS" = apt ] || [ "$(compat_stamp)" = "$(cat "$venv/.compat_from" 2>/dev/null)" ]; }
-parser_stamp() { cat "$venv/.made_from" ghostshell_ros/shell/*.py scripts/compile_parser.py | sha256sum; }
-parser_is_current() { [ "$(parser_stamp)" = "$(cat "$GHOSTSHELL_BUILD/.parser_made_from" 2>/dev/null)" ]; }
 build_is_current() { [ -e "$GHOSTSHELL_INSTALL/setup.bash" ] && [ "$(build_stamp)" = "$(cat "$GHOSTSHELL_INSTALL/.made_from" 2>/dev/null)" ]; }
 
 # Sets `python` to the first interpreter the wheels exist for.
@@ -145,20 +143,11 @@ build() {
     build_stamp >"$GHOSTSHELL_INSTALL/.made_from"
 }
 
-# Without it the same source runs as Python.
-compile_parser() {
-    mkdir -p "$logs" "$GHOSTSHELL_BUILD"
-    "$venv/bin/python3" scripts/compile_parser.py "$GHOSTSHELL_BUILD/compiled" >"$logs/parser.log" 2>&1 ||
-        say "the parser could not be compiled and runs as plain Python, at two thirds of the speed; see $logs/parser.log"
-    parser_stamp >"$GHOSTSHELL_BUILD/.parser_made_from"
-}
-
 exec 9<"$GHOSTSHELL_ROOT"
 flock -n 9 || { say "waiting for another set-up to end"; flock 9; }
-environment_is_current && compat_is_current && build_is_current && parser_is_current && exit 0
+environment_is_current && compat_is_current && build_is_current && exit 0
 check_machine
 [ ${#packages[@]} -eq 0 ] || { install_packages; check_machine; }
 environment_is_current || make_environment
 compat_is_current || make_compat
 build_is_current || build
-parser_is_current || compile_parser

@@ -115,8 +115,8 @@ def _simulated_model() -> Iterator[None]:
     import socket
     import subprocess
 
-    from ghostshell_ros.cli.simulated_model import PORT
-    from ghostshell_ros.evaluation.typego.models import MODULE, ModelProcessError, first_line
+    from bench.commands.simulated_model import PORT
+    from bench.evaluation.models import MODULE, ModelProcessError, first_line
 
     with socket.socket() as probe:
         probe.settimeout(2.0)
@@ -172,8 +172,8 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
     from ghostshell_ros.cli.process_gantt import draw_processes
     from ghostshell_ros.cli.story import Story, StoryError
     from ghostshell_ros.cli.story_client import open_story
-    from skill_kernel.registry import SkillRegistry
     from skill_kernel.robot import RobotConfig
+    from skill_kernel.skills.registry import SkillRegistry
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     host, client = open_story(robot)
@@ -203,7 +203,7 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
 
 
 def _recorded(robot: str) -> str:
-    from ghostshell_ros.nodes.model_setup import shipped_config
+    from ghostshell_ros.runtime.model_setup import shipped_config
 
     return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from function_tokens.scheduling.conditions import AssumedConditions
 from ghostshell_ros.cli.stream_input import InputError, pieces
 from ghostshell_ros.cli.tokens import problem_line
-from ghostshell_ros.shell.conditions import AssumedConditions
 
 if TYPE_CHECKING:
-    from ghostshell_ros.shell.dryrun import DryRun
-    from ghostshell_ros.shell.mapper import Mapper
+    from function_tokens.dry_run import DryRun
+    from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig
 
 
@@ -90,10 +90,10 @@ def dry_run(
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
     """The mapper, what is to be said of it, and what finds a fault in a condition: a robot's file names its accessors."""
-    from ghostshell_ros.shell.mapper import Mapper
-    from skill_kernel.registry import RegistryError, SkillRegistry
+    from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig, RobotConfigError
-    from skill_kernel.skill import SkillDefinitionError
+    from skill_kernel.skills.registry import RegistryError, SkillRegistry
+    from skill_kernel.skills.skill import SkillDefinitionError
 
     try:
         if skills is None:
@@ -109,8 +109,8 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callabl
 
 
 def _checking(config: RobotConfig) -> Callable[[str], str]:
-    from reflexes.condition_text import read_condition
-    from reflexes.guard import GuardError
+    from skill_kernel.guard import GuardError
+    from skill_kernel.guard.condition_text import read_condition
     from skill_kernel.observation.accessors import accessors_of
 
     accessors = accessors_of(config)
@@ -142,8 +142,8 @@ def _scheduled(
     text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None,
     conditions: AssumedConditions,
 ) -> DryRun:  # fmt: skip
-    from ghostshell_ros.shell.dryrun import dry_run as schedule
-    from ghostshell_ros.shell.routines import RoutineStore
+    from function_tokens.dry_run import dry_run as schedule
+    from function_tokens.routines import RoutineStore
 
     with tempfile.TemporaryDirectory() as scratch:
         store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)

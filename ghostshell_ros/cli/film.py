@@ -8,7 +8,7 @@ from typing import Any
 
 from sensor_msgs.msg import Image
 
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
 
 MAX_FRAMES = 600
 

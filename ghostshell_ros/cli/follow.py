@@ -19,12 +19,12 @@ from rich.live import Live
 
 from ghostshell_ros.cli.start_up import StartUp
 from ghostshell_ros.cli.task_view import TaskView
-from ghostshell_ros.nodes.driver_states import TOPIC as DRIVER_STATES
-from ghostshell_ros.nodes.driver_states import DriverState
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.driver_states import TOPIC as DRIVER_STATES
+from ghostshell_ros.runtime.driver_states import DriverState
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
 from skill_kernel.codes import TaskCode
-from skill_kernel.process import ProcessStatus
+from skill_kernel.processes.process import ProcessStatus
 
 OUTCOMES = {
     SkillEvent.DONE: "DONE",

@@ -8,7 +8,7 @@ import textwrap
 import warnings
 from pathlib import Path
 
-from ghostshell_ros.shell.timeline import CallRecord, channel_order
+from function_tokens.scheduling.timeline import CallRecord, channel_order
 
 COLOURS = {
     "DONE": "#4c8c6b", "FAILED": "#c0392b", "INTERRUPTED": "#d98c2b", "REFUSED": "#8e44ad", "DROPPED": "#95a5a6",

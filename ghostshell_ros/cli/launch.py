@@ -44,8 +44,8 @@ def launch(
 def _fault_of_robots(specs: Iterable[ProcessSpec]) -> str:
     """What is wrong with the robots that this package's nodes are given, or ""; said once, before every node says it."""
     from ghostshell_ros.launcher import PACKAGE, InlineParameters
-    from skill_kernel.registry import RegistryError, SkillRegistry
     from skill_kernel.robot import RobotConfig, RobotConfigError
+    from skill_kernel.skills.registry import RegistryError, SkillRegistry
 
     own = [spec for spec in specs if Path(str(spec.command[0])).parent.name == PACKAGE]
     values = [word.values for spec in own for word in spec.command if isinstance(word, InlineParameters)]

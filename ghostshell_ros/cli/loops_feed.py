@@ -10,9 +10,9 @@ from typing import Any
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, SkillEvent, StepQueue
 
 from ghostshell_ros.cli.loops_view import NAMES, LoopsView
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, PLANS, QUEUES, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, QUEUES, RuntimeNode
 from skill_kernel.codes import ModelCode
-from skill_kernel.process import ProcessStatus
+from skill_kernel.processes.process import ProcessStatus
 
 REFLEX_ID = "reflex-"
 """So the process of each firing of a reflex is named, with the reflex's name and a number after it."""

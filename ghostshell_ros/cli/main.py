@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import typer
 
-from ghostshell_ros.cli.bench import bench
+from bench.commands.evaluate import bench
+from bench.commands.simulated_model import simulated_model
 from ghostshell_ros.cli.demo import demo
 from ghostshell_ros.cli.dry_run import dry_run
 from ghostshell_ros.cli.guideline import guideline
@@ -17,7 +18,6 @@ from ghostshell_ros.cli.record import record
 from ghostshell_ros.cli.reflex import reflex
 from ghostshell_ros.cli.replay import replay
 from ghostshell_ros.cli.say import clear, halt, say
-from ghostshell_ros.cli.simulated_model import simulated_model
 from ghostshell_ros.cli.task import prescribe, task
 from ghostshell_ros.cli.teleop import teleop
 from ghostshell_ros.cli.tokens import tokens

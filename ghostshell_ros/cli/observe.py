@@ -27,8 +27,8 @@ def observe(
     from ghostshell.msg import Observation as ObservationMsg
     from rich.console import Console
 
-    from ghostshell_ros.nodes.node_runtime import OBSERVATION
-    from ghostshell_ros.nodes.observation_messages import from_message
+    from ghostshell_ros.runtime.node_runtime import OBSERVATION
+    from ghostshell_ros.wire.observation_messages import from_message
 
     rclpy.init()
     node = rclpy.create_node("ghostshell_observe", namespace=robot, use_global_arguments=False)
@@ -66,7 +66,7 @@ def _show(console: Console, observation: Observation) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from planners.quoting import quoted
+    from planners.prompts.quoting import quoted
     from skill_kernel.observation.config import Serialise
     from skill_kernel.observation.render import shown
 

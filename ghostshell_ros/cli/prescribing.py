@@ -28,7 +28,7 @@ class PrescriptionClient:
         from ghostshell.msg import PrescriptionArray
         from ghostshell.srv import Prescribe
 
-        from ghostshell_ros.nodes.node_runtime import LATCHED
+        from ghostshell_ros.runtime.node_runtime import LATCHED
 
         rclpy.init()
         self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)

@@ -67,7 +67,7 @@ class _Client:
         from ghostshell.msg import ProcessArray
         from ghostshell.srv import ControlProcess
 
-        from ghostshell_ros.nodes.node_runtime import LATCHED
+        from ghostshell_ros.runtime.node_runtime import LATCHED
 
         rclpy.init()
         self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
@@ -141,7 +141,7 @@ def _table(processes: Sequence[Any], now_s: float) -> list[str]:
 
 
 def _row(process: Any, now_s: float) -> tuple[str, ...]:
-    from skill_kernel.process import ProcessSource, ProcessStatus
+    from skill_kernel.processes.process import ProcessSource, ProcessStatus
 
     created_s = process.created.sec + process.created.nanosec * 1e-9
     ended_s = process.ended.sec + process.ended.nanosec * 1e-9

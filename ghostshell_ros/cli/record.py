@@ -31,9 +31,9 @@ def record(
     import rclpy
     from rclpy.signals import SignalHandlerOptions
 
-    from ghostshell_ros.nodes.node_runtime import NodeHost
     from ghostshell_ros.recording.recorder import Recorder
     from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
+    from ghostshell_ros.runtime.node_runtime import NodeHost
 
     now = datetime.datetime.now(datetime.timezone.utc)
     path = file or Path(f"run_{now.astimezone():%Y%m%d_%H%M%S}.mcap")

@@ -35,7 +35,7 @@ def say(
     import rclpy
 
     from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
-    from skill_kernel.process import ProcessStatus
+    from skill_kernel.processes.process import ProcessStatus
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     host, client = open_client(robot)

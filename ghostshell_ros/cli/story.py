@@ -17,9 +17,9 @@ from ghostshell_ros.cli.loops_view import LoopsView
 from ghostshell_ros.cli.process_view import ENDED, THINKS, Bar, ProcessTrack, ProcessView
 from ghostshell_ros.cli.story_client import StoryClient
 from skill_kernel.codes import ModelCode
-from skill_kernel.drivers import Pose2D
-from skill_kernel.process import ProcessStatus
-from skill_kernel.skill import MAIN
+from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.skill import MAIN
 
 TASK = (
     "Go to the lounge and look for a ball there. If you find one, walk up to it and bark twice. If there is none, return to "

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ghostshell_ros.shell.timeline import CallRecord
+from function_tokens.scheduling.timeline import CallRecord
 
 STYLES = {"DONE": "green", "FAILED": "bold red", "INTERRUPTED": "yellow", "REFUSED": "magenta", "DROPPED": "dim"}
 SHOWN_NOTICES = 4

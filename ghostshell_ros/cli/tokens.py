@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
+from function_tokens.parsing.parse_error import ParseError, Repair
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken
 from ghostshell_ros.cli.stream_input import InputError, pieces
-from ghostshell_ros.shell.parse_error import ParseError, Repair
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.tokens import FunctionToken
 
 
 def tokens(

@@ -25,7 +25,7 @@ def watch(
 
     from ghostshell_ros.cli.loops_feed import LoopsClient, LoopsFeed
     from ghostshell_ros.cli.loops_view import LoopsView
-    from ghostshell_ros.nodes.node_runtime import NodeHost
+    from ghostshell_ros.runtime.node_runtime import NodeHost
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
     client = LoopsClient(robot)

@@ -15,13 +15,13 @@ from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.lifecycle_node import ManagedNode
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, NodeStartError
-from skill_kernel.base_gate import STILL, Velocity
-from skill_kernel.drivers import Pose2D
-from skill_kernel.obstacles import Points, scan_points
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, NodeStartError
 from skill_kernel.robot import BaseConfig, RobotConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Points, scan_points
+from skill_kernel.skills.drivers import Pose2D
 
 FEEDBACK_S = 0.1
 ODOMETRY_S = 0.7

@@ -8,7 +8,7 @@ import sys
 from ghostshell_ros.drivers.drive_driver import DriveDriver
 from ghostshell_ros.drivers.navigate_driver import NavigateDriver
 from ghostshell_ros.drivers.posture_driver import PostureDriver
-from ghostshell_ros.nodes.node_runtime import run
+from ghostshell_ros.runtime.node_runtime import run
 
 
 def main() -> int:

@@ -15,12 +15,12 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ghostshell_ros.drivers.driver_caller import DriverCaller
 from ghostshell_ros.drivers.memory_caller import MemoryCaller
 from ghostshell_ros.drivers.senses import Proprioception, Surroundings
-from ghostshell_ros.nodes.driver_states import DriverStates
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
-from ghostshell_ros.nodes.wire_text import ros_text
+from ghostshell_ros.runtime.driver_states import DriverStates
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.wire.wire_text import ros_text
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import Detection, DriverResult, MemoryAnswer, Pose2D, Scan, StopEvent
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Detection, DriverResult, MemoryAnswer, Pose2D, Scan, StopEvent
 
 LOOK_S = 0.2
 """How often drivers that were not discovered yet are looked for."""
@@ -32,7 +32,7 @@ _NO_JOINTS = DriverResult(
 
 
 class RosDrivers:
-    """Implements `skill_kernel.drivers.Drivers`. Built on the executor's thread or before spinning; its methods are for
+    """Implements `skill_kernel.skills.drivers.Drivers`. Built on the executor's thread or before spinning; its methods are for
     other threads (a skill's), never for a callback, which they would block.
 
     Uses the actions `speak` and `play_sound`; `drive`, `navigate_to` and `set_posture` for a robot with a base;

@@ -12,9 +12,9 @@ from ghostshell_ros.drivers.base_driver import BaseDriver
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.navigation.drive_motion import DriveError, DriveMotion, DriveTolerance
 from ghostshell_ros.navigation.stall import StallWatch, in_the_way
-from ghostshell_ros.nodes.node_runtime import run
-from skill_kernel.base_gate import Velocity
-from skill_kernel.drivers import Pose2D
+from ghostshell_ros.runtime.node_runtime import run
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.skills.drivers import Pose2D
 
 PROGRESS_M = 0.02
 """What is left must shrink by so much within `stall_s`."""

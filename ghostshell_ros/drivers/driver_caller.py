@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ghostshell_ros.nodes.driver_states import DriverStates
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.driver_states import DriverStates
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import DriverResult, StopEvent
+from skill_kernel.skills.drivers import DriverResult, StopEvent
 
 AVAILABLE_S = 0.5
 """How long a call waits for its driver to be discovered."""

@@ -9,7 +9,7 @@ from ghostshell_ros.drivers.move_joints_driver import MoveJointsDriver
 from ghostshell_ros.drivers.play_sound_driver import PlaySoundDriver
 from ghostshell_ros.drivers.show_face_driver import ShowFaceDriver
 from ghostshell_ros.drivers.speak_driver import SpeakDriver
-from ghostshell_ros.nodes.node_runtime import run
+from ghostshell_ros.runtime.node_runtime import run
 
 
 def main() -> int:

@@ -26,11 +26,11 @@ from ghostshell_ros.navigation.grid import OccupancyGrid
 from ghostshell_ros.navigation.planner import Place, Plan, PlannerCosts, plan
 from ghostshell_ros.navigation.poses import composed, wrapped
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
-from ghostshell_ros.nodes.node_runtime import LATCHED, RuntimeNode
-from skill_kernel.base_gate import STILL, Velocity
-from skill_kernel.drivers import Pose2D
-from skill_kernel.obstacles import Points
+from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Points
+from skill_kernel.skills.drivers import Pose2D
 
 TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 CODES = {TripEnd.NO_PATH: NavigateTo.Goal.NO_PATH, TripEnd.BLOCKED: NavigateTo.Goal.BLOCKED}

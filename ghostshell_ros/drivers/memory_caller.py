@@ -8,10 +8,10 @@ from typing import Any
 
 from ghostshell.srv import QueryMemory
 
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
-from ghostshell_ros.nodes.wire_text import ros_text
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.wire.wire_text import ros_text
 from skill_kernel.codes import MemoryCode
-from skill_kernel.drivers import MemoryAnswer, StopEvent
+from skill_kernel.skills.drivers import MemoryAnswer, StopEvent
 
 SERVICE = "/query_memory"
 """One a fleet, so outside of the robot's namespace."""

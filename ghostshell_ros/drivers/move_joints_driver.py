@@ -12,9 +12,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.lifecycle_node import ManagedNode
-from ghostshell_ros.nodes.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, run
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, run
 from skill_kernel.robot import RobotConfig
 
 FEEDBACK_S = 0.1

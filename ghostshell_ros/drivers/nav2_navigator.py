@@ -15,11 +15,11 @@ from ghostshell_ros.drivers.navigator import Destination, Navigator
 from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.navigation.stall import StallWatch
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.nodes.node_runtime import SENSORS, NodeStartError, RuntimeNode
-from skill_kernel.base_gate import STILL, Velocity
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.node_runtime import SENSORS, NodeStartError, RuntimeNode
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import Pose2D
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.skills.drivers import Pose2D
 
 FRESH_S = 0.15
 """An older velocity of Nav2 counts no more; its controller sends 20 a second by default."""

@@ -18,11 +18,11 @@ from ghostshell_ros.drivers.grid_navigator import GridNavigator, GridSettings
 from ghostshell_ros.drivers.nav2_navigator import Nav2Navigator, Nav2Settings
 from ghostshell_ros.drivers.navigator import Destination, Navigator
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
-from ghostshell_ros.nodes.diagnostics import Health, Level
-from ghostshell_ros.nodes.node_runtime import run
-from skill_kernel.base_gate import Velocity
-from skill_kernel.drivers import Pose2D
-from skill_kernel.obstacles import Points
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import run
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.safety.obstacles import Points
+from skill_kernel.skills.drivers import Pose2D
 
 
 class NavigateDriver(BaseDriver):

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
-from skill_kernel.base_gate import Velocity
-from skill_kernel.drivers import Pose2D
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.skills.drivers import Pose2D
 
 
 @dataclass(frozen=True)

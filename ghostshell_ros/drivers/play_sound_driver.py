@@ -13,8 +13,8 @@ from ghostshell.action import PlaySound
 
 from ghostshell_ros.drivers.timed_driver import Activity, DriverRefusal, TimedDriver, Work, has_sound_device
 from ghostshell_ros.drivers.tunes import TUNES, wav
-from ghostshell_ros.nodes.goal_server import Goal
-from ghostshell_ros.nodes.node_runtime import NodeStartError, run
+from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node_runtime import NodeStartError, run
 
 
 class PlaySoundDriver(TimedDriver):

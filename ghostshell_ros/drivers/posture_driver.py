@@ -12,10 +12,10 @@ from ghostshell.action import SetPosture
 from std_msgs.msg import Bool, String
 
 from ghostshell_ros.drivers.base_driver import TELEOP
-from ghostshell_ros.nodes.base_ports import HOLD, POSTURES
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.lifecycle_node import ManagedNode
-from ghostshell_ros.nodes.node_runtime import LATCHED, SET_POINTS, run
+from ghostshell_ros.runtime.base_ports import HOLD, POSTURES
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, run
 
 FEEDBACK_S = 0.1
 STATE_S = 0.2

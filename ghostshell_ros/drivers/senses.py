@@ -12,9 +12,9 @@ from ghostshell.msg import DetectionArray
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Image, JointState, LaserScan
 
-from ghostshell_ros.nodes.images import to_pixels
-from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED_BY_ANY, SENSORS, RuntimeNode
-from skill_kernel.drivers import Detection, Pose2D, Scan
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.wire.images import to_pixels
+from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 
 FIRST_MEASUREMENT_S = 3.0
 """How long a skill waits for the joints to be measured for the first time."""

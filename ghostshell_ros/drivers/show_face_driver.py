@@ -13,9 +13,9 @@ from std_msgs.msg import String
 
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.timed_driver import DriverRefusal, TimedDriver, Work
-from ghostshell_ros.nodes.goal_server import Goal
-from ghostshell_ros.nodes.images import to_message
-from ghostshell_ros.nodes.node_runtime import LATCHED, NodeStartError, run
+from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node_runtime import LATCHED, NodeStartError, run
+from ghostshell_ros.wire.images import to_message
 
 
 class ShowFaceDriver(TimedDriver):

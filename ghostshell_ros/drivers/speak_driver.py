@@ -12,8 +12,8 @@ from ghostshell.action import Speak
 
 from ghostshell_ros.drivers.speech import SpeechTiming, clamp_rate, is_cjk
 from ghostshell_ros.drivers.timed_driver import Activity, DriverRefusal, TimedDriver, Work, has_sound_device
-from ghostshell_ros.nodes.goal_server import Goal
-from ghostshell_ros.nodes.node_runtime import NodeStartError, run
+from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node_runtime import NodeStartError, run
 
 WORDS_PER_MINUTE = 150
 MAX_CHARS = 20_000

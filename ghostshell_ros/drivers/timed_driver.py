@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.lifecycle_node import ManagedNode
-from ghostshell_ros.nodes.node_runtime import Later
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.node_runtime import Later
 
 FEEDBACK_S = 0.1
 LOOP_PAUSE_S = 0.05

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 
 from ghostshell_ros.navigation.poses import seen_from, wrapped
-from skill_kernel.base_gate import STILL, Velocity
-from skill_kernel.drivers import Pose2D
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.skills.drivers import Pose2D
 
 BRAKE_SHARE = 0.6
 """Of the gate's acceleration, used when braking by distance; the rest is for the delay of the base."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ghostshell_ros.navigation.planner import Place
 from ghostshell_ros.navigation.poses import wrapped
-from skill_kernel.base_gate import Velocity
-from skill_kernel.drivers import Pose2D
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.skills.drivers import Pose2D
 
 LOOKAHEAD_M = 0.35
 TIGHT_LOOKAHEAD_M = 0.12

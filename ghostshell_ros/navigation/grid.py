@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skill_kernel.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D
 
 HIT, MISS, SURE = 40, 12, 100
 """Evidence a beam brings for a cell it ends in, or passes, and where evidence is cut off."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from skill_kernel.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D
 
 
 def wrapped(angle: float) -> float:

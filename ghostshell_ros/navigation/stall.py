@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skill_kernel.base_gate import Velocity
-from skill_kernel.obstacles import Obstacle, Points, first_obstacle
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.safety.obstacles import Obstacle, Points, first_obstacle
 
 IN_THE_WAY_M = 0.1
 """So much further than the gate's stop_distance an obstacle may be and still be what stopped the base."""

@@ -12,10 +12,10 @@ from ghostshell_ros.navigation.follower import PathFollower
 from ghostshell_ros.navigation.grid import OccupancyGrid
 from ghostshell_ros.navigation.planner import Place, Plan
 from ghostshell_ros.navigation.stall import StallWatch, in_the_way
-from skill_kernel.base_gate import STILL, Velocity
-from skill_kernel.drivers import Pose2D
-from skill_kernel.obstacles import Points
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Points
+from skill_kernel.skills.drivers import Pose2D
 
 SEEN_AHEAD_M = 2.0
 """So much of the path ahead is looked at in the newest map; the rest waits for the next planning."""

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from ghostshell_ros.perception.detector import Box
-from skill_kernel.drivers import Scan
+from skill_kernel.skills.drivers import Scan
 
 EDGE_PX = 1.5
 """A thing this near to the image's edge goes on beyond it."""

@@ -14,9 +14,9 @@ import yaml
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
 
-from ghostshell_ros.data import data_folder
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
 from ghostshell_ros.recording.secrets import presentable, presentable_text
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from skill_kernel.robot import RobotConfigError, find_robot
 
 DEADLINE_S = 3.0

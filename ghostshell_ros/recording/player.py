@@ -14,13 +14,13 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.matched_publisher import MatchedPublisher
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode
 from ghostshell_ros.recording.call_book import CallBook, Key, RecordedCall
 from ghostshell_ros.recording.conductor import Conductor
 from ghostshell_ros.recording.replayed_kernel import DONE, INTERRUPTED, Answer, Do, ReplayedKernel
 from ghostshell_ros.recording.timeline import Input, Judgement, Timeline, What
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode
 
 TICK_S = 0.005
 FEEDBACK_S = 0.2

@@ -11,8 +11,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ghostshell_ros.nodes.diagnostics import Health
-from ghostshell_ros.nodes.node_runtime import SENSORS, RuntimeNode
 from ghostshell_ros.recording.configuration import Configuration
 from ghostshell_ros.recording.definitions import definition
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
@@ -26,6 +24,8 @@ from ghostshell_ros.recording.topics import (
     qos_text,
     robots_in,
 )
+from ghostshell_ros.runtime.diagnostics import Health
+from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
 
 LOOK_S = 0.5
 """How often new robots are looked for."""

@@ -18,7 +18,7 @@ import yaml
 
 from ghostshell_ros.recording.comparison import differences, start_tolerance_s
 from ghostshell_ros.recording.timeline import WANTED, Timeline, robots_of, timeline
-from planners.llm.mcap_file import RunFile, read_run
+from planners.models.mcap_file import RunFile, read_run
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _nodes(namespace: str, parameters: dict[str, Path]) -> Iterator[Callable[[],
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for node, file in parameters.items():
-            command = [sys.executable, "-m", f"ghostshell_ros.nodes.{node}", "--ros-args", "-r", f"__ns:={namespace}"]
+            command = [sys.executable, "-m", f"ghostshell_ros.nodes.{node}.node", "--ros-args", "-r", f"__ns:={namespace}"]
             command += ["-r", f"/clock:={namespace}/clock", "--params-file", str(file), "--log-level", "warn"]
             started[node] = subprocess.Popen(command, start_new_session=True)
         yield lambda: ", ".join(node for node, process in started.items() if process.poll() is not None)
@@ -143,7 +143,7 @@ def _nodes(namespace: str, parameters: dict[str, Path]) -> Iterator[Callable[[],
 def _spinning(make: Callable[[], Player]) -> Iterator[Player]:
     import rclpy
 
-    from ghostshell_ros.nodes.node_runtime import NodeHost
+    from ghostshell_ros.runtime.node_runtime import NodeHost
 
     own = not rclpy.ok()
     if own:

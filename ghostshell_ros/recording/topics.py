@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from ghostshell_ros.nodes.node_runtime import (
+from ghostshell_ros.runtime.node_runtime import (
     EVENTS,
     INSTRUCTION,
     LATCHED,

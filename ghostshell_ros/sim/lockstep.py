@@ -13,8 +13,8 @@ from ghostshell_ros.drivers.speech import SpeechTiming
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel.codes import MemoryCode
-from skill_kernel.drivers import DriverResult, MemoryAnswer, Pose2D, StopEvent
 from skill_kernel.robot import JointConfig
+from skill_kernel.skills.drivers import DriverResult, MemoryAnswer, Pose2D, StopEvent
 
 PERIOD_S = 0.02
 
@@ -41,7 +41,7 @@ class SimStop:
 
 
 class SimDrivers:
-    """`skill_kernel.drivers.Drivers` for one thread, without ROS and without sleeping.
+    """`skill_kernel.skills.drivers.Drivers` for one thread, without ROS and without sleeping.
 
     Set-points are clamped to the joints' limits and speeds as the safety gate does. `observe` is called after each
     `PERIOD_S` of motion; `spoken`, `sounds` and `faces` keep what was said, played and shown;

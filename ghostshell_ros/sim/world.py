@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from skill_kernel.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
     os.environ["MUJOCO_GL"] = "egl"  # MuJoCo reads it once, while it is imported

@@ -132,7 +132,7 @@ def _attributes(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe(graph: Graph, around: Iterable[str] = (), steps: int = 1) -> list[str]:
     """The edges in words, the newest first: all, or those within some steps of these nodes. For a prompt they are data:
-    see `planners.quoting`."""
+    see `planners.prompts.quoting`."""
     chosen = set(graph)
     if near := [n for n in around if n in graph]:
         both_ways = graph.to_undirected(as_view=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planners.llm.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.memory.records import Record
 from planners.memory.sentences import clock
-from planners.quoting import quoted
+from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
+from planners.prompts.quoting import quoted
 
 MAX_PASSAGES = 12
 MAX_ANSWER = 1000

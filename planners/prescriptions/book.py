@@ -24,8 +24,8 @@ from planners.prescriptions.kinds import (
 from planners.prescriptions.loading import Read, checked, load, save
 from planners.prescriptions.router import Router
 from reflexes.rule import name_of
+from skill_kernel.config.sections import nearest
 from skill_kernel.observation.accessors import Accessor
-from skill_kernel.sections import nearest
 
 MOST = 200
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 
-from planners.llm.offline.parser import CommandParser
+from planners.language.parser import CommandParser
+from planners.prescriptions.duration import nominal_of
+from planners.prescriptions.grammar import Grammar, GrammarError
 from planners.prescriptions.router import ReflexReading, RuleReading
 from planners.prescriptions.wording import MODAL, MUST, REQUEST
-from planners.prompt import GrammarOptions
-from reflexes.duration import nominal_of
-from reflexes.grammar import Grammar, GrammarError
-from reflexes.guard import GuardError, Vocabulary, compile_guarded
+from planners.prompts.prompt import GrammarOptions
 from reflexes.rule import ReflexError
+from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 from skill_kernel.robot import RobotConfig
 
 LONGEST = 150

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from reflexes.rule import RuleName
 from reflexes.stop_words import is_stop
-from skill_kernel.sections import Section
+from skill_kernel.config.sections import Section
 
 MAX_SENTENCE = 500
 COOLDOWN_S = 30.0

@@ -14,11 +14,11 @@ import yaml
 from pydantic import ValidationError
 
 from planners.prescriptions.kinds import Prescription, PrescriptionError
-from reflexes.guard import GuardError, compile_expression
 from reflexes.rule import name_of
+from skill_kernel.config.sections import nearest, one_sentence
+from skill_kernel.config.yaml_text import OnceLoader
+from skill_kernel.guard import GuardError, compile_expression
 from skill_kernel.observation.accessors import Accessor
-from skill_kernel.sections import nearest, one_sentence
-from skill_kernel.yaml_text import OnceLoader
 
 LIST, DISABLED, ENABLED = "prescriptions", "disabled", "enabled"
 MOST_BYTES = 1_000_000

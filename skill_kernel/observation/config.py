@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from skill_kernel.config.sections import Positive, Section
 from skill_kernel.observation.model import Kind
-from skill_kernel.sections import Positive, Section
 
 STANDARD: dict[str, Kind] = {
     "pose": Kind.POSE, "speed": Kind.NUMBER, "moving": Kind.BOOLEAN, "battery": Kind.NUMBER, "charging": Kind.BOOLEAN,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from skill_kernel.sections import Section
+from skill_kernel.config.sections import Section
 
 _Corner = tuple[float, float]
 

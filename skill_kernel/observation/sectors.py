@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skill_kernel.observation.model import Sector
-from skill_kernel.obstacles import scan_points
+from skill_kernel.safety.obstacles import scan_points
 
 SEEN_SHARE = 0.5
 """Of a sector less measured than this nobody can say that it is free …"""

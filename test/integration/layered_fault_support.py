@@ -24,11 +24,11 @@ from std_srvs.srv import SetBool, Trigger
 from stuck import StuckDetector
 
 from base_observer import REST_S, BaseObserver
-from ghostshell_ros.nodes.node_runtime import LATCHED
+from ghostshell_ros.runtime.node_runtime import LATCHED
 from pipeline_support import NODES, BroughtUp, Task, brought_up, config_dir
 from ros_support import ROOT, wait_until
 
-MODULE = "ghostshell_ros.testing.simulated_model"
+MODULE = "bench.simulated_model"
 LIVING = (ProcessState.WAITING, ProcessState.IN_PROGRESS, ProcessState.PAUSED)
 AWAY = "Go to the office."
 TWO_LEGS = "Walk 2 metres forward, then turn around."

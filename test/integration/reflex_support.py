@@ -30,9 +30,9 @@ from ghostshell.srv import CompileReflex
 from reflex_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 
-from ghostshell_ros.nodes.diagnostics import QOS
-from ghostshell_ros.nodes.goal_client import GoalClient
-from ghostshell_ros.nodes.node_runtime import EVENTS, HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.diagnostics import QOS
+from ghostshell_ros.runtime.goal_client import GoalClient
+from ghostshell_ros.runtime.node_runtime import EVENTS, HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
 from ros_support import ROOT, Processes, ask, wait_until
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"
@@ -131,7 +131,7 @@ class Setting:
         self.data = tmp_path / "data"
         self.node = StandIn(namespace)
         host(self.node)
-        self.kernel = processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={self.robot}", env=self._env)
+        self.kernel = processes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={self.robot}", env=self._env)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *rules: dict[str, Any], **parameters: object) -> StandIn:
@@ -140,7 +140,7 @@ class Setting:
         shipped.write_text(yaml.safe_dump({"reflexes": list(rules)}))
         more = [f"{name}:={value}" for name, value in parameters.items()]
         self.process = self._processes.start(
-            "ghostshell_ros.nodes.reflexes", f"robot:={self.robot}", f"shipped:={shipped}", f"data_dir:={self.data}", *more,
+            "ghostshell_ros.nodes.reflexes.node", f"robot:={self.robot}", f"shipped:={shipped}", f"data_dir:={self.data}", *more,
             env=self._env,
         )  # fmt: skip
         node = self.node

@@ -22,10 +22,10 @@ from nav_msgs.msg import OccupancyGrid, Path
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.node_runtime import LATCHED, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, NodeHost, RuntimeNode
 from ros_support import Processes, ask, wait_until
-from skill_kernel.drivers import DriverResult, Pose2D
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import DriverResult, Pose2D
 
 WALLS = [(2.0, -4.0, 2.0, 0.6), (4.0, -4.0, 4.0, 4.0), (-2.0, -4.0, -2.0, 4.0), (-2.0, -4.0, 4.0, -4.0), (-2.0, 4.0, 4.0, 4.0)]
 """A closed room with a wall in it that ends at y = 0.6; the waypoint `corner` lies behind it."""
@@ -87,7 +87,7 @@ def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.Tem
     robot = Robot(namespace, RobotConfig.load(str(file)))
     with NodeHost([plant, robot]) as host:
         host.start()
-        processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={file}", "measurement_timeout_s:=3.0")
+        processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}", "measurement_timeout_s:=3.0")
         base_drivers = processes.start(
             "ghostshell_ros.drivers.base_drivers", f"robot:={file}", "blocked_s:=3.0", "no_path_s:=1.0", "stall_s:=1.0"
         )

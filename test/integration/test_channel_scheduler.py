@@ -14,9 +14,9 @@ from ghostshell.msg import CallContent, FunctionToken, KernelState, SkillEvent
 from ghostshell.srv import Interrupt
 from kernel_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes.channel_scheduler import MAX_PROCESSES
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
+from ghostshell_ros.nodes.channel_scheduler.node import MAX_PROCESSES
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
 
@@ -67,7 +67,7 @@ def kernel(namespace: str, host: Callable[..., Any], processes: Processes, tmp_p
     robot.write_text(ROBOT_YAML)
     path = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
     processes.start(
-        "ghostshell_ros.nodes.channel_scheduler", f"robot:={robot}", f"data_dir:={tmp_path}", env={"PYTHONPATH": path}
+        "ghostshell_ros.nodes.channel_scheduler.node", f"robot:={robot}", f"data_dir:={tmp_path}", env={"PYTHONPATH": path}
     )
     made = Kernel(namespace)
     host(made)

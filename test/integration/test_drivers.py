@@ -19,10 +19,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import DriverResult
+from skill_kernel.skills.drivers import DriverResult
 
 
 class Robot(RuntimeNode):
@@ -89,7 +89,7 @@ class Rig:
         self.plant.blocked.clear()
         if not self._runs("gate"):
             self.plant.halted = None
-            self.running["gate"] = self.processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={self.file}")
+            self.running["gate"] = self.processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={self.file}")
         if not self._runs("drivers"):
             self.robot.faces.clear()
             self.robot.images.clear()

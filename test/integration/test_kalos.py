@@ -18,13 +18,13 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.images import to_message
-from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SENSORS, RuntimeNode
+from ghostshell_ros.wire.images import to_message
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import Pose2D
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Pose2D
 
 SPEED = 0.5
 
@@ -192,7 +192,7 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     drivers: RosDrivers, base: Base, processes: Processes
 ) -> None:
     parameters = ROOT / "config" / "object_detector.yaml"
-    processes.start("ghostshell_ros.nodes.object_detector", "robot:=kalos", "detector:=colour", params_file=parameters)
+    processes.start("ghostshell_ros.nodes.object_detector.node", "robot:=kalos", "detector:=colour", params_file=parameters)
     assert drivers.pose() is None
     base.call_soon(base.publish_map)
     wait_until(lambda: drivers.pose() is not None, 3.0, "the pose in the map")

@@ -16,7 +16,7 @@ from geometry_msgs.msg import PoseStamped
 from ghostshell.msg import DetectionArray, SkillEvent
 from std_srvs.srv import SetBool
 
-from ghostshell_ros.nodes.node_runtime import SENSORS
+from ghostshell_ros.runtime.node_runtime import SENSORS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from pipeline_support import NODES, Observer, brought_up
 from ros_support import wait_until

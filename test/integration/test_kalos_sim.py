@@ -23,10 +23,10 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.nodes.images import to_pixels
-from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.wire.images import to_pixels
 from ros_support import Processes, ask, wait_until
 
 ROBOT = """
@@ -105,7 +105,7 @@ def walker(namespace: str, tmp_path: Path, host: Callable[..., Any], processes: 
     made = Walker(namespace)
     host(made)
     processes.start(
-        "ghostshell_ros.nodes.sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0"
+        "ghostshell_ros.nodes.sim.node", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0"
     )
     wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator is up")
     return made

@@ -14,7 +14,7 @@ from ghostshell.msg import SkillEvent
 
 from ghostshell_ros.cli.story import Story
 from ghostshell_ros.cli.story_client import StoryClient
-from ghostshell_ros.nodes.node_runtime import NodeHost
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from pipeline_support import NODES, BroughtUp, brought_up
 from ros_support import wait_until
 

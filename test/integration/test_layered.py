@@ -10,9 +10,9 @@ import pytest
 from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess, JudgeCondition
 
-from ghostshell_ros.testing.model_server import Answer, ModelServer, RecordedRequest
+from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
 from pipeline_support import NODES, BroughtUp, Observer, brought_up, config_dir
-from planners.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import wait_until
 
 RETRY = {"max_retries": 0, "first_wait_s": 0.05, "max_wait_s": 0.1}

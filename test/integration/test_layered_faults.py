@@ -17,7 +17,7 @@ from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from std_srvs.srv import SetBool
 
-from ghostshell_ros.testing.model_server import ModelServer
+from bench.simulated_model.model_server import ModelServer
 from layered_fault_support import (
     TWO_LEGS,
     FaultObserver,

@@ -19,14 +19,14 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ghostshell_ros.nodes.diagnostics import QOS
-from ghostshell_ros.nodes.driver_states import DriverState
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.nodes.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
+from ghostshell_ros.runtime.diagnostics import QOS
+from ghostshell_ros.runtime.driver_states import DriverState
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
 from ros_support import Plant, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 
-GATE, MANAGER = "ghostshell_ros.nodes.safety_gate", "ghostshell_ros.nodes.lifecycle_manager"
+GATE, MANAGER = "ghostshell_ros.nodes.safety_gate.node", "ghostshell_ros.nodes.lifecycle_manager.node"
 DRIVERS = "ghostshell_ros.drivers.drivers"
 NAMES = {"move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver"}
 

@@ -17,11 +17,11 @@ from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.drivers.memory_caller import MemoryCaller
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
 from ros_support import Processes, ask, wait_until
-from skill_kernel.drivers import MemoryAnswer
+from skill_kernel.skills.drivers import MemoryAnswer
 
-MODULE = "ghostshell_ros.nodes.memory"
+MODULE = "ghostshell_ros.nodes.memory.node"
 
 
 class Robot(RuntimeNode):

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ghostshell_ros.nodes import middleware
-from ghostshell_ros.nodes.node_runtime import RuntimeNode
+from ghostshell_ros.runtime import middleware
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 
 LEASE_S = 5.0
@@ -27,7 +27,7 @@ def test_a_node_that_was_killed_leaves_the_graph_in_seconds(
     def there() -> bool:
         return ("token_parser", namespace) in watcher.get_node_names_and_namespaces()
 
-    parser = processes.start("ghostshell_ros.nodes.token_parser", env={middleware.PROFILES: ""})
+    parser = processes.start("ghostshell_ros.nodes.token_parser.node", env={middleware.PROFILES: ""})
     wait_until(there, 20.0, "it is in the graph")
     os.kill(parser.pid, signal.SIGKILL)
     parser.wait()

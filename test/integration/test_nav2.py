@@ -26,13 +26,13 @@ from nav2_msgs.action import NavigateToPose
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.nodes.goal_server import Goal, GoalServer
-from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.node_runtime import SET_POINTS, NodeHost, RuntimeNode
 from ros_support import ROOT, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import DriverResult, Pose2D
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import DriverResult, Pose2D
 
 PERIOD_S = 0.05
 
@@ -152,7 +152,7 @@ def made(ros: None, file: Path) -> Iterator[Rig]:
     processes = Processes(rig.namespace)
     with NodeHost([rig.plant, rig.robot, rig.nav2]) as host:
         host.start()
-        processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={file}")
+        processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
         processes.start(
             "ghostshell_ros.drivers.base_drivers", f"robot:={file}", "navigation:=nav2", "nav2_silence_s:=0.6",
             "nav2_patience_s:=1.5",
@@ -275,7 +275,7 @@ def test_a_goal_that_overtakes_the_news_that_the_operator_has_left_is_done(rig: 
 def test_without_nav2_a_goal_says_what_to_start(namespace: str, file: Path, processes: Processes, host: Any) -> None:
     plant, robot = BasePlant(namespace, FlatWorld([])), Robot(namespace, RobotConfig.load(str(file)))
     host(plant, robot)
-    processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={file}")
+    processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
     processes.start("ghostshell_ros.drivers.navigate_driver", f"robot:={file}", "navigation:=nav2", "nav2_wait_s:=0.5")
     wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
     drivers = robot.drivers

@@ -18,10 +18,10 @@ import mujoco
 from ghostshell.msg import DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 
-from ghostshell_ros.nodes.images import to_message
-from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
 from ghostshell_ros.sim.legged import Legged
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.wire.images import to_message
 from ros_support import ROOT, Processes, wait_until
 
 FOCAL = 207.8
@@ -83,7 +83,7 @@ def picture() -> np.ndarray:
 def camera(namespace: str, host: Callable[..., Any], processes: Processes) -> Camera:
     made = Camera(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.object_detector", params_file=ROOT / "config" / "object_detector.yaml")
+    processes.start("ghostshell_ros.nodes.object_detector.node", params_file=ROOT / "config" / "object_detector.yaml")
     wait_until(lambda: made.heard, 20.0, "the detector is up")
     return made
 
@@ -150,7 +150,7 @@ def test_labels_and_widths_are_those_that_the_robot_is_given(
 ) -> None:
     made = Camera(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.object_detector", "labels:=['ball: toy']", "widths:=['toy: 0.11']")
+    processes.start("ghostshell_ros.nodes.object_detector.node", "labels:=['ball: toy']", "widths:=['toy: 0.11']")
     wait_until(lambda: made.heard, 20.0, "the detector is up")
     seen = _shown(made, 1, picture)
     assert "ball" not in seen and seen["toy"].distance == pytest.approx(math.hypot(BALL_M, 0.4) / 2, abs=0.3), "half as wide"

@@ -23,12 +23,12 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.nodes.images import to_message
-from ghostshell_ros.nodes.node_runtime import IMAGES, LATCHED, OBSERVATION, SENSORS, NodeStartError, RuntimeNode
-from ghostshell_ros.nodes.observation_messages import from_message
-from ghostshell_ros.nodes.observation_messages import to_message as observation_message
-from ghostshell_ros.nodes.observation_sources import ObservationSources
-from ghostshell_ros.nodes.scene import Scene
+from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, OBSERVATION, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.scene import Scene
+from ghostshell_ros.wire.images import to_message
+from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.observation_messages import to_message as observation_message
 from ros_support import Processes, wait_until
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.errors import StaleFieldError
@@ -37,7 +37,7 @@ from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.view import View
 from skill_kernel.robot import RobotConfig
 
-OBSERVER = "ghostshell_ros.nodes.observer"
+OBSERVER = "ghostshell_ros.nodes.observer.node"
 KALOS = RobotConfig.load("kalos")
 UP_S = 15.0
 STALE_S = 5.0
@@ -180,7 +180,7 @@ def test_the_detector_killed_makes_its_fields_stale_and_says_so_and_the_others_g
     cameras = Camera(namespace)
     host(sensors, cameras)
     detector = processes.start(
-        "ghostshell_ros.nodes.object_detector", "detector:=colour", "looks:=['person 295 325, 0.6 1, 0.2 1']"
+        "ghostshell_ros.nodes.object_detector.node", "detector:=colour", "looks:=['person 295 325, 0.6 1, 0.2 1']"
     )
     processes.start(OBSERVER, "robot:=kalos")
     sensors.says(True, "visible", "person", timeout_s=UP_S)

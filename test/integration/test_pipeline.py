@@ -17,8 +17,8 @@ from ghostshell.srv import ControlProcess
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.goal_client import GoalEnd
-from ghostshell_ros.testing.model_server import Fault, ModelServer
+from bench.simulated_model.model_server import Fault, ModelServer
+from ghostshell_ros.runtime.goal_client import GoalEnd
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing, only
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, ModelCode, ParseCode, TaskCode

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from ghostshell.msg import ProcessState, SkillEvent
 
-from ghostshell_ros.testing.model_server import ModelServer
+from bench.simulated_model.model_server import ModelServer
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, TaskCode

@@ -12,19 +12,19 @@ import yaml
 from ros_support import ROOT
 
 NODES = {
-    "process_scheduler": "nodes.process_scheduler:ProcessSchedulerNode",
-    "action_planner": "nodes.action_planner:ActionPlanner",
-    "task_planner": "nodes.task_planner:TaskPlannerNode",
-    "token_parser": "nodes.token_parser:TokenParser",
-    "channel_scheduler": "nodes.channel_scheduler:ChannelScheduler",
-    "skill_kernel": "nodes.skill_kernel:SkillKernelNode",
-    "safety_gate": "nodes.safety_gate:SafetyGate",
-    "observer": "nodes.observer:ObserverNode",
-    "reflexes": "nodes.reflexes:ReflexesNode",
-    "memory": "nodes.memory:MemoryNode",
-    "lifecycle_manager": "nodes.lifecycle_manager:LifecycleManager",
-    "sim": "nodes.sim:Sim",
-    "object_detector": "nodes.object_detector:ObjectDetector",
+    "process_scheduler": "nodes.process_scheduler.node:ProcessSchedulerNode",
+    "action_planner": "nodes.action_planner.node:ActionPlanner",
+    "task_planner": "nodes.task_planner.node:TaskPlannerNode",
+    "token_parser": "nodes.token_parser.node:TokenParser",
+    "channel_scheduler": "nodes.channel_scheduler.node:ChannelScheduler",
+    "skill_kernel": "nodes.skill_kernel.node:SkillKernelNode",
+    "safety_gate": "nodes.safety_gate.node:SafetyGate",
+    "observer": "nodes.observer.node:ObserverNode",
+    "reflexes": "nodes.reflexes.node:ReflexesNode",
+    "memory": "nodes.memory.node:MemoryNode",
+    "lifecycle_manager": "nodes.lifecycle_manager.node:LifecycleManager",
+    "sim": "nodes.sim.node:Sim",
+    "object_detector": "nodes.object_detector.node:ObjectDetector",
     "move_joints_driver": "drivers.move_joints_driver:MoveJointsDriver",
     "speak_driver": "drivers.speak_driver:SpeakDriver",
     "play_sound_driver": "drivers.play_sound_driver:PlaySoundDriver",
@@ -32,7 +32,7 @@ NODES = {
     "drive_driver": "drivers.drive_driver:DriveDriver",
     "navigate_driver": "drivers.navigate_driver:NavigateDriver",
     "posture_driver": "drivers.posture_driver:PostureDriver",
-    "teleop": "nodes.teleop:Teleop",
+    "teleop": "nodes.teleop.node:Teleop",
 }
 OF_RCLPY = ("use_sim_time", "start_type_description_service", "qos_overrides")
 

@@ -20,7 +20,7 @@ from ghostshell.msg import LlmChunk, SkillEvent
 from ghostshell.srv import Interrupt
 from race_robot import DIARY, ROBOT_YAML
 
-from ghostshell_ros.nodes.node_runtime import EVENTS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import EVENTS, STREAM, RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
 
@@ -124,8 +124,8 @@ def racer(
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
     monkeypatch.setenv(DIARY, str(tmp_path / "diary"))
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
-    processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={robot}")
-    processes.start("ghostshell_ros.nodes.mind", f"robot:={robot}", "model:=offline", "kernel_silence_s:=5.0")
+    processes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={robot}")
+    processes.start("ghostshell_ros.nodes.mind.node", f"robot:={robot}", "model:=offline", "kernel_silence_s:=5.0")
     made = Racer(namespace)
     host(made)
     wait_until(made.ready, 20.0, "the nodes are there")

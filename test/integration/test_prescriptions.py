@@ -20,11 +20,11 @@ from ghostshell.srv import CompileReflex, ControlProcess, Prescribe
 from process_robot import ROBOT_YAML
 from std_msgs.msg import String
 
-from ghostshell_ros.nodes.node_runtime import INSTRUCTION, LATCHED, OBSERVATION, NodeHost
-from ghostshell_ros.nodes.observation_messages import to_message
-from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
+from bench.simulated_model.model_server import ModelServer, RecordedRequest
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, OBSERVATION, NodeHost
+from ghostshell_ros.wire.observation_messages import to_message
 from pipeline_support import Observer
-from planners.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
@@ -99,8 +99,8 @@ class Robot:
 
     def __enter__(self) -> Robot:
         self._host.start()
-        self.nodes.start("ghostshell_ros.nodes.skill_kernel", self.robot_param, env=self.env)
-        self.nodes.start("ghostshell_ros.nodes.mind", *self._minds, env=self.env)
+        self.nodes.start("ghostshell_ros.nodes.skill_kernel.node", self.robot_param, env=self.env)
+        self.nodes.start("ghostshell_ros.nodes.mind.node", *self._minds, env=self.env)
         clients = [*self.watch.clients_of.values(), self.watch.control, self.watch.prescribe]
         wait_until(
             lambda: all(c.service_is_ready() for c in clients) and self.watch.servers_ready and self.watch.prescriptions
@@ -331,7 +331,7 @@ def test_the_command_line_says_the_same(offline: Robot) -> None:
 
 def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(offline: Robot) -> None:
     """Last without a model: from here on the node reflexes is there."""
-    offline.nodes.start("ghostshell_ros.nodes.reflexes", offline.robot_param, env=offline.env)
+    offline.nodes.start("ghostshell_ros.nodes.reflexes.node", offline.robot_param, env=offline.env)
     wait_until(lambda: offline.watch.count_publishers("reflex_states"), 20.0, "the reflexes are up")
     sentence = "whenever you see a person, wave"
     since = offline.since()

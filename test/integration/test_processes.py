@@ -20,11 +20,12 @@ from ghostshell.msg import LlmChunk, ProcessArray, ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes import action_planner, chunk_streams
-from ghostshell_ros.nodes.diagnostics import Level
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
-from ghostshell_ros.nodes.process_scheduler import ProcessSchedulerNode
-from ghostshell_ros.testing.model_server import ModelServer, RecordedRequest
+from bench.simulated_model.model_server import ModelServer, RecordedRequest
+from ghostshell_ros.nodes.action_planner.node import chunk_streams
+from ghostshell_ros.nodes.action_planner.node import node as action_planner
+from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
+from ghostshell_ros.runtime.diagnostics import Level
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, TaskCode
@@ -54,7 +55,7 @@ class Several:
 
     def __enter__(self) -> Several:
         self._host.start()
-        self.nodes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={self._robot}", env=self._env)
+        self.nodes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={self._robot}", env=self._env)
         self.start_mind()
         return self
 
@@ -66,7 +67,7 @@ class Several:
         """The planning nodes, with idle behaviour out of the way."""
         self.watch.processes = []
         self.mind = self.nodes.start(
-            "ghostshell_ros.nodes.mind", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
+            "ghostshell_ros.nodes.mind.node", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
             f"idle_after_s:={NEVER_S}", "reactive_doors:=[reactive]", "strategy:=stream", env=self._env,
         )  # fmt: skip
         watch = self.watch

@@ -25,9 +25,9 @@ from mcap.writer import Writer
 from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
 
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
-from planners.blocks import block
-from planners.llm.mcap_file import read_run
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
+from planners.models.mcap_file import read_run
+from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
 
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
@@ -127,9 +127,9 @@ def robot(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot
     started = Processes(namespace)
     environment = {"PYTHONPATH": PATH, DIARY: str(folder / "diary")}
     of_robot = f"robot:={folder / 'racer.yaml'}"
-    started.start("ghostshell_ros.nodes.skill_kernel", of_robot, env=environment)
-    started.start("ghostshell_ros.nodes.channel_scheduler", of_robot, f"data_dir:={folder}", env=environment)
-    started.start("ghostshell_ros.nodes.token_parser", env=environment)
+    started.start("ghostshell_ros.nodes.skill_kernel.node", of_robot, env=environment)
+    started.start("ghostshell_ros.nodes.channel_scheduler.node", of_robot, f"data_dir:={folder}", env=environment)
+    started.start("ghostshell_ros.nodes.token_parser.node", env=environment)
     made = Robot(namespace)
     host = NodeHost([made])
     host.start()

@@ -16,8 +16,8 @@ import yaml
 from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 
-from ghostshell_ros.nodes.reflex_service import recorded
-from ghostshell_ros.testing.model_server import ModelServer
+from bench.simulated_model.model_server import ModelServer
+from ghostshell_ros.nodes.reflexes.reflex_service import recorded
 from reflex_support import BACK, NEAR, Setting, ended, reflex
 from reflexes.rule import ReflexError
 from ros_support import ROOT, Processes, wait_until

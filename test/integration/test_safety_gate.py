@@ -14,7 +14,7 @@ import pytest
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import SET_POINTS, NodeHost, RuntimeNode
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 
 SPEED = 2.0
@@ -82,7 +82,7 @@ class Rig:
         self.plant.commands.clear()
 
     def start(self) -> Any:
-        return self.processes.start("ghostshell_ros.nodes.safety_gate", f"robot:={self.file}", "measurement_timeout_s:=0.5")
+        return self.processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={self.file}", "measurement_timeout_s:=0.5")
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 
-from ghostshell_ros.nodes.images import to_pixels
-from ghostshell_ros.nodes.node_runtime import IMAGES, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.wire.images import to_pixels
 from ros_support import Processes, wait_until
 from skill_kernel.robot import RobotConfig
 
@@ -46,7 +46,7 @@ class Watcher(RuntimeNode):
 def watcher(namespace: str, host: Callable[..., Any], processes: Processes) -> Watcher:
     made = Watcher(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.sim", "robot:=coco")
+    processes.start("ghostshell_ros.nodes.sim.node", "robot:=coco")
     wait_until(lambda: made.joints and made.command.get_subscription_count(), 20.0, "the simulator is up")
     return made
 

@@ -20,10 +20,10 @@ from kernel_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.event_writer import EventWriter
-from ghostshell_ros.nodes.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.nodes.kernel_processes import KernelProcesses
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.wire.event_writer import EventWriter
 from ros_support import ROOT, Processes, wait_until
 
 DONE, FAILED, INTERRUPTED, REFUSED = (
@@ -171,7 +171,7 @@ def scheduler(
     (tmp_path / "more_skills.py").write_text("")
     monkeypatch.syspath_prepend(str(ROOT / "test" / "support"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
-    processes.start("ghostshell_ros.nodes.skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2")
+    processes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={robot}", "stop_margin_s:=0.2")
     made = Scheduler(namespace)
     host(made)
     wait_until(made.ready, 15.0, "skill_kernel is there")

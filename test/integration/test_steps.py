@@ -16,8 +16,8 @@ from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import Interrupt, JudgeCondition, ProcessLease
 from step_robot import ROBOT_YAML
 
-from ghostshell_ros.nodes.node_runtime import EVENTS, OBSERVATION, QUEUES, SENSORS, STREAM, RuntimeNode
-from ghostshell_ros.nodes.observation_messages import to_message
+from ghostshell_ros.runtime.node_runtime import EVENTS, OBSERVATION, QUEUES, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.wire.observation_messages import to_message
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.observation.model import FieldValue, Kind, Observation
 
@@ -119,7 +119,7 @@ def world(namespace: str, host: Callable[..., Any], processes: Processes, tmp_pa
     env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(tmp_path)}
     for node, *params in (("skill_kernel",), ("channel_scheduler", "judge_s:=1.0"), ("token_parser",)):
         own = [] if node == "token_parser" else [f"robot:={robot}"]
-        processes.start(f"ghostshell_ros.nodes.{node}", *own, *params, env=env)
+        processes.start(f"ghostshell_ros.nodes.{node}.node", *own, *params, env=env)
     made = World(namespace)
     host(made)
     host(made.judge)

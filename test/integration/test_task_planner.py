@@ -14,12 +14,12 @@ from ghostshell.msg import ObservationField, Plan, ProcessArray, ProcessState, S
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
-from ghostshell_ros.nodes.node_runtime import EVENTS, LATCHED, OBSERVATION, PLANS, RuntimeNode
-from ghostshell_ros.testing.model_server import Fault, ModelServer, RecordedRequest
-from planners.blocks import Layer, layer_of, read_blocks
+from bench.simulated_model.model_server import Fault, ModelServer, RecordedRequest
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, PLANS, RuntimeNode
+from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import Processes, wait_until
 
-MODULE = "ghostshell_ros.nodes.task_planner"
+MODULE = "ghostshell_ros.nodes.task_planner.node"
 PLAN = (
     '<subtask criteria="in the kitchen" watch="room">Go to the kitchen</subtask>'
     '<subtask criteria="said">If somebody is there, say hello</subtask><event cond="visible(\'person\')">wave</event>'

@@ -14,7 +14,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.follow import RobotClient, TaskEnd
-from ghostshell_ros.nodes.node_runtime import SENSORS
+from ghostshell_ros.runtime.node_runtime import SENSORS
 from ros_support import ROOT, wait_until
 
 UP_S = 60.0

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("mujoco")
 pytest.importorskip("tf2_msgs.msg", reason="needs tf2_msgs: run make setup")
 
-from ghostshell_ros.evaluation.typego.robot import brought_up
-from ghostshell_ros.evaluation.typego.runner import Key, Plan, Results, run
-from ghostshell_ros.evaluation.typego.settings import settings
-from ghostshell_ros.evaluation.typego.trace import Trace
-from ghostshell_ros.nodes.model_setup import shipped_config
+from bench.evaluation.robot import brought_up
+from bench.evaluation.runner import Key, Plan, Results, run
+from bench.evaluation.settings import settings
+from bench.evaluation.trace import Trace
+from ghostshell_ros.runtime.model_setup import shipped_config
 
 
 @pytest.mark.timeout(240)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from planners.blocks import Layer, layer_of, read_blocks
-from planners.llm.base import ModelRequest
-from planners.model_call import AnswerEnd
+from planners.models.base import ModelRequest
+from planners.models.model_call import AnswerEnd
+from planners.prompts.blocks import Layer, layer_of, read_blocks
 
 
 @dataclass

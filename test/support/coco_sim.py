@@ -12,8 +12,8 @@ from ghostshell_ros.robots.coco.body import CocoBody
 from ghostshell_ros.sim.lockstep import SimDrivers, SimStop
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel import SkillReturn
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 NEVER = float("inf")
 

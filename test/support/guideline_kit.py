@@ -6,14 +6,14 @@ from __future__ import annotations
 from asked_model import AskedModel, Told
 from process_desk import REACTIVE, Desk
 
-from ghostshell_ros.shell.clock import VirtualClock
-from planners.layered.guidelines import Guideline, GuidelineLoop
-from planners.layered.process_advisor import Surroundings
-from planners.layered.process_prompt import system_prompt
-from reflexes.guard import GuardedExpression, compile_expression
+from function_tokens.scheduling.clock import VirtualClock
+from planners.processes.guidelines import Guideline, GuidelineLoop
+from planners.processes.process_advisor import Surroundings
+from planners.processes.process_prompt import system_prompt
+from skill_kernel.guard import GuardedExpression, compile_expression
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
-from skill_kernel.process import Process
+from skill_kernel.processes.process import Process
 from skill_kernel.robot import RobotConfig
 
 ACCESSORS = accessors_of(RobotConfig.load("kalos"))

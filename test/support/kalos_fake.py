@@ -12,10 +12,10 @@ import numpy as np
 
 from ghostshell_ros.robots.kalos.body import KalosBody
 from skill_kernel import SkillReturn
-from skill_kernel.arguments import bind_typed
-from skill_kernel.drivers import Detection, DriverResult, MemoryAnswer, Pose2D
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.arguments import bind_typed
+from skill_kernel.skills.drivers import Detection, DriverResult, MemoryAnswer, Pose2D
+from skill_kernel.skills.registry import SkillRegistry
 
 NEVER = math.inf
 TICK_S = 0.05
@@ -78,7 +78,7 @@ class Pause:
 
 
 class FakeDrivers:
-    """`skill_kernel.drivers.Drivers` in virtual time; `calls` is what was asked of them."""
+    """`skill_kernel.skills.drivers.Drivers` in virtual time; `calls` is what was asked of them."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from ghostshell_ros.shell.clock import VirtualClock
+from function_tokens.scheduling.clock import VirtualClock
 from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, Refused
 from skill_kernel.codes import CallCode
-from skill_kernel.kernel import Kernel, KernelSettings
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 WAIT_S = 5.0
 

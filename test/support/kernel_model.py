@@ -16,8 +16,8 @@ from kernel_bench import REST, ROBOT, Bench
 from skill_kernel import CallCode, Outcome, SkillReturn
 from skill_kernel.calls import Accepted
 from skill_kernel.codes import LeaseCode
-from skill_kernel.heartbeats import Heartbeats, Source
-from skill_kernel.kernel import Rank
+from skill_kernel.kernel.heartbeats import Heartbeats, Source
+from skill_kernel.kernel.kernel import Rank
 
 T = TypeVar("T")
 Choose = Callable[[Sequence[Any]], Any]

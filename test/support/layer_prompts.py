@@ -10,13 +10,16 @@ from typing import Any
 
 from kalos_fake import config, registry
 
-from ghostshell_ros.testing.simulated_model.layers import answer
-from ghostshell_ros.testing.simulated_model.question import Question
-from planners.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.blocks import block
-from planners.layered import process_prompt, task_prompt
-from planners.layered.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
-from planners.layered.step_prompt import (
+from bench.simulated_model.layers import answer
+from bench.simulated_model.question import Question
+from planners.models.base import ModelRequest
+from planners.processes import process_prompt
+from planners.prompts.blocks import block
+from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
+from planners.strategies.layered import task_prompt
+from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
+from planners.strategies.layered.step_prompt import (
     RobotFacts,
     Situation,
     first_action_message,
@@ -26,9 +29,7 @@ from planners.layered.step_prompt import (
     step_message,
     step_system,
 )
-from planners.llm.base import ModelRequest
-from planners.prompt import CallReport, GrammarOptions
-from planners.stream_planner import StreamPlanner
+from planners.strategies.stream.stream_planner import StreamPlanner
 from skill_kernel.observation.accessors import accessors_of
 
 Observation = Mapping[str, Any]

@@ -11,20 +11,23 @@ from typing import Any
 
 from shell_kit import mapper
 
-from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
-from ghostshell_ros.shell.clock import VirtualClock
-from ghostshell_ros.shell.mapper import Refusal
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.scheduler import Scheduler
-from ghostshell_ros.shell.virtual import VirtualExecutor
-from planners.blocks import Layer, read_blocks
-from planners.layered.global_events import Judge
-from planners.layered.plan import GlobalEvent, Plan, Subtask
-from planners.layered.reliance import Reliance, reliance
-from planners.layered.step_book import CallEvent
-from planners.layered.step_link import ProcessTask, StepSettings
-from planners.layered.step_planner import StepPlanner
-from planners.layered.step_prompt import (
+from function_tokens.mapper import Refusal
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
+from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.scheduler import Scheduler
+from function_tokens.scheduling.virtual import VirtualExecutor
+from planners.language.client import rest_of
+from planners.models.base import Message, ModelError, ModelRequest
+from planners.models.model_call import AnswerEnd
+from planners.prompts.blocks import Layer, read_blocks
+from planners.strategies.layered.global_events import Judge
+from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
+from planners.strategies.layered.reliance import Reliance, reliance
+from planners.strategies.layered.step_book import CallEvent
+from planners.strategies.layered.step_link import ProcessTask, StepSettings
+from planners.strategies.layered.step_planner import StepPlanner
+from planners.strategies.layered.step_prompt import (
     RobotFacts,
     Situation,
     first_action_message,
@@ -32,9 +35,6 @@ from planners.layered.step_prompt import (
     step_message,
     step_system,
 )
-from planners.llm.base import Message, ModelError, ModelRequest
-from planners.llm.offline.client import rest_of
-from planners.model_call import AnswerEnd
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject

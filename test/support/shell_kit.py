@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ghostshell_ros.shell.mapper import Mapper
+from function_tokens.mapper import Mapper
 from skill_kernel import Content, SkillReturn, robot_skill
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.skills.registry import SkillRegistry
 
 
 @robot_skill("walk", subsystem="legs", nominal_s=lambda s: s)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from shell_kit import mapper
 
-from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
-from ghostshell_ros.shell.clock import VirtualClock
-from ghostshell_ros.shell.conditions import Answer, Verdict
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.routines import RoutineStore
-from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
-from ghostshell_ros.shell.step_queue import StepQueue
-from ghostshell_ros.shell.virtual import VirtualExecutor
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.routines import RoutineStore
+from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
+from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.conditions import Answer, Verdict
+from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
+from function_tokens.scheduling.step_queue import StepQueue
+from function_tokens.scheduling.virtual import VirtualExecutor
 from skill_kernel.codes import CallCode, Outcome
 
 

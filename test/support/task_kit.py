@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ghostshell_ros.shell.clock import VirtualClock
-from planners.blocks import Layer, read_blocks
-from planners.layered.plan import Plan
-from planners.layered.task_planner import TaskPlanner
-from planners.layered.task_settings import TaskSettings
-from planners.llm.base import ModelRequest
-from planners.model_call import AnswerEnd
-from planners.prompt import CallReport
+from function_tokens.scheduling.clock import VirtualClock
+from planners.models.base import ModelRequest
+from planners.models.model_call import AnswerEnd
+from planners.prompts.blocks import Layer, read_blocks
+from planners.prompts.prompt import CallReport
+from planners.strategies.layered.plan import Plan
+from planners.strategies.layered.task_planner import TaskPlanner
+from planners.strategies.layered.task_settings import TaskSettings
 from skill_kernel.codes import ModelCode
 
 FIELDS = frozenset({"room", "battery", "object_detections", "last_heard", "pose"})

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ghostshell_ros.evaluation.typego.judge import Facts, judge
-from ghostshell_ros.evaluation.typego.tasks import TASKS, Setting
-from ghostshell_ros.evaluation.typego.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
+from bench.evaluation.judge import Facts, judge
+from bench.evaluation.tasks import TASKS, Setting
+from bench.evaluation.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
 from skill_kernel.robot import RobotConfig
 
 PROCESS, ADDED = "p1", "p2"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from skill_kernel import CallCode, Content, Limited, Skill, SkillDefinitionError, SkillReturn, robot_skill
-from skill_kernel.arguments import (
+from skill_kernel.skills.arguments import (
     ArgumentError,
     bind,
     bind_json,

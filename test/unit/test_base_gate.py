@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skill_kernel.base_gate import STILL, BaseGate, Source, Velocity
-from skill_kernel.joint_gate import LARGEST_STEP_S, RefusalKind
-from skill_kernel.obstacles import first_obstacle, scan_points
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import STILL, BaseGate, Source, Velocity
+from skill_kernel.safety.joint_gate import LARGEST_STEP_S, RefusalKind
+from skill_kernel.safety.obstacles import first_obstacle, scan_points
 
 BASE = BaseConfig(
     max_forward=1.0, max_backward=0.5, max_lateral=0.4, max_turn=2.0, max_acceleration=2.0, max_turn_acceleration=8.0,

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from layer_prompts import baseline, call, observed, thing
 
-from planners.baselines import FAILED_TURNS, LOST_ANSWERS, STEPS_A_TURN, PlanAndExecutePlanner, ReactPlanner
-from planners.blocks import Layer, layer_of, read_blocks
-from planners.llm.base import ModelRequest
-from planners.stream_planner import PlanEnded, PlannerSettings, TurnResult
+from planners.models.base import ModelRequest
+from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.strategies.baselines.baselines import (
+    FAILED_TURNS,
+    LOST_ANSWERS,
+    STEPS_A_TURN,
+    PlanAndExecutePlanner,
+    ReactPlanner,
+)
+from planners.strategies.stream.stream_planner import PlanEnded, PlannerSettings, TurnResult
 from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 
 FAILED = call("goto_waypoint", "FAILED", "the way is blocked", waypoint="kitchen")

@@ -13,7 +13,7 @@ from bench.bench_table3 import Pattern, _as_text, _completed, patterns
 from bench.mutations import equivalent, mutants, tree
 from bench.performing import Robot, ask, perform
 from bench.scoring import Task, TaskFile, score
-from planners.llm.base import CancelToken, Finished, ModelEvent, ModelRequest, TextDelta
+from planners.models.base import CancelToken, Finished, ModelEvent, ModelRequest, TextDelta
 
 OBJECTIVE = [
     "Greet and Smile", "Sync Smile & Greeting", "Compliment Response", "Wave & Happy Face",

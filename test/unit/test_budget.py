@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.blocks import Layer
-from planners.budget import BUCKET_S, ESSENTIAL, FIRST_GUESS, HOUR_S, LOST_S, BudgetLimits, TokenBudget
+from planners.models.budget import BUCKET_S, ESSENTIAL, FIRST_GUESS, HOUR_S, LOST_S, BudgetLimits, TokenBudget
+from planners.prompts.blocks import Layer
 
 LIMITS = BudgetLimits(process_tokens=1000, hour_tokens=5000, slow_from=0.5, slowest_s=20.0)
 

@@ -12,7 +12,7 @@ from coco_sim import CocoSim, Measured
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.body import BodyError
 from ghostshell_ros.sim.lockstep import SimStop
-from skill_kernel.drivers import DriverResult
+from skill_kernel.skills.drivers import DriverResult
 
 FELL_DEG = 30.0
 

@@ -13,7 +13,7 @@ from coco_sim import CocoSim, config, registry
 from ghostshell_ros.drivers.faces import FACES
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.coco.skills import bgm, face, speech
-from skill_kernel.arguments import bind, unknown_limits
+from skill_kernel.skills.arguments import bind, unknown_limits
 
 FUNCTIONS = {
     "spider_stand": ("posture", "duration"),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflexes.condition_text import MAX_SENTENCE, holds, read_condition
-from reflexes.guard import GuardError
+from skill_kernel.guard import GuardError
+from skill_kernel.guard.condition_text import MAX_SENTENCE, holds, read_condition
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.errors import StaleFieldError
 from skill_kernel.robot import RobotConfig

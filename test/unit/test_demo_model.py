@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from ghostshell_ros.cli import simulated_model
+from bench.commands import simulated_model
+from bench.evaluation import models
 from ghostshell_ros.cli.demo import _simulated_model
-from ghostshell_ros.evaluation.typego import models
 
 
 @pytest.fixture

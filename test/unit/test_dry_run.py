@@ -9,8 +9,8 @@ from reflex_kit import vocabulary
 
 from reflexes import dry_run as dry_run_module
 from reflexes.dry_run import DryRunReport, dry_run
-from reflexes.guard import compile_guarded
 from reflexes.rule import LoadedRule, Rule
+from skill_kernel.guard import compile_guarded
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Sector
 
 

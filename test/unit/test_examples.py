@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from planners.llm.offline import CommandParser
-from planners.prompt import GrammarOptions
-from skill_kernel.drivers import DriverResult
-from skill_kernel.registry import SkillRegistry
+from planners.language import CommandParser
+from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
-from skill_kernel.skill import Skill
+from skill_kernel.skills.drivers import DriverResult
+from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.skill import Skill
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PAN_TILT = EXAMPLES / "pan_tilt" / "pan_tilt.yaml"

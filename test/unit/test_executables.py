@@ -24,7 +24,8 @@ def test_setup_cfg_and_the_executables_name_the_same() -> None:
     nodes = {name: package for package, names in executables.NODES.items() for name in names}
     assert scripts == {name: f"ghostshell_ros.executables:{name}" for name in (*nodes, "ghostshell")}
     for name, package in nodes.items():
-        assert importlib.util.find_spec(package) and (ROOT / package.replace(".", "/") / f"{name}.py").is_file(), name
+        module = f"{package}.{name}.node" if package.endswith(".nodes") else f"{package}.{name}"
+        assert importlib.util.find_spec(module), name
         assert callable(getattr(executables, name))
     with pytest.raises(AttributeError, match="no executable 'simm'"):
         executables.simm  # noqa: B018

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from layered_kit import Asked, Bench, Says
 
-from planners.blocks import Layer
-from planners.layered.step_link import StepSettings
+from planners.prompts.blocks import Layer
+from planners.strategies.layered.step_link import StepSettings
 
 GOOD = "<step><nod/></step><subtask_complete/>"
 

@@ -14,11 +14,11 @@ import pytest
 from guard_corpus import GROWING, HONEST, SEEN, hostile, rule
 from reflex_kit import Answers, perform, vocabulary
 
-from reflexes.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
-from reflexes.guard.code import Caller, Frame
-from reflexes.guard.limits import LARGEST_WHOLE
-from reflexes.guard.reading import ALLOWED
-from reflexes.guard.types import FLOAT, INT
+from skill_kernel.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
+from skill_kernel.guard.code import Caller, Frame
+from skill_kernel.guard.limits import LARGEST_WHOLE
+from skill_kernel.guard.reading import ALLOWED
+from skill_kernel.guard.types import FLOAT, INT
 from skill_kernel.observation.errors import StaleFieldError
 
 HOSTILE = hostile()
@@ -170,7 +170,7 @@ def test_no_number_grows_without_bound_by_whichever_way_it_came(name: str, monke
         frames.append(Frame(call, slots))
         return frames[-1]
 
-    monkeypatch.setattr("reflexes.guard.rules.Frame", kept)
+    monkeypatch.setattr("skill_kernel.guard.rules.Frame", kept)
     with contextlib.suppress(RuleFault):
         accepted(GROWING[name]).condition(Answers(SEEN))
     (frame,) = frames

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 
-from reflexes.guard import GuardError, Vocabulary, compile_expression, compile_guarded
-from reflexes.guard.code import Caller, Frame, Scope
-from reflexes.guard.limits import LARGEST_WHOLE
-from reflexes.guard.types import BOOL, FLOAT, Kind, Type
+from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
+from skill_kernel.guard.code import Caller, Frame, Scope
+from skill_kernel.guard.limits import LARGEST_WHOLE
+from skill_kernel.guard.types import BOOL, FLOAT, Kind, Type
 
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")
@@ -157,7 +157,7 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
         return scopes[-1]
 
     source = f"def condition():\n{program(random.Random(seed))}\n\ndef action():\n    bark(1)\n"
-    with mock.patch("reflexes.guard.rules.Frame", frame), mock.patch("reflexes.guard.statements.Scope", scope):
+    with mock.patch("skill_kernel.guard.rules.Frame", frame), mock.patch("skill_kernel.guard.statements.Scope", scope):
         try:
             compile_guarded(source, vocabulary()).condition(Answers(SEEN))
         except (GuardError, ArithmeticError, ValueError):

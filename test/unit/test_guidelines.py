@@ -7,7 +7,7 @@ import pytest
 from guideline_kit import ENGAGE, GREET, PERSON, Watched, when
 from process_desk import PAUSED, REACTIVE, RUNS
 
-from planners.layered.guidelines import Guideline
+from planners.processes.guidelines import Guideline
 from skill_kernel.observation.model import Observation
 
 

@@ -9,7 +9,7 @@ import pytest
 from guideline_kit import ENGAGE, GREET, PERSON, RULED, Watched, when
 from process_desk import IDLE, PAUSED, REACTIVE
 
-from planners.layered.guidelines import BY_RULE, Guideline
+from planners.processes.guidelines import BY_RULE, Guideline
 
 
 def settled() -> Watched:

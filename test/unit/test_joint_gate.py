@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skill_kernel.joint_gate import LARGEST_STEP_S, JointGate, JointLimit, RefusalKind
+from skill_kernel.safety.joint_gate import LARGEST_STEP_S, JointGate, JointLimit, RefusalKind
 
 LIMITS = {"knee": JointLimit(-1.0, 1.0, 2.0), "hip": JointLimit(0.0, 0.5, 10.0)}
 TICK = 0.01

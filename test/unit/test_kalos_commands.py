@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from kalos_fake import config, registry
 
+from function_tokens.dry_run import dry_run
+from function_tokens.mapper import Mapper
 from ghostshell_ros.robots.kalos.places import PLACES, ROOMS
-from ghostshell_ros.shell.dryrun import dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from planners.llm.offline import CommandParser, Reading
-from planners.prompt import GrammarOptions
+from planners.language import CommandParser, Reading
+from planners.prompts.prompt import GrammarOptions
 
 OPTIONS = GrammarOptions(config().builtin_names, config().limits)
 ROOM = ROOMS[0]

@@ -11,10 +11,10 @@ from kalos_fake import BLOCKED, Kalos, Pause, Stop, config, registry
 
 from ghostshell_ros.robots.kalos import body
 from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES
-from skill_kernel.arguments import unknown_limits
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import DriverResult
 from skill_kernel.robot import RobotConfig, RobotConfigError, find_robot
+from skill_kernel.skills.arguments import unknown_limits
+from skill_kernel.skills.drivers import DriverResult
 
 ATOMIC = {"take_pic"}
 PAUSABLE = {

@@ -8,7 +8,7 @@ from kernel_bench import Bench
 
 from skill_kernel import CallCode, Outcome, ParseCode, SkillReturn
 from skill_kernel.calls import Accepted, KernelEventType, Refused
-from skill_kernel.kernel import KernelSettings
+from skill_kernel.kernel.kernel import KernelSettings
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from kernel_model import KernelAndModel
 
 from skill_kernel.calls import LeaseAnswer
-from skill_kernel.leases import LeaseError, LeaseTable, Owner
-from skill_kernel.pauses import Pauses
-from skill_kernel.preemption import Preemption
-from skill_kernel.running import RunningCall
+from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
+from skill_kernel.kernel.pauses import Pauses
+from skill_kernel.kernel.preemption import Preemption
+from skill_kernel.kernel.running import RunningCall
 
 
 class KernelAgainstModel(RuleBasedStateMachine):

@@ -10,8 +10,8 @@ import pytest
 from kernel_bench import ROBOT
 
 from skill_kernel.clock import SteadyClock
-from skill_kernel.epochs import EpochTable
-from skill_kernel.leases import LeaseError, LeaseTable, Owner
+from skill_kernel.kernel.epochs import EpochTable
+from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
 
 
 def test_several_subsystems_are_taken_together_or_not_at_all() -> None:

@@ -11,7 +11,7 @@ from kernel_bench import Bench, Body, code_of, rest
 from skill_kernel import CallCode, SkillReturn
 from skill_kernel.calls import KernelEventType, ProcessHoldState
 from skill_kernel.codes import LeaseCode
-from skill_kernel.kernel import Rank
+from skill_kernel.kernel.kernel import Rank
 
 
 @pytest.fixture

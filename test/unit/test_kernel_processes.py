@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from kernel_bench import REST, ROBOT, WAIT_S, Bench, code_of, rest
 
-from ghostshell_ros.shell.clock import VirtualClock, VirtualTimer
+from function_tokens.scheduling.clock import VirtualClock, VirtualTimer
 from skill_kernel import CallCode, Content, Outcome, SkillReturn
 from skill_kernel.calls import Accepted, KernelEventType, ProcessHoldState
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import LeaseCode
-from skill_kernel.heartbeats import Heartbeats, Silence, Source
-from skill_kernel.kernel import Kernel
-from skill_kernel.leases import LeaseError, LeaseTable, Owner
-from skill_kernel.registry import RegistryError, SkillRegistry
-from skill_kernel.skill import SkillDefinitionError, robot_skill
+from skill_kernel.kernel.heartbeats import Heartbeats, Silence, Source
+from skill_kernel.kernel.kernel import Kernel
+from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
+from skill_kernel.skills.skill import SkillDefinitionError, robot_skill
 
 
 @pytest.fixture

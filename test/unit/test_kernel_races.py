@@ -16,8 +16,8 @@ from kernel_bench import ROBOT
 from skill_kernel import Outcome, PauseEvent, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec
 from skill_kernel.clock import SteadyClock
-from skill_kernel.kernel import Kernel, Rank
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.kernel.kernel import Kernel, Rank
+from skill_kernel.skills.registry import SkillRegistry
 
 SUBSYSTEMS = ("legs", "arm", "sound")
 

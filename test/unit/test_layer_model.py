@@ -15,10 +15,10 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 from ghostshell.msg import SkillEvent
 
-from ghostshell_ros.nodes.layer_model import Answer, LayerModel
-from planners.blocks import Layer
-from planners.llm.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
-from planners.model_call import AnswerEnd
+from ghostshell_ros.runtime.layer_model import Answer, LayerModel
+from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
+from planners.models.model_call import AnswerEnd
+from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode, TaskCode
 
 REQUEST = ModelRequest("r" * 400, (Message("user", "q" * 40),))

@@ -14,8 +14,8 @@ pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 from builtin_interfaces.msg import Time
 from ghostshell.msg import ProcessState, SkillEvent
 
-from ghostshell_ros.nodes.layered_steps import LayeredSteps
-from planners.layered.step_link import StepSettings
+from ghostshell_ros.nodes.action_planner.layered_steps import LayeredSteps
+from planners.strategies.layered.step_link import StepSettings
 from skill_kernel.codes import TaskCode
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from planners.llm import Image, Message, ModelRequest
-from planners.llm.config import ConfigError, ModelConfig, Prices, load_models, parse_spec
-from planners.llm.factory import make_client
-from planners.llm.keys import is_local, scrub
+from planners.models import Image, Message, ModelRequest
+from planners.models.config import ConfigError, ModelConfig, Prices, load_models, parse_spec
+from planners.models.factory import make_client
+from planners.models.keys import is_local, scrub
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,8 +145,8 @@ def test_the_prompts_hash_follows_what_the_model_sees_and_nothing_else() -> None
 def test_no_sdk_is_imported_before_a_client_needs_it() -> None:
     heavy = "{'openai', 'anthropic', 'httpx', 'httpx2', 'rclpy'}"
     code = (
-        "import sys; import planners.llm; assert not {'pydantic', 'yaml', 'asyncio'} & set(sys.modules);"
-        "from planners.llm.factory import make_client; from planners.llm.config import parse_spec;"
+        "import sys; import planners.models; assert not {'pydantic', 'yaml', 'asyncio'} & set(sys.modules);"
+        "from planners.models.factory import make_client; from planners.models.config import parse_spec;"
         f"[make_client(parse_spec(s)) for s in ('openai:m', 'anthropic:m')]; assert not {heavy} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)

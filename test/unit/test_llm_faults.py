@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ghostshell_ros.testing.model_server import Fault, ModelServer
-from planners.llm import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
-from planners.llm.config import ModelConfig
-from planners.llm.factory import make_client
-from planners.llm.http_stream import Surroundings
+from bench.simulated_model.model_server import Fault, ModelServer
+from planners.models import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
+from planners.models.config import ModelConfig
+from planners.models.factory import make_client
+from planners.models.http_stream import Surroundings
 from skill_kernel.codes import ModelCode
 
 ANSWER = 'Hi <walk distance="20"/> there'

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from ghostshell_ros.testing.model_server import Answer, Fault, ModelServer, ToolUse
-from planners.llm import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.llm.config import ModelConfig, Prices
-from planners.llm.factory import make_client
-from planners.llm.http_stream import MAX_WAITING_ITEMS, HttpModelClient, Item, Surroundings
-from planners.llm.native_calls import ToolCall, ToolSpec
+from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
+from planners.models import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.config import ModelConfig, Prices
+from planners.models.factory import make_client
+from planners.models.http_stream import MAX_WAITING_ITEMS, HttpModelClient, Item, Surroundings
+from planners.models.native_calls import ToolCall, ToolSpec
 from skill_kernel.codes import ModelCode
 
 ANSWER = '<walk distance="20"/>Hello, <nod/>how are you?'

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planners.llm import (
+from planners.models import (
     CancelToken,
     Finished,
     Message,
@@ -22,9 +22,9 @@ from planners.llm import (
     TextDelta,
     Usage,
 )
-from planners.llm.record import RecordingModelClient
-from planners.llm.recording import RecordedStream, RecordingError, read_recording, write_recording
-from planners.llm.replay import ReplayModelClient
+from planners.models.record import RecordingModelClient
+from planners.models.recording import RecordedStream, RecordingError, read_recording, write_recording
+from planners.models.replay import ReplayModelClient
 from skill_kernel.codes import ModelCode
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from shell_kit import SKILLS, mapper
 
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.mapper import Mapped, Mapper, Refusal, Wrapper
-from ghostshell_ros.shell.routines import RoutineStore
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.mapper import Mapped, Mapper, Refusal, Wrapper
+from function_tokens.routines import RoutineStore
 from skill_kernel import CallCode, Content, SkillDefinitionError, SkillReturn, robot_skill
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 
 class Side(Enum):

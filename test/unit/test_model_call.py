@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 from layered_kit import Asked, Says, ScriptedModel, failing
 
-from ghostshell_ros.shell.clock import VirtualClock
-from planners.blocks import Layer
-from planners.elements import Element, ElementParser
-from planners.layered.judging import Judgement, SentenceJudge
-from planners.layered.step_prompt import Fronts, RobotFacts
-from planners.llm.base import Message, ModelRequest
-from planners.model_call import AnswerError, CallEnd, ModelCall
+from function_tokens.scheduling.clock import VirtualClock
+from planners.models.base import Message, ModelRequest
+from planners.models.model_call import AnswerError, CallEnd, ModelCall
+from planners.prompts.blocks import Layer
+from planners.prompts.elements import Element, ElementParser
+from planners.strategies.layered.judging import Judgement, SentenceJudge
+from planners.strategies.layered.step_prompt import Fronts, RobotFacts
 from skill_kernel.codes import ModelCode
 
 

@@ -16,10 +16,10 @@ from ghostshell_ros.navigation.planner import PlannerCosts, plan
 from ghostshell_ros.navigation.poses import composed, seen_from
 from ghostshell_ros.navigation.stall import StallWatch
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
-from skill_kernel.base_gate import BaseGate, Source, Velocity
-from skill_kernel.drivers import Pose2D
-from skill_kernel.obstacles import scan_points
 from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import BaseGate, Source, Velocity
+from skill_kernel.safety.obstacles import scan_points
+from skill_kernel.skills.drivers import Pose2D
 
 LEGGED = BaseConfig(
     max_forward=0.8, max_backward=0.4, max_lateral=0.3, max_turn=1.5, max_acceleration=1.5, max_turn_acceleration=4.0,

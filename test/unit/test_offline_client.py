@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ghostshell_ros.shell.routines import RoutineStore
-from planners.llm.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.llm.offline import NAME, OfflineClient
-from planners.prompt import CallReport, GrammarOptions, build_turn_prompt
+from function_tokens.routines import RoutineStore
+from planners.language import NAME, OfflineClient
+from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.prompts.prompt import CallReport, GrammarOptions, build_turn_prompt
 from skill_kernel.codes import ModelCode
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from ghostshell_ros.shell.routines import Routine
-from planners.llm.offline import CommandParser, Reading
-from planners.prompt import GrammarOptions
-from skill_kernel.registry import SkillRegistry
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.mapper import Mapper
+from function_tokens.routines import Routine
+from planners.language import CommandParser, Reading
+from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
 SPIDER = SkillRegistry.from_file(SETS / "desk_spider.py")

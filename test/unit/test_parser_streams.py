@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from ghostshell_ros.shell.parse_error import ParseError, ParserLimits
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.parse_error import ParseError, ParserLimits
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from skill_kernel.codes import ParseCode
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ghostshell_ros.perception.detector import Box
 from ghostshell_ros.perception.placing import Camera, Laser, place
-from skill_kernel.drivers import Scan
+from skill_kernel.skills.drivers import Scan
 
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)
 LASER = Laser(0.2, 0.0, 0.0)

@@ -23,10 +23,10 @@ from planners.prescriptions.kinds import (
 )
 from planners.prescriptions.loading import load
 from planners.prescriptions.router import Router
-from reflexes.guard import Vocabulary
+from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import Accessor, accessors_of
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from ghostshell_ros.nodes import priority
+from ghostshell_ros.runtime import priority
 
 THREADS = """
 import os, threading
-from ghostshell_ros.nodes.priority import take_priority
+from ghostshell_ros.runtime.priority import take_priority
 made, looked = threading.Event(), threading.Event()
 def wait():
     made.set()

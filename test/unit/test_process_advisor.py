@@ -7,13 +7,13 @@ import pytest
 from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk
 
-from ghostshell_ros.shell.clock import VirtualClock
-from planners.layered.process_advisor import TABLE_ALONE, ProcessAdvisor, Surroundings
-from planners.layered.process_prompt import system_prompt
+from function_tokens.scheduling.clock import VirtualClock
+from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor, Surroundings
+from planners.processes.process_prompt import system_prompt
 from skill_kernel.codes import TaskCode
-from skill_kernel.process import ProcessSource, ProcessStatus
-from skill_kernel.process_commands import EndProcess, ProcessError
-from skill_kernel.process_relations import Relation
+from skill_kernel.processes.process import ProcessSource, ProcessStatus
+from skill_kernel.processes.process_commands import EndProcess, ProcessError
+from skill_kernel.processes.process_relations import Relation
 
 STOPPED, SUCCESS = ProcessStatus.STOPPED, ProcessStatus.SUCCESS
 

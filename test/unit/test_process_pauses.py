@@ -7,8 +7,8 @@ import pytest
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, Desk
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.process import ProcessStatus
-from skill_kernel.process_commands import EndProcess, Held, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
+from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.processes.process_commands import EndProcess, Held, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
 
 
 def test_a_task_that_asks_for_a_return_displaces_and_gives_back() -> None:

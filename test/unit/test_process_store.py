@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from skill_kernel.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
-from skill_kernel.process_store import ProcessStore, StoreError
-from skill_kernel.process_usage import LayerUsage
+from skill_kernel.processes.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.processes.process_store import ProcessStore, StoreError
+from skill_kernel.processes.process_usage import LayerUsage
 
 
 def process(name: str = "a", **fields: object) -> Process:

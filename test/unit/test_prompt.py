@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.shell.routines import Routine
-from planners.prompt import (
+from function_tokens.routines import Routine
+from planners.prompts.prompt import (
     CallReport,
     GrammarOptions,
     Sensed,
@@ -27,9 +27,9 @@ from planners.prompt import (
     stub,
     turn_of,
 )
-from planners.quoting import quoted
-from skill_kernel.arguments import bind
-from skill_kernel.registry import SkillRegistry
+from planners.prompts.quoting import quoted
+from skill_kernel.skills.arguments import bind
+from skill_kernel.skills.registry import SkillRegistry
 
 SETS = Path(__file__).parent / "skillsets"
 SPIDER = SkillRegistry.from_file(SETS / "desk_spider.py")

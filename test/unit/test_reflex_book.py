@@ -12,14 +12,14 @@ from guard_corpus import rule as source
 from observing import Scene, person
 from reflex_kit import kalos, vocabulary
 
-from planners.llm.base import CancelToken
-from reflexes.book import RuleBook
-from reflexes.compiler import Compiler
+from planners.models.base import CancelToken
+from planners.prescriptions.reflex_book import RuleBook
+from planners.prescriptions.reflex_compiler import Compiler
 from reflexes.dry_run import dry_run
 from reflexes.rule import ReflexError, Rule, RuleState, name_of
 from reflexes.store import SHIPPED, RuleStore
 from skill_kernel.observation.model import Observation
-from skill_kernel.registry import SkillRegistry
+from skill_kernel.skills.registry import SkillRegistry
 
 SENTENCE = "if a person comes within 1 m, stop and say hello"
 COMPILER = Compiler(vocabulary(), kalos()[0], None)

@@ -10,13 +10,13 @@ import pytest
 from guard_corpus import rule as source
 from reflex_kit import kalos, vocabulary
 
-from ghostshell_ros.testing.model_server import Fault, ModelServer
-from planners.llm.base import CancelToken, ModelError
-from planners.llm.config import ModelConfig
-from planners.llm.factory import make_client
-from planners.llm.http_stream import Surroundings
-from reflexes.compiler import GRAMMAR, CompileError, Compiler, code_of
-from reflexes.prompt import system_prompt
+from bench.simulated_model.model_server import Fault, ModelServer
+from planners.models.base import CancelToken, ModelError
+from planners.models.config import ModelConfig
+from planners.models.factory import make_client
+from planners.models.http_stream import Surroundings
+from planners.prescriptions.reflex_compiler import GRAMMAR, CompileError, Compiler, code_of
+from planners.prescriptions.reflex_prompt import system_prompt
 from skill_kernel.codes import ModelCode
 
 SENTENCE = "when anything is closer than 0.2 m in front, step back 0.5 m"

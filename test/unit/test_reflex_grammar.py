@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from reflex_kit import kalos, vocabulary
 
-from reflexes.grammar import FORMS, Grammar, GrammarError
-from reflexes.guard import GuardError, Vocabulary, compile_guarded
+from planners.prescriptions.grammar import FORMS, Grammar, GrammarError
 from reflexes.store import RuleStore
+from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 GRAMMAR = Grammar(vocabulary(), kalos()[0])
 

@@ -12,9 +12,9 @@ from observing import Scene, person
 from reflex_kit import vocabulary
 
 from reflexes.dry_run import call_text
-from reflexes.guard import compile_guarded
 from reflexes.loop import REARM_S, STRIKES, Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule, Rule
+from skill_kernel.guard import compile_guarded
 
 NEAR = "distance_to('person') < 1"
 

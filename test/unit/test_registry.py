@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skill_kernel.registry import RegistryError, SkillRegistry
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
 
 SKILLS = '''
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
 def test_the_version_follows_names_and_signatures_and_is_the_same_in_another_process(tmp_path: Path) -> None:
     path = write(tmp_path / "s.py", SKILLS)
     here = SkillRegistry.from_file(path).version
-    code = f"from skill_kernel.registry import SkillRegistry; print(SkillRegistry.from_file({str(path)!r}).version)"
+    code = f"from skill_kernel.skills.registry import SkillRegistry; print(SkillRegistry.from_file({str(path)!r}).version)"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert here == there
     assert SkillRegistry.from_file(write(path, SKILLS.replace("10.0", "11.0"))).version != here

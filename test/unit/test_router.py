@@ -7,14 +7,14 @@ from functools import lru_cache
 
 import pytest
 
+from planners.prescriptions.grammar import FORMS
 from planners.prescriptions.judging import GrammarJudge
 from planners.prescriptions.kinds import Kind
 from planners.prescriptions.router import Router
-from reflexes.grammar import FORMS
-from reflexes.guard import Vocabulary, compile_expression
+from skill_kernel.guard import Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 T, G, R = Kind.TASK, Kind.GUIDELINE, Kind.REFLEX
 

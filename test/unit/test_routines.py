@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.shell.routines import RoutineError, RoutineFileError, RoutineStore, check_name, to_source
-from ghostshell_ros.shell.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.routines import RoutineError, RoutineFileError, RoutineStore, check_name, to_source
 
 
 def _store(path: Path, now: float = 100.0) -> RoutineStore:

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
 
-from ghostshell_ros.shell.calls import Call, CallResult, EventType, ShellEvent
-from ghostshell_ros.shell.clock import VirtualClock
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.parser import StreamingParser
-from ghostshell_ros.shell.scheduler import Scheduler, SchedulerSettings
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
+from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.codes import CallCode, Outcome
 
 

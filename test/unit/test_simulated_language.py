@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from layer_prompts import S1
 
-from ghostshell_ros.testing.simulated_model.goals import (
+from bench.simulated_model.goals import (
     Approach,
     Face,
     Find,
@@ -18,9 +18,9 @@ from ghostshell_ros.testing.simulated_model.goals import (
     Report,
     Return,
 )
-from ghostshell_ros.testing.simulated_model.language import understand
-from ghostshell_ros.testing.simulated_model.question import Question
-from ghostshell_ros.testing.simulated_model.vocabulary import Vocabulary
+from bench.simulated_model.language import understand
+from bench.simulated_model.question import Question
+from bench.simulated_model.vocabulary import Vocabulary
 
 
 def words() -> Vocabulary:

@@ -19,9 +19,9 @@ from layer_prompts import (
     thing,
 )
 
-from ghostshell_ros.testing.simulated_model.stubs import skills_in
-from planners.layered.plan import GlobalEvent, Plan, Subtask
-from planners.prompt import stub
+from bench.simulated_model.stubs import skills_in
+from planners.prompts.prompt import stub
+from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from layer_prompts import JUDGE, S1, S1P, S2, S3, baseline, stream_planner
 
-from ghostshell_ros.testing.model_dialects import RecordedRequest
-from ghostshell_ros.testing.simulated_model import service
-from ghostshell_ros.testing.simulated_model.layers import answer
-from ghostshell_ros.testing.simulated_model.question import Question
-from ghostshell_ros.testing.simulated_model.table import load_table
-from ghostshell_ros.testing.simulated_model.where import default_table
-from planners.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.blocks import block
+from bench.simulated_model import service
+from bench.simulated_model.layers import answer
+from bench.simulated_model.model_dialects import RecordedRequest
+from bench.simulated_model.question import Question
+from bench.simulated_model.table import load_table
+from bench.simulated_model.where import default_table
+from planners.prompts.blocks import block
+from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 
 WORDS = (
     "go to the kitchen look for a ball if you find one then bark take picture of it stop resume when see person otherwise and"

@@ -18,25 +18,25 @@ from kalos_fake import registry
 from layer_prompts import OPTIONS, S1P, S2, baseline, observed, thing
 from typer.testing import CliRunner
 
+from bench.simulated_model import service
+from bench.simulated_model.model_dialects import RecordedRequest
+from bench.simulated_model.model_server import ModelServer
+from bench.simulated_model.prefixes import PrefixCache
+from bench.simulated_model.question import Question
+from bench.simulated_model.service import Given, SimulatedModel, serve
+from bench.simulated_model.spoiling import malformed, wrong_call
+from bench.simulated_model.table import Cache, Draw, Rate, Table, TableError, load_table
+from bench.simulated_model.where import default_table
+from function_tokens.dry_run import dry_run
+from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
-from ghostshell_ros.shell.dryrun import dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from ghostshell_ros.testing.model_dialects import RecordedRequest
-from ghostshell_ros.testing.model_server import ModelServer
-from ghostshell_ros.testing.simulated_model import service
-from ghostshell_ros.testing.simulated_model.prefixes import PrefixCache
-from ghostshell_ros.testing.simulated_model.question import Question
-from ghostshell_ros.testing.simulated_model.service import Given, SimulatedModel, serve
-from ghostshell_ros.testing.simulated_model.spoiling import malformed, wrong_call
-from ghostshell_ros.testing.simulated_model.table import Cache, Draw, Rate, Table, TableError, load_table
-from ghostshell_ros.testing.simulated_model.where import default_table
-from planners.baselines import ReactPlanner
-from planners.blocks import block
-from planners.layered.step_prompt import first_action_message
-from planners.llm.base import CancelToken, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.llm.config import load_models, parse_spec
-from planners.llm.factory import make_client
-from planners.llm.http_stream import Surroundings
+from planners.models.base import CancelToken, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.config import load_models, parse_spec
+from planners.models.factory import make_client
+from planners.models.http_stream import Surroundings
+from planners.prompts.blocks import block
+from planners.strategies.baselines.baselines import ReactPlanner
+from planners.strategies.layered.step_prompt import first_action_message
 from skill_kernel.codes import ModelCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -264,7 +264,7 @@ def test_options_out_of_range_are_refused() -> None:
 
 
 def test_as_a_process_of_its_own_its_first_line_says_where_it_is() -> None:
-    command = [sys.executable, "-m", "ghostshell_ros.testing.simulated_model", "--errors", "0.1", "--fast-scale", "2"]
+    command = [sys.executable, "-m", "bench.simulated_model", "--errors", "0.1", "--fast-scale", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None

@@ -20,10 +20,10 @@ from layer_prompts import (
     thing,
 )
 
-from ghostshell_ros.shell.dryrun import dry_run
-from ghostshell_ros.shell.mapper import Mapper
-from planners.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.stream_planner import TurnResult
+from function_tokens.dry_run import dry_run
+from function_tokens.mapper import Mapper
+from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
+from planners.strategies.stream.stream_planner import TurnResult
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.shell.parser import StreamingParser
-from planners.layered.step_answer import Found, StepAnswer, What
+from function_tokens.parsing.parser import StreamingParser
+from planners.strategies.layered.step_answer import Found, StepAnswer, What
 
 
 def read(text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"),

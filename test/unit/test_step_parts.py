@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from planners.layered.direct_commands import DirectCommands
-from planners.layered.reliance import Reliance, reliance
-from planners.prompt import CallReport, GrammarOptions
+from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.strategies.layered.direct_commands import DirectCommands
+from planners.strategies.layered.reliance import Reliance, reliance
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
-from skill_kernel.registry import SkillRegistry
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 
 class NoRoutines:

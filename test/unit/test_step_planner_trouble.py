@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from layered_kit import GOOD, Bench, Says, failing, script
 
-from ghostshell_ros.shell.calls import CallResult
-from planners.blocks import Layer
-from planners.layered.step_book import CallEvent
+from function_tokens.scheduling.calls import CallResult
+from planners.prompts.blocks import Layer
+from planners.strategies.layered.step_book import CallEvent
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 
 

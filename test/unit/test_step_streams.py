@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from step_kit import Asked, Plan
 
-from ghostshell_ros.shell.calls import EventType
-from ghostshell_ros.shell.step_queue import StepQueue
+from function_tokens.scheduling.calls import EventType
+from function_tokens.scheduling.step_queue import StepQueue
 from skill_kernel.codes import CallCode, Outcome
 
 

@@ -9,10 +9,10 @@ import pytest
 from shell_kit import mapper
 from step_kit import Asked, Plan
 
-from ghostshell_ros.shell.calls import EventType
-from ghostshell_ros.shell.conditions import AssumedConditions
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.routines import RoutineStore
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.routines import RoutineStore
+from function_tokens.scheduling.calls import EventType
+from function_tokens.scheduling.conditions import AssumedConditions
 from skill_kernel.codes import CallCode, Outcome
 
 

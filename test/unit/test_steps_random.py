@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
 
-from ghostshell_ros.shell.calls import Call, EventType
-from ghostshell_ros.shell.conditions import AssumedConditions
-from ghostshell_ros.shell.dryrun import DryRun, dry_run
-from ghostshell_ros.shell.timeline import CallRecord
+from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.scheduling.calls import Call, EventType
+from function_tokens.scheduling.conditions import AssumedConditions
+from function_tokens.scheduling.timeline import CallRecord
 from skill_kernel.codes import Outcome
 
 TABLE: dict[str, bool | None] = {"yes1": True, "yes2": True, "no1": False, "no2": False, "who": None}

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from planners.llm.base import ModelRequest
-from planners.prompt import CallReport, GrammarOptions, results_of
-from planners.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from planners.models.base import ModelRequest
+from planners.prompts.prompt import CallReport, GrammarOptions, results_of
+from planners.strategies.stream.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.layered.plan import GlobalEvent, Subtask
-from planners.layered.revision import WrittenSubtask, ending_with, revised, revised_events, with_done
-from planners.layered.task_answer import AnswerLimits, TaskAnswer, TaskReader
-from planners.model_call import AnswerError
+from planners.models.model_call import AnswerError
+from planners.strategies.layered.plan import GlobalEvent, Subtask
+from planners.strategies.layered.revision import WrittenSubtask, ending_with, revised, revised_events, with_done
+from planners.strategies.layered.task_answer import AnswerLimits, TaskAnswer, TaskReader
 
 FIELDS = frozenset({"room", "battery"})
 PARTS = [

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from task_kit import OLD, PLAN, SILENT, Bench, planned
 
-from planners.prompt import CallReport
+from planners.prompts.prompt import CallReport
 from skill_kernel.codes import ModelCode
 
 

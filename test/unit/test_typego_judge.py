@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typego_kit import ADDED, Story, reasons
 
-from ghostshell_ros.evaluation.typego.tasks import TASKS, Setting, setting
-from ghostshell_ros.evaluation.typego.truth import number_said
+from bench.evaluation.tasks import TASKS, Setting, setting
+from bench.evaluation.truth import number_said
 from skill_kernel.codes import ModelCode, TaskCode
 
 PERSON = Setting((0.0, 0.0, 0.0), person=(-1.5, 0.2, 0.0))

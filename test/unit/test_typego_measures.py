@@ -13,16 +13,16 @@ import pytest
 from typego_kit import ADDED, KALOS, Story
 from typer.testing import CliRunner
 
-from ghostshell_ros.cli.bench import bench
-from ghostshell_ros.evaluation.typego import measures, models, trial
-from ghostshell_ros.evaluation.typego.faults import HungError
-from ghostshell_ros.evaluation.typego.report import write_report
-from ghostshell_ros.evaluation.typego.runner import BLIND, Key, Plan, Results, run
-from ghostshell_ros.evaluation.typego.statistics import Spread, crossings, kind_of, normalised, tokens, total
-from ghostshell_ros.evaluation.typego.tables import aims, table3, table4
-from ghostshell_ros.evaluation.typego.tasks import Setting
-from ghostshell_ros.evaluation.typego.trace import Trace
-from ghostshell_ros.evaluation.typego.truth import Places
+from bench.commands.evaluate import bench
+from bench.evaluation import measures, models, trial
+from bench.evaluation.faults import HungError
+from bench.evaluation.report import write_report
+from bench.evaluation.runner import BLIND, Key, Plan, Results, run
+from bench.evaluation.statistics import Spread, crossings, kind_of, normalised, tokens, total
+from bench.evaluation.tables import aims, table3, table4
+from bench.evaluation.tasks import Setting
+from bench.evaluation.trace import Trace
+from bench.evaluation.truth import Places
 
 WORLD = Setting((0.0, 0.0, 0.0))
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.llm.base import Image, Message, ModelRequest, Usage
-from planners.usage import IMAGE_TOKENS, prompt_tokens, tokens_in, used
-from skill_kernel.process_usage import LayerUsage, ModelAnswer, added, skipped
+from planners.models.base import Image, Message, ModelRequest, Usage
+from planners.models.usage import IMAGE_TOKENS, prompt_tokens, tokens_in, used
+from skill_kernel.processes.process_usage import LayerUsage, ModelAnswer, added, skipped
 
 REQUEST = ModelRequest("r" * 400, (Message("user", "q" * 40),))
 

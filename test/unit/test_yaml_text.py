@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skill_kernel.yaml_text import DuplicateKeyError, read_yaml, what_is_wrong
+from skill_kernel.config.yaml_text import DuplicateKeyError, read_yaml, what_is_wrong
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

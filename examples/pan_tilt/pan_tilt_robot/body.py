@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from skill_kernel import SkillReturn
-from skill_kernel.drivers import DriverResult, Drivers, StopEvent
+from skill_kernel.skills.drivers import DriverResult, Drivers, StopEvent
 
 JOINTS = ("pan", "tilt")
 """Named as in pan_tilt.yaml and in the messages of the servo node."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from skill_kernel import SkillReturn
-from skill_kernel.drivers import DriverResult, Drivers, StopEvent
+from skill_kernel.skills.drivers import DriverResult, Drivers, StopEvent
 
 TAKEN_OVER = (443, 455)
 """BASE_BUSY of Drive.action and NAVIGATION_BUSY of NavigateTo.action."""

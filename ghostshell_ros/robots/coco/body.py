@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.postures import Trajectory
-from skill_kernel.drivers import DriverResult, Drivers, Pose2D, StopEvent
-from skill_kernel.returns import SkillReturn
+from skill_kernel.skills.drivers import DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.skills.returns import SkillReturn
 
 WALK_TOLERANCE_M = 0.025
 TURN_TOLERANCE_RAD = math.radians(4.0)

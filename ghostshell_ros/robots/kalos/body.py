@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ghostshell_ros.data import data_folder
 from ghostshell_ros.robots.kalos.control import Control
+from ghostshell_ros.runtime.data import data_folder
 from skill_kernel.codes import CallCode
-from skill_kernel.drivers import Detection, DriverResult, Drivers, Pose2D, StopEvent
-from skill_kernel.returns import SkillReturn
+from skill_kernel.skills.drivers import Detection, DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.skills.returns import SkillReturn
 
 Axis = Literal["distance", "lateral", "turn"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.skill import Limited
+from skill_kernel.skills.skill import Limited
 
 Percent = Annotated[int, Field(ge=0, le=100, description="percent")]
 Seconds = Annotated[float, Field(gt=0, le=30, description="seconds")]

@@ -13,7 +13,7 @@ from ghostshell_ros.robots.kalos.body import KalosBody, outcome
 from ghostshell_ros.robots.kalos.control import Control, Pause
 from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Degrees, Metres, Sideways, turn_s, way_s
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D
 
 MapMetres = Annotated[float, Field(ge=-1000, le=1000, description="m")]
 NAV_S = 25.0

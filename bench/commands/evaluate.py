@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ghostshell bench typego`: the eight tasks of TypeGo in Kalos's simulated building, with tables as in the paper."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from bench.evaluation.robot import Robot
+    from bench.evaluation.tables import Table
+
+bench = typer.Typer(name="bench", help="Measure a simulated robot against what is published.", no_args_is_help=True)
+SIMULATED = "simulated"
+SEED = 7
+
+
+@bench.callback()
+def _bench() -> None:
+    """Keeps sub-commands named even while there is only one."""
+
+
+@bench.command("typego")
+def typego(
+    model: Annotated[str, typer.Option(help="model of every layer: a name of models.yaml, openai:…, or simulated")] = SIMULATED,
+    fast_model: Annotated[str, typer.Option(help="S1P's model; nothing: the simulated fast row, else the same model")] = "",
+    trials: Annotated[int, typer.Option(min=1, max=1000, help="trials of each task and strategy")] = 10,
+    tasks: Annotated[str, typer.Option(help="which tasks: T1 … T8, A6 and A7 (the add-ons of T6 and T7 alone)")] = "",
+    strategies: Annotated[str, typer.Option(help="layered, react, plan_and_execute, layered_blind (no cost rules), stream")] = (
+        "layered,react,plan_and_execute"
+    ),
+    errors: Annotated[str, typer.Option(help="error rates of the simulated model, 0 to 1")] = "0",
+    fast_scales: Annotated[str, typer.Option(help="latencies of S1P's simulated model, as multiples of its row")] = "1",
+    out: Annotated[Path, typer.Option(help="folder of results.jsonl, traces, logs, tables and plots")] = Path("out/typego"),
+    limit: Annotated[float, typer.Option(min=0, help="stop after so many seconds; the same command goes on later")] = 0.0,
+    report: Annotated[bool, typer.Option("--report", help="run nothing: only the tables of what is there")] = False,
+) -> None:
+    """Run TypeGo's tasks by several strategies on the same skills and models, and judge them by the simulator's truth.
+
+    What broke off goes on where it ended: a trial whose result is in OUT/results.jsonl is not run again.
+
+    Exit status: 0 everything was run, 1 something is left, 2 it could not be begun.
+    """
+    try:
+        wanted = _words(tasks) or _all_tasks()
+        rates, scales = _rates(errors, 1.0), _rates(fast_scales, 100.0)
+    except ValueError as error:
+        _fail(str(error))
+    _check(wanted, _words(strategies), model, (rates, scales) == ([0.0], [1.0]))
+    whole, table = True, ""
+    if not report:
+        table = _table(model)
+        whole = _run(model, fast_model, trials, wanted, _words(strategies), rates, scales, out, limit, table)
+    from bench.evaluation.report import write_report
+
+    tables = write_report(out, model, fast_model or None) if report else write_report(out, model, fast_model, table)
+    for one in tables:
+        _show(one)
+    print(f"tables: {out / 'tables.md'}" if tables else f"no results of the model '{model}' in {out / 'results.jsonl'}")
+    raise typer.Exit(0 if whole else 1)
+
+
+def _all_tasks() -> list[str]:
+    from bench.evaluation.tasks import TASKS
+
+    return list(TASKS)
+
+
+def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: bool) -> None:
+    from bench.evaluation.runner import STRATEGIES
+    from bench.evaluation.tasks import TASKS
+
+    for given, known, what in ((tasks, TASKS, "task"), (strategies, STRATEGIES, "strategy")):
+        for name in given:
+            if name not in known:
+                _fail(f"there is no {what} '{name}'; there is: {', '.join(known)}")
+    if model != SIMULATED and not plain:
+        _fail("--errors and --fast-scales are those of the simulated model; leave them out or leave --model out")
+
+
+def _table(model: str) -> str:
+    """The hash of the simulated model's table, "" for another model."""
+    if model != SIMULATED:
+        return ""
+    from bench.evaluation.models import table_hash
+    from bench.simulated_model.table import TableError
+
+    try:
+        return table_hash()
+    except TableError as error:
+        _fail(str(error))
+
+
+def _run(
+    model: str, fast_model: str, trials: int, tasks: Sequence[str], strategies: Sequence[str], errors: Sequence[float],
+    fast_scales: Sequence[float], out: Path, limit: float, table: str,
+) -> bool:  # fmt: skip
+    # A domain of this run's own, unless one was chosen: no other robot is meant.
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    try:
+        from bench.evaluation.models import ModelProcessError, Models, simulated
+        from bench.evaluation.robot import brought_up
+        from bench.evaluation.runner import Plan, Results, run
+        from bench.evaluation.settings import settings
+        from ghostshell_ros.launcher import LaunchError
+        from ghostshell_ros.runtime.model_setup import shipped_config
+    except ImportError as error:
+        _fail(f"needs the ROS packages and the simulator ({error}); run make setup and the command as ./ghostshell")
+    log = out / "nodes.log"
+
+    @contextmanager
+    def bring_up(data: Path, error: float, scale: float) -> Iterator[Robot]:
+        with ExitStack() as stack:
+            models = Models(model, fast_model)
+            if model == SIMULATED:
+                models = stack.enter_context(simulated(error, scale, SEED, out / "model.log"))
+            folder = settings(shipped_config(), data / "config", models.entries)
+            arguments = {"model": models.model, "config_dir": str(folder)}
+            if fast := fast_model or models.fast_model:
+                arguments["fast_model"] = fast
+            yield stack.enter_context(brought_up(arguments, data, log))
+
+    plan = Plan(tasks, strategies, trials, errors, fast_scales, model, fast_model, table)
+    try:
+        return run(plan, Results(out / "results.jsonl"), bring_up, lambda line: print(line, flush=True), limit_s=limit)
+    except (ModelProcessError, LaunchError) as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print("broken off; the same command goes on from here", file=sys.stderr)
+        return False
+
+
+def _show(table: Table) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    shown = RichTable(title=escape(table.title), title_justify="left", title_style="bold")
+    for column in table.columns:
+        shown.add_column(escape(column), overflow="fold")
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    Console(width=None if os.isatty(1) else 160).print(shown)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def _rates(text: str, most: float) -> list[float]:
+    """Raises ValueError."""
+    rates = [float(word) for word in _words(text)]
+    if not rates or not all(0.0 <= rate <= most for rate in rates):
+        raise ValueError(f"'{text}' is no list of numbers from 0 to {most:g}, such as 0,0.1,0.2")
+    return rates
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"ghostshell bench: {message}", file=sys.stderr)
+    raise typer.Exit(2)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated model as a process of its own, which knows of the world only what its prompts say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import selectors
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.simulated_model.table import load_table
+from bench.simulated_model.where import default_table
+
+ALL, FAST = "typego", "typego-fast"
+UP_S = 30.0
+END_S = 5.0
+MODULE = "bench.simulated_model"
+
+
+class ModelProcessError(RuntimeError):
+    """The simulated model did not start; the message says what it said."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """Specifications as the launch files take them: for all layers, and for S1P. `entries` are those that models.yaml must
+    have for it."""
+
+    model: str
+    fast_model: str
+    entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def table_hash() -> str:
+    """Of what the simulated model's table says; comments in it do not count. Raises TableError."""
+    said = load_table(default_table()).model_dump(mode="json")
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _entry(row: str, url: str) -> dict[str, Any]:
+    prices = load_table(default_table()).rows[row].prices
+    return {"provider": "openai", "model": row, "base_url": url, "prices": prices.model_dump(exclude_none=True)}
+
+
+@contextmanager
+def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator[Models]:
+    """Run it with an error rate, S1P's latency scaled, until the block is left. Raises ModelProcessError."""
+    command = [sys.executable, "-m", MODULE, "--port", "0", "--errors", f"{error:g}", "--fast-scale", f"{fast_scale:g}",
+               "--seed", str(seed)]  # fmt: skip
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as said:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True)
+        try:
+            yield _address(process, log)
+        finally:
+            process.terminate()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(END_S)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+def first_line(process: subprocess.Popen[str], limit_s: float = UP_S) -> str:
+    """What it says first, "" when it has ended instead. Raises ModelProcessError at the deadline."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(limit_s):
+            raise ModelProcessError(f"the simulated model did not say where it listens within {limit_s:g} s")
+    return process.stdout.readline()
+
+
+def _address(process: subprocess.Popen[str], log: Path) -> Models:
+    try:
+        line = first_line(process)
+    except ModelProcessError as error:
+        raise ModelProcessError(f"{error}; see {log}") from error
+    try:
+        told = json.loads(line)
+        rows = {ALL: told["model"], FAST: told["fast_model"]}
+        return Models(ALL, FAST, {name: _entry(row, told["url"]) for name, row in rows.items()})
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ModelProcessError(f"the simulated model said {line[:200]!r} instead of where it listens; see {log}") from error

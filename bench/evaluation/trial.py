@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trial: the world arranged, the task told, the second activity at its moment, everything until the end in a trace."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+
+from bench.evaluation.faults import HungError, LostError
+from bench.evaluation.robot import SETTLE_S, Robot
+from bench.evaluation.tasks import Setting, Task
+from bench.evaluation.trace import Trace
+
+WALKED_M = 0.3
+"""The second activity comes when it has walked so far on the ball's account."""
+STRIDE_M = 0.05
+"""It walks if it came so much further within half a second."""
+AHEAD_M = 1.05
+"""So far before the robot's middle somebody steps in its way."""
+STANDS_S = 8.0
+"""Who stands in the way leaves when a reflex has acted, at the latest after so long."""
+PERSON_HOME = (7.9, -2.7, 1.5708)
+AFTER_S = 0.6
+"""For the last events and poses after the end."""
+
+
+def run_trial(robot: Robot, task: Task, setting: Setting, strategy: str) -> Trace:
+    """Run it to its end or its deadline. Raises HungError when the robot is not there or does not rest, LostError from when
+    the task is told."""
+    robot.quiet()
+    robot.arrange(setting.arrangement(), anew=True)
+    time.sleep(SETTLE_S)
+    trace = robot.heard.begin()
+    try:
+        _perform(robot, task, setting, strategy, trace)
+    except HungError as error:
+        robot.heard.end()
+        if math.isnan(trace.end):
+            trace.end = robot.heard.ros_now()
+        raise LostError(str(error), trace) from error
+    return trace
+
+
+def _perform(robot: Robot, task: Task, setting: Setting, strategy: str, trace: Trace) -> None:
+    limit = time.monotonic() + task.deadline_s
+    trace.process_id, ended = robot.tell(task.instruction, strategy)
+    if task.concurrent and _until(robot, lambda: bool(ended()) or _walks(robot, setting), limit) and not ended():
+        _add(robot, task, trace, strategy, limit, ended)
+    _until(robot, lambda: bool(ended()), limit)
+    trace.status = ended()
+    time.sleep(AFTER_S)
+    robot.heard.end()
+    _close(trace)
+    robot.quiet()
+
+
+def _add(robot: Robot, task: Task, trace: Trace, strategy: str, limit: float, ended: Callable[[], str]) -> None:
+    """The second activity, to its end."""
+    trace.added = robot.heard.ros_now()
+    if task.person:
+        _step_in(robot, trace, ended)
+        return
+    trace.added_id, added_ended = robot.tell(task.added, strategy)
+    _until(robot, lambda: bool(added_ended()), limit)
+    trace.added_status = added_ended()
+
+
+def _step_in(robot: Robot, trace: Trace, ended: Callable[[], str]) -> None:
+    pose = robot.heard.pose
+    assert pose is not None
+    spot = (pose.x + AHEAD_M * math.cos(pose.yaw), pose.y + AHEAD_M * math.sin(pose.yaw), pose.yaw + math.pi)
+    robot.arrange(json.dumps({"person": spot}), anew=False)
+    _until(robot, lambda: bool(ended()) or _reflex(trace), time.monotonic() + STANDS_S)
+    time.sleep(0.2)
+    robot.arrange(json.dumps({"person": PERSON_HOME}), anew=False)
+
+
+def _reflex(trace: Trace) -> bool:
+    return any(c.process_id.startswith("reflex-") for c in trace.calls)
+
+
+def _walks(robot: Robot, setting: Setting) -> bool:
+    """Whether it walks, and has come some way from its start."""
+    poses = robot.heard.trace.poses
+    if not poses:
+        return False
+    now, x, y = poses[-1], *setting.robot[:2]
+    before = next((p for p in reversed(poses) if p.at <= now.at - 0.5), poses[0])
+    return math.hypot(now.x - x, now.y - y) > WALKED_M and math.hypot(now.x - before.x, now.y - before.y) > STRIDE_M
+
+
+def _until(robot: Robot, come: Callable[[], bool], limit: float) -> bool:
+    """Whether it has come in time. Raises HungError when a process of the robot ended."""
+    try:
+        robot.wait(come, max(0.0, limit - time.monotonic()), "in time")
+    except HungError:
+        if robot.exited:
+            raise
+        return False
+    return True
+
+
+def _close(trace: Trace) -> None:
+    """When and how the task's process ended, from what the scheduler told of it."""
+    own = [s for s in trace.states if s.process_id == trace.process_id]
+    if own:
+        trace.code, trace.message = own[-1].code, own[-1].message
+    trace.end = own[-1].at if own and trace.status else trace.poses[-1].at if trace.poses else trace.asked
+    # What the robot did after its task's end says nothing of how it was done.
+    trace.poses = [p for p in trace.poses if p.at <= trace.end + 0.2] or trace.poses[:1]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From function tokens to typed calls: the dynamic function interface mapper (GhostShell 3.4.2, semantics section 2)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from function_tokens.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
+from function_tokens.parsing.tag_scanner import NO_VALUE
+from skill_kernel.codes import CallCode
+from skill_kernel.robot import WRAPPERS, RobotConfig
+from skill_kernel.skills.arguments import ArgumentError, bind
+from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.skill import MAIN, Skill, SkillDefinitionError
+
+SYNC = "sync"
+
+SHARED = {MAIN: False, "default": False, "DEFAULT": False, "SOUND": False}
+"""Subsystems that several processes may use, where no robot file says otherwise (TypeGo 4)."""
+
+PARALLEL = frozenset({"default", "DEFAULT"})
+"""Subsystems that run several calls at a time, where no robot file says otherwise."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A token resolved to a function with typed arguments. `channels` holds main as well when `sync` was set."""
+
+    function: str
+    skill: Skill
+    builtin: bool
+    arguments: dict[str, Any]
+    channels: frozenset[str]
+    subsystems: tuple[str, ...]
+    exclusive: bool
+    clamped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """An element that only wraps others; its children run as if it were not there."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem (law C11)."""
+
+    function: str
+    code: CallCode
+    message: str
+    ends_turn: bool
+    channels: frozenset[str] = frozenset()
+
+
+@dataclass
+class Mapper:
+    """Resolves tokens against a skill set, which may be replaced at any time by assigning `registry`.
+
+    `exclusive` tells per subsystem whether only one process may use it; an unknown subsystem counts as exclusive.
+    `parallel` names those that run several calls at a time.
+    `builtin_names` are the robot's own tags for built-ins, `limits` its bounds for parameters marked `Limited`.
+    Raises SkillDefinitionError when a skill takes a reserved name.
+    """
+
+    registry: SkillRegistry
+    exclusive: Mapping[str, bool] = field(default_factory=lambda: dict(SHARED))
+    parallel: frozenset[str] = PARALLEL
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    builtin_names: Mapping[str, str] = field(default_factory=dict)
+    wrappers: Iterable[str] = WRAPPERS
+
+    def __post_init__(self) -> None:
+        taken = sorted((RESERVED | set(self.builtin_names)) & set(self.registry.names))
+        if taken:
+            raise SkillDefinitionError(f"skill '{taken[0]}' has the name of a built-in; give it another one")
+        unknown = sorted(set(self.builtin_names.values()) - set(BUILTINS))
+        if unknown:
+            raise SkillDefinitionError(f"builtin_names: there is no built-in '{unknown[0]}'; known: {', '.join(BUILTINS)}")
+
+    @classmethod
+    def for_robot(cls, robot: RobotConfig, registry: SkillRegistry) -> Mapper:
+        """The mapper of a configured robot with a skill set."""
+        return cls(
+            registry,
+            exclusive={MAIN: False, **{n: s.exclusive_per_process for n, s in robot.subsystems.items()}},
+            parallel=frozenset(n for n, s in robot.subsystems.items() if s.parallel),
+            limits=robot.limits,
+            builtin_names=robot.builtin_names,
+            wrappers=robot.wrappers,
+        )
+
+    def map(self, name: str, attrs: Mapping[str, str]) -> Mapped | Wrapper | Refusal:
+        """What a start tag or an empty-element tag stands for; never raises for what a model wrote."""
+        builtin = BUILTINS.get(self.builtin_names.get(name, name))
+        if builtin is not None:
+            return self._bind(builtin, self._builtin_attrs(builtin, attrs), builtin=True)
+        if name == "else" and attrs:
+            name, attrs = _else_if(attrs)
+        if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
+            return self._step_builtin(builtin, attrs)
+        if (skill := self.registry.get(name)) is not None:
+            return self._bind(skill, attrs, builtin=False)
+        if name in self.wrappers:
+            return Wrapper()
+        return Refusal(name, CallCode.UNKNOWN_FUNCTION, self._unknown(name), ends_turn=False)
+
+    def _bind(self, skill: Skill, attrs: Mapping[str, str], *, builtin: bool) -> Mapped | Refusal:
+        own = {k: v for k, v in attrs.items() if k != SYNC}
+        try:
+            bound = bind(skill, own, self.limits)
+            sync = _sync(attrs)
+        except ArgumentError as error:
+            return Refusal(skill.name, error.code, error.message, self._ends_turn(skill, builtin), _declared(skill))
+        if builtin and skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
+            return Refusal("stop", CallCode.INVALID_ARGUMENT, fault, ends_turn=False)
+        subsystems = skill.subsystems_for(bound.values)
+        channels = frozenset(subsystems) | ({MAIN} if sync else frozenset())
+        exclusive = not builtin and any(self.exclusive.get(s, True) for s in subsystems)
+        return Mapped(
+            skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped)
+        )
+
+    def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
+        """What a refused one held was planned on, so that what follows it must not run either."""
+        if builtin.name == "if" and "cond" not in attrs:
+            attrs = {("cond" if k == "condition" else k): v for k, v in attrs.items()}
+        if builtin.name == "step":
+            attrs = {k: v for k, v in attrs.items() if k not in STEP_LABELS}
+        mapped = self._bind(builtin, attrs, builtin=True)
+        if isinstance(mapped, Refusal):
+            hint = '; write <if cond="…">, cond="always" if there is no condition' if builtin.name == "if" else ""
+            return replace(mapped, ends_turn=True, message=mapped.message + hint)
+        if builtin.name == "if" and not str(mapped.arguments["cond"]).strip():
+            message = 'the condition of <if> is empty; write cond="always" if there is none'
+            return Refusal("if", CallCode.INVALID_ARGUMENT, message, ends_turn=True)
+        return mapped
+
+    def _ends_turn(self, skill: Skill, builtin: bool) -> bool:
+        if builtin or skill.on_failure == "continue":
+            return False
+        return any(self.exclusive.get(s, True) for s in skill.subsystems)
+
+    def _no_channel(self, name: str) -> str:
+        known = sorted({MAIN, *self.exclusive, *(s for skill in self.registry for s in skill.subsystems)})
+        patterns = {k: re.sub(r"\\\{\w+\\\}", r"\\w+", re.escape(k)) for k in known}
+        if not name or any(re.fullmatch(p, name) for p in patterns.values()):
+            return ""
+        shown = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
+        return f"there is no channel '{name}' to stop; channels: {', '.join(shown)}"
+
+    @staticmethod
+    def _builtin_attrs(builtin: Skill, attrs: Mapping[str, str]) -> Mapping[str, str]:
+        if builtin.name == "run" and "id" in attrs and "name" not in attrs:
+            return {("name" if k == "id" else k): v for k, v in attrs.items()}
+        return attrs
+
+    def _unknown(self, name: str) -> str:
+        known = [*self.registry.names, *BUILTINS, *self.builtin_names]
+        near = difflib.get_close_matches(name, [*known, *STEP_BUILTINS], n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known[:40])}"
+        return f"there is no function '{name}'; {hint}"
+
+
+def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """`<else if="…">`, `<else cond="…">` and `<else if cond="…">` are meant for the next branch; two conditions for nothing."""
+    given = {k: v for k, v in attrs.items() if k != "if" or v != NO_VALUE}
+    if len(given.keys() & {"if", "cond", "condition"}) != 1:
+        return "else", attrs
+    return "if", {("cond" if k == "if" else k): v for k, v in given.items()}
+
+
+def _declared(skill: Skill) -> frozenset[str]:
+    return frozenset(s for s in skill.subsystems if "{" not in s)
+
+
+def _sync(attrs: Mapping[str, str]) -> bool:
+    value = attrs.get(SYNC, "false").strip().lower()
+    if value in ("true", "1", "yes", "on"):
+        return True
+    if value in ("false", "0", "no", "off"):
+        return False
+    raise ArgumentError(CallCode.INVALID_ARGUMENT, f"sync is '{attrs[SYNC]}'; write sync=\"true\" or leave it out")

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routines kept on disk: named sequences of function tokens a robot was taught (GhostShell 4, semantics section 3)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import threading
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+
+MAX_NAME = 64
+MAX_DESCRIPTION = 500
+MAX_SOURCE = 100_000
+MAX_ROUTINES = 500
+
+_NAME = re.compile(r"\w[\w .\-]*")
+_TAG = re.compile(r"[^\W\d][\w:.\-]*")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class RoutineError(ValueError):
+    """A routine cannot be kept; the message says what is wrong with its name, description or source."""
+
+
+class RoutineFileError(RoutineError):
+    """The file of routines cannot be read or written. `kept_as` is where the unreadable file was put, if it was
+    moved."""
+
+    def __init__(self, message: str, kept_as: Path | None = None) -> None:
+        super().__init__(message)
+        self.kept_as = kept_as
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A named sequence. `source` is canonical function-token text, `created` seconds since the epoch."""
+
+    name: str
+    description: str
+    source: str
+    created: float
+
+
+class RoutineStore:
+    """The routines of one robot, in one JSON file that is replaced as a whole, so that a crash leaves the old or the
+    new one.
+
+    A file that is not what was written is kept aside under another name and never overwritten: `load_error` then holds
+    the RoutineFileError to report, and the routines that could be read go on. A file changed by another process is read
+    anew. Safe to use from several threads.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float]) -> None:
+        self._path = Path(path)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._routines: dict[str, Routine] = {}
+        self._seen: tuple[int, int, int] | None = None
+        self._unreadable = False
+        self.load_error: RoutineFileError | None = None
+        self._refresh()
+
+    @property
+    def path(self) -> Path:
+        """Where the routines are kept."""
+        return self._path
+
+    def save(self, name: str, description: str, source: str) -> Routine:
+        """Keep a routine, replacing one of that name as a whole. Raises RoutineError and leaves the store as it was."""
+        routine = Routine(check_name(name), _one_line(description), _check_source(source), self._clock())
+        with self._lock:
+            self._refresh()
+            if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
+                raise RoutineError(
+                    f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'"
+                )
+            self._write({**self._routines, routine.name: routine})
+        return routine
+
+    def get(self, name: str) -> Routine | None:
+        """The routine of that name, or None."""
+        with self._lock:
+            self._refresh()
+            return self._routines.get(_normal(name))
+
+    def list(self) -> tuple[Routine, ...]:
+        """All routines, sorted by name."""
+        with self._lock:
+            self._refresh()
+            return tuple(self._routines[name] for name in sorted(self._routines))
+
+    def remove(self, name: str) -> bool:
+        """Forget a routine; tells whether there was one. Raises RoutineFileError when the file cannot be written."""
+        with self._lock:
+            self._refresh()
+            if _normal(name) not in self._routines:
+                return False
+            self._write({n: r for n, r in self._routines.items() if n != _normal(name)})
+            return True
+
+    def _write(self, routines: dict[str, Routine]) -> None:
+        if self._unreadable:
+            raise RoutineFileError(
+                f"routines are not saved, because {self._path} cannot be read; make it readable first"
+            )
+        document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
+        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with fresh.open("w", encoding="utf-8") as file:
+                json.dump(document, file, ensure_ascii=False, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(fresh, self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise RoutineFileError(f"routines cannot be written to {self._path} ({error})") from error
+        self._routines = routines
+        self._seen = self._signature()
+
+    def _refresh(self) -> None:
+        signature = self._signature()
+        if signature == self._seen and not self._unreadable:
+            return
+        self._seen, self._unreadable = signature, False
+        if signature is None:
+            self._routines = {}
+            return
+        try:
+            data = self._path.read_bytes()
+        except OSError as error:
+            self._unreadable = True
+            self.load_error = RoutineFileError(f"routine file {self._path} cannot be read ({error})")
+            return
+        self._routines, faults = _decode(data)
+        if faults:
+            self._keep_aside(faults)
+
+    def _keep_aside(self, faults: Sequence[str]) -> None:
+        number = 1
+        while (aside := self._path.with_name(f"{self._path.name}.corrupt-{number}")).exists():
+            number += 1
+        text = f"routine file {self._path} is damaged ({faults[0]})"
+        try:
+            shutil.copy2(self._path, aside)
+        except OSError as error:
+            self._unreadable = True
+            self.load_error = RoutineFileError(f"{text} and cannot be kept aside ({error}); move it away by hand")
+            return
+        kept = f"; {len(self._routines)} routines could be read" if self._routines else ""
+        self.load_error = RoutineFileError(f"{text}; it is kept as {aside.name}{kept}", aside)
+        try:
+            self._write(self._routines)
+        except RoutineFileError as error:
+            self._unreadable, self.load_error = True, error
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            state = self._path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return (0, 0, 0)
+        return (state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+def check_name(name: str) -> str:
+    """The routine's name in its one spelling. Raises RoutineError unless it is 1 to 64 letters, digits, ' ', '.', '-',
+    '_'."""
+    normal = _normal(name)
+    if not 0 < len(normal) <= MAX_NAME or not _NAME.fullmatch(normal):
+        raise RoutineError(
+            f"{name[:80]!r} is no name for a routine; "
+            f"use 1 to {MAX_NAME} letters, digits, spaces, '.', '-' or '_', a letter first"
+        )
+    return normal
+
+
+def to_source(tokens: Iterable[FunctionToken]) -> str:
+    """Canonical XML text of a balanced sequence of tokens; parsing it gives the same tokens, adjacent text joined.
+
+    Raises RoutineError when the tokens do not nest or a name or character cannot stand in XML.
+    """
+    parts: list[str] = []
+    opened: list[str] = []
+    for token in tokens:
+        if token.kind in (TokenKind.CHAR, TokenKind.REF):
+            parts.append(escape(_characters(token.text), {"\r": "&#13;", '"': "&quot;"}))
+        elif token.kind is TokenKind.RF:
+            if not opened or opened.pop() != token.name:
+                raise RoutineError(f"</{token.name}> closes nothing here; end every element inside the one it began in")
+            parts.append(f"</{token.name}>")
+        else:
+            if not _TAG.fullmatch(token.name):
+                raise RoutineError(f"{token.name[:80]!r} cannot be the name of a tag")
+            attributes = "".join(f" {_attribute(name, value)}" for name, value in token.attrs.items())
+            closed = token.kind is TokenKind.SCF
+            parts.append(f"<{token.name}{attributes}{'/' if closed else ''}>")
+            if not closed:
+                opened.append(token.name)
+    if opened:
+        raise RoutineError(f"<{opened[-1]}> is not closed; end it with </{opened[-1]}>")
+    return "".join(parts)
+
+
+def _attribute(name: str, value: str) -> str:
+    if not _TAG.fullmatch(name):
+        raise RoutineError(f"{name[:80]!r} cannot be the name of an attribute")
+    plain = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", '"': "&quot;"}
+    return f"{name}={quoteattr(_characters(value), plain)}"
+
+
+def _characters(text: str) -> str:
+    wrong = _NOT_XML.search(text)
+    if wrong is not None:
+        raise RoutineError(f"character U+{ord(wrong.group()):04X} cannot stand in a routine; leave it out")
+    return text
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def _one_line(description: str) -> str:
+    text = " ".join(description.split())
+    if len(text) > MAX_DESCRIPTION:
+        raise RoutineError(f"the description has {len(text)} characters; {MAX_DESCRIPTION} are allowed")
+    return text
+
+
+def _check_source(source: str) -> str:
+    if not source.strip():
+        raise RoutineError("the routine is empty; put the sequence to keep between its tags")
+    if len(source) > MAX_SOURCE:
+        raise RoutineError(f"the routine has {len(source)} characters; {MAX_SOURCE} are allowed")
+    return _characters(source)
+
+
+def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
+    """The routines of a file, and what is wrong with it."""
+    try:
+        document = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return {}, [" ".join(str(error).split())[:200] or type(error).__name__]
+    if not isinstance(document, dict) or document.get("version") != 1 or not isinstance(document.get("routines"), list):
+        return {}, ["it is not a list of routines of version 1"]
+    routines: dict[str, Routine] = {}
+    faults: list[str] = []
+    for entry in document["routines"]:
+        try:
+            routine = _routine(entry)
+        except (RoutineError, KeyError, TypeError, ValueError) as error:
+            faults.append(f"an entry cannot be used: {error}")
+            continue
+        routines[routine.name] = routine
+    return routines, faults
+
+
+def _routine(entry: Any) -> Routine:
+    name, description, source, created = (entry[key] for key in ("name", "description", "source", "created"))
+    if not all(isinstance(value, str) for value in (name, description, source)):
+        raise TypeError("name, description and source must be text")
+    if not math.isfinite(float(created)):
+        raise ValueError("created must be a finite number")
+    return Routine(check_name(name), _one_line(description), _check_source(source), float(created))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the replaced directory entry itself durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

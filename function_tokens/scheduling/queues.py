@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of live calls on their channels, and which of them may start (laws C1, C2, C3 and C6)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from function_tokens.scheduling.calls import Call, CallState
+from skill_kernel.skills.skill import MAIN
+
+
+class ChannelQueues:
+    """All live calls of a process, in token order on each channel they claim.
+
+    A call waits for every earlier live call that is not one of its ancestors and either shares a channel with it (C1)
+    or claims main (C3); calls on a `parallel` channel do not wait for one another. Of two streams the one may write on
+    inside an element behind which the other's calls wait already: what stands inside does not wait for those.
+
+    So on each serial channel at most one call of a stream can be next, and looking at those suffices; of a parallel channel
+    only the calls that wait are kept. What runs for hours or waits by thousands costs the others nothing.
+    """
+
+    def __init__(self, parallel: frozenset[str] = frozenset()) -> None:
+        self._parallel = parallel
+        # Ordered dictionaries, because the head of a plain one is found slowly once many have been taken from it.
+        self._serial: dict[str, OrderedDict[int, Call]] = {MAIN: OrderedDict()}
+        self._waiting: dict[tuple[str, str], OrderedDict[int, Call]] = {}
+
+    def add(self, call: Call) -> None:
+        """Append a new call to the queues of its channels; calls come in the order of their tokens."""
+        for channel in call.channels:
+            self._waiting.setdefault((channel, call.stream_id), OrderedDict())[call.seq] = call
+            if channel not in self._parallel:
+                self._serial.setdefault(channel, OrderedDict())[call.seq] = call
+
+    def running(self, call: Call) -> None:
+        """The call has begun: it is next on no channel any more."""
+        for channel in call.channels:
+            key = (channel, call.stream_id)
+            queue = self._waiting.get(key)
+            if queue is not None:
+                queue.pop(call.seq, None)
+                if not queue:
+                    del self._waiting[key]
+
+    def remove(self, call: Call) -> None:
+        """Take out a call that has ended."""
+        self.running(call)
+        for channel in call.channels - self._parallel:
+            queue = self._serial.get(channel)
+            if queue is not None:
+                queue.pop(call.seq, None)
+                if not queue and channel != MAIN:
+                    del self._serial[channel]
+
+    def candidates(self) -> list[Call]:
+        """The next call of each channel and stream that has not been handed to the executor, in token order."""
+        found = {call.seq: call for key, queue in self._waiting.items() for call in self._next(key[0], queue)}
+        return [found[seq] for seq in sorted(found)]
+
+    def _next(self, channel: str, queue: OrderedDict[int, Call]) -> Iterator[Call]:
+        for call in queue.values():
+            if call.state is CallState.QUEUED:
+                yield call
+                if channel not in self._parallel or self._blocker_on(MAIN, call) is not None:
+                    return  # main holds back all later calls of the same stream too
+            elif channel not in self._parallel and channel != MAIN:
+                return
+
+    def blocker(self, call: Call) -> Call | None:
+        """The first live call that `call` has to wait for by order, or None."""
+        for channel in {*(call.channels - self._parallel), MAIN}:
+            other = self._blocker_on(channel, call)
+            if other is not None:
+                return other
+        return None
+
+    def _blocker_on(self, channel: str, call: Call) -> Call | None:
+        for seq, other in self._serial[channel].items():
+            if seq >= call.seq:
+                break
+            if not call.is_descendant_of(other) and not self._waits_for_one_around(other, call):
+                return other
+        return None
+
+    def _waits_for_one_around(self, other: Call, call: Call) -> bool:
+        """Whether `other`, or an element it stands in, cannot begin before one around `call` has ended, and so not before
+        `call` has."""
+        if call.parent is None or other.stream_id == call.stream_id or not other.unbegun:
+            return False
+        waiting = [other, *(node for node in other.ancestors if node.unbegun)]
+        return any(
+            around.state is CallState.RUNNING
+            and around.seq < node.seq
+            and (MAIN in around.channels or not (around.channels & node.channels) <= self._parallel)
+            and not node.is_descendant_of(around)
+            for around in call.ancestors
+            for node in waiting
+        )

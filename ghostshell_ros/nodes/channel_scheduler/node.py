@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `channel_scheduler`: function tokens in, calls to the skill kernel out (GhostShell 3.4.3)."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ghostshell.msg import FunctionToken as TokenMsg
+from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.srv import Interrupt
+
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
+from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
+from ghostshell_ros.nodes.channel_scheduler.step_reports import StepReports
+from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode, run
+from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.ros_clock import RosClock
+from ghostshell_ros.wire.event_writer import EventWriter
+from skill_kernel.codes import ParseCode, TaskCode
+
+KINDS = {
+    TokenMsg.ACTIVATE: TokenKind.AF,
+    TokenMsg.RESET: TokenKind.RF,
+    TokenMsg.SELF_CONTAINED: TokenKind.SCF,
+    TokenMsg.CHAR: TokenKind.CHAR,
+    TokenMsg.REF: TokenKind.REF,
+}
+
+NO_PROCESS = "none-"
+"""How the id begins that an interrupt which only makes contact names."""
+
+MAX_PROCESSES = 16
+"""Ended processes are remembered so that late tokens of one end as dropped. Of so many that have calls none makes way: one
+more is refused."""
+
+MAX_REFUSED = 64
+"""Refused streams are remembered, so that their later tokens are not taken for new streams."""
+
+
+@dataclass
+class _Process:
+    scheduler: Scheduler
+    oldest_epoch: int = 0
+    next_seq: dict[str, int] = field(default_factory=dict)
+
+
+class ChannelScheduler(RuntimeNode):
+    """Schedules the calls of every process by the channel laws and reports each call's outcome on `events`.
+
+    Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
+    `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
+    Parameters: `robot`, `data_dir`, `silence_s`, `observe_timeout_s`, `max_unstarted`, `judge_s`, `kernel_ready_s`,
+    `kernel_silence_s`, `strict`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("channel_scheduler")
+        robot = declare_robot(self)
+        self._settings = SchedulerSettings(
+            silence_s=self.declare(
+                "silence_s", 3.0, "a stream silent so long with an element open is ended [s]", minimum=0.1, maximum=600.0
+            ),
+            observe_timeout_s=self.declare(
+                "observe_timeout_s", 30.0, "an observation starts then at the latest [s]", minimum=0.1, maximum=600.0
+            ),
+            max_unstarted=self.declare(
+                "max_unstarted", 2000, "calls that may wait to start, more end the turn", minimum=1, maximum=100_000
+            ),
+        )
+        self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
+        judge_s = self.declare("judge_s", 4.0, "a model judges a condition within this time [s]", minimum=0.1, maximum=60.0)
+        ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
+        silence_s = self.declare(
+            "kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", minimum=0.2, maximum=60.0
+        )
+        self._robot = robot
+        self._ros_clock = RosClock(self)
+        self._processes: dict[str, _Process] = {}
+        self._refused: dict[str, None] = {}
+        self._oldest_epoch = 0
+        self._paused: frozenset[str] = frozenset()
+        self._events = EventWriter(self)
+        self._steps = StepReports(self)
+        self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
+        self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
+        self._proven = False
+        self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
+        self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_service(Interrupt, "~/interrupt", self._interrupt)
+        self.steady_timer(0.1, self._beat)
+
+    def _beat(self) -> None:
+        """The kernel hears from us, so that it can stop our calls when we are gone. The first beat says: ready."""
+        self._proven = self._proven or self._link.ready()
+        if self._proven:
+            live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
+            self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
+
+    def _process(self, process_id: str) -> _Process | None:
+        """The process of that id; None where it would be one too many."""
+        process = self._processes.pop(process_id, None)
+        if process is None:
+            while len(self._processes) >= MAX_PROCESSES:
+                idle = next((i for i, p in self._processes.items() if not p.scheduler.live_calls), None)
+                if idle is None:
+                    return None
+                del self._processes[idle]
+            executor = ProcessExecutor(self._link, process_id)
+            executor.scheduler = Scheduler(
+                # Told after the calls are on their way: writing an event takes as long as starting one.
+                self._robot.mapper, executor, self._ros_clock,
+                lambda event: self.call_soon(self._events.write_shell, process_id, event),
+                new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
+                conditions=self._conditions.of(process_id),
+                on_steps=lambda steps: self.call_soon(self._steps.write, process_id, steps),
+            )  # fmt: skip
+            executor.scheduler.pause(process_id in self._paused)
+            process = _Process(executor.scheduler, self._oldest_epoch)
+        self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
+        return process
+
+    def _refuse(self, process_id: str, stream_id: str) -> None:
+        """Nothing of the stream is performed; it ends like one that was taken, so that nobody waits for it."""
+        self._refused[stream_id] = None
+        while len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
+        stream: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id}
+        ended = {**stream, "error_code": int(TaskCode.TOO_MANY_PROCESSES), "error_msg": why, "text": "end"}
+        for kind, fields in (
+            (SkillEvent.STREAM_STARTED, stream), (SkillEvent.STOP_GENERATION, {**stream, "error_msg": why}),
+            (SkillEvent.STREAM_ENDED, ended), (SkillEvent.TURN_ENDED, ended),
+        ):  # fmt: skip
+            self.call_soon(partial(self._events.write, kind, **fields))
+
+    def _token(self, message: TokenMsg) -> None:
+        if message.stream_id in self._refused:
+            return
+        process = self._process(message.process_id)
+        if process is None:
+            self._refuse(message.process_id, message.stream_id)
+            return
+        scheduler, stream_id = process.scheduler, message.stream_id
+        if stream_id not in process.next_seq:
+            process.next_seq[stream_id] = 0
+            scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict, turn=message.turn)
+            if message.epoch < process.oldest_epoch:
+                scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
+        expected = process.next_seq[stream_id]
+        process.next_seq[stream_id] = message.seq + 1
+        if message.seq != expected:
+            why = f"token {expected} of stream {stream_id} is missing (got {message.seq}); the stream is ended"
+            scheduler.end_stream(stream_id, int(ParseCode.SEQUENCE_GAP), why)
+        if message.kind == TokenMsg.END:
+            scheduler.end_stream(stream_id, message.error_code, message.error_msg)
+        elif message.kind == TokenMsg.REPAIR:
+            self._events.write(
+                SkillEvent.REPAIR, process_id=message.process_id, stream_id=stream_id,
+                error_code=message.error_code, error_msg=message.error_msg,
+            )  # fmt: skip
+        elif message.kind in KINDS:
+            scheduler.feed(stream_id, _token_of(message))
+
+    def _kernel_state(self, state: KernelState) -> None:
+        if problem := self._robot.follow(state.skills_version):
+            self.get_logger().error(problem)
+        self._link.kernel_changed()
+        self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
+        for process_id, process in self._processes.items():
+            process.scheduler.pause(process_id in self._paused)
+            process.scheduler.freed()
+
+    def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        if not request.process_id.startswith(NO_PROCESS):
+            told = {"process_id": request.process_id, "channels": list(request.channels), "text": request.cause}
+            # In its turn among what the schedulers have told so far: a replay goes by this order.
+            self.call_soon(lambda: self._events.write(SkillEvent.INTERRUPTED, epoch=request.epoch, **told))
+        if request.process_id:
+            self._process(request.process_id)
+        else:
+            self._oldest_epoch = max(self._oldest_epoch, request.epoch)
+        for process_id, process in self._processes.items():
+            if request.process_id in ("", process_id):
+                process.oldest_epoch = max(process.oldest_epoch, request.epoch)
+                response.stopped += process.scheduler.interrupt(request.cause or "interrupted", request.channels)
+        response.epoch = request.epoch
+        return response
+
+
+def _token_of(message: TokenMsg) -> FunctionToken:
+    attrs = dict(zip(message.attr_names, message.attr_values, strict=False))
+    return FunctionToken(
+        KINDS[message.kind], message.name, attrs, message.text, message.start, message.end, message.seq, message.stream_id
+    )
+
+
+def main() -> int:
+    """Entry point of the executable `channel_scheduler`."""
+    return run(ChannelScheduler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

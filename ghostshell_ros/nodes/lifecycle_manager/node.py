@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that configures and activates a robot's drivers, and halts the robot when one of them vanishes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from ghostshell.msg import SkillEvent
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.client import Client
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.driver_states import LOST, TOPIC, DriverState, actions_of
+from ghostshell_ros.runtime.lifecycle_node import HEARTBEAT_TOPIC
+from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
+from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from skill_kernel.codes import CallCode
+
+CHECKS = 10
+"""How often within `heartbeat_timeout_s` each driver's heartbeat is looked for."""
+ASK_AGAIN_S = 0.5
+"""A transition that does not show in the driver's heartbeat by then is asked for again: request or answer may be lost."""
+REFUSED_S = 2.0
+"""A driver that refused a transition is asked again after this long."""
+HALT_RETRY_S = 0.2
+"""How often the safety gate is asked to halt until it says that it has."""
+TOGETHER_S = 0.1
+
+_NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition.TRANSITION_ACTIVATE}
+
+
+@dataclass
+class _Driver:
+    name: str
+    client: Client
+    state: str = ""
+    unheard: int = 0
+    wanted: bool = True
+    """False once a person deactivated it; until they activate it, or a halt is cleared."""
+    actions: tuple[str, ...] = ()
+    asked: int = -1
+    ask_at: float = 0.0
+
+
+class LifecycleManager(RuntimeNode):
+    """One a robot. Every driver it hears (or, with the parameter `drivers`, each of those) is configured and activated
+    as soon as the safety gate says that it is not halted; so nothing is active without a gate.
+
+    An active driver that dies, in the midst of a call or not, halts the robot: nobody knows why it died and what it
+    left undone, it is started anew within a second, and the next call would move a robot that somebody may just be
+    looking at from near. It comes back unconfigured and stays so until a person clears the halt. The gate holds the
+    joints after 0.2 s of silence and the kernel fails the call after 0.6 s; the latched halt comes after
+    `heartbeat_timeout_s`. A driver that a person deactivates stays as it is and halts nothing.
+
+    Subscribes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus) and `halted` (std_msgs/Bool, latched); publishes
+    `driver_states` (diagnostic_msgs/DiagnosticArray, latched, on every change: name, message = unconfigured, inactive,
+    active, … or lost, values = its actions and why it is not active; see `DriverState`) and `events`. Client of
+    `<driver>/change_state` and of `halt` (std_srvs/Trigger).
+
+    Parameters: `drivers` (all that are heard), `heartbeat_timeout_s` (1.0).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("lifecycle_manager")
+        named = self.declare("drivers", [""], "names of the drivers' nodes; empty: every driver that is heard")
+        timeout_s = self.declare(
+            "heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", minimum=0.3, maximum=10.0
+        )
+        self._timeout_s = timeout_s
+        self._drivers: dict[str, _Driver] = {}
+        self._named = frozenset(name for name in named if name)
+        for name in sorted(self._named):
+            self._add(name)
+        self._halted: bool | None = None
+        self._halt_asked = False
+        self._gone: dict[str, list[str]] = {}
+        self._events = EventWriter(self)
+        self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
+        self._halt_client = self.create_client(Trigger, "halt")
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        self.create_subscription(DiagnosticStatus, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEATS)
+        self.steady_timer(timeout_s / CHECKS, self._check)
+
+    def _add(self, name: str) -> _Driver:
+        driver = _Driver(name, self.create_client(ChangeState, f"{name}/change_state"))
+        self._drivers[name] = driver
+        return driver
+
+    def _on_heartbeat(self, message: DiagnosticStatus) -> None:
+        driver = self._drivers.get(message.name)
+        if driver is None:
+            if self._named:
+                return
+            driver = self._add(message.name)
+        driver.unheard = 0
+        driver.actions = actions_of(message)
+        before, driver.state = driver.state, message.message
+        if before != driver.state:
+            if before == "active" and driver.state in ("unconfigured", "configuring"):
+                # Deactivated by a person it would have been inactive first.
+                self._vanished(driver, "was started anew")
+            elif before == "active":
+                driver.wanted = False
+                self.get_logger().info(f"{driver.name} is {driver.state} now, by somebody else; it is left so")
+            elif driver.state == "active":
+                driver.wanted = True
+            driver.asked = -1
+            self._publish()
+        self._advance(driver)
+
+    def _check(self) -> None:
+        """Checks are counted, not seconds: after a stall of this node old beats are found in its queue first."""
+        for driver in self._drivers.values():
+            driver.unheard += 1
+            if driver.unheard > CHECKS and driver.state not in ("", LOST):
+                before, driver.state = driver.state, LOST
+                if before == "active":
+                    self._vanished(driver, f"silent for {self._timeout_s:g} s, died or hangs")
+                self._publish()
+
+    def _vanished(self, driver: _Driver, what: str) -> None:
+        if not self._halted and not self._halt_asked:
+            self._halt_asked = True
+            self._ask_halt()
+        # Those of one process vanish together and are told of together.
+        if not self._gone:
+            self.call_later(TOGETHER_S, self._tell_gone)
+        self._gone.setdefault(what, []).append(driver.name)
+
+    def _tell_gone(self) -> None:
+        gone, self._gone = self._gone, {}
+        which = "; ".join(f"{', '.join(names)} {what}" for what, names in gone.items())
+        text = f"an active driver vanished: {which}. Inactive until the halt is cleared; look at the robot, then {CLEAR_HINT}"
+        self.get_logger().error(text)
+        self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
+
+    def _ask_halt(self) -> None:
+        """Ask until the gate's own `halted` says so."""
+        if not self._halt_asked:
+            return
+        if self._halt_client.service_is_ready():
+            self._halt_client.call_async(Trigger.Request())
+        self.call_later(HALT_RETRY_S, self._ask_halt)
+
+    def _on_halted(self, message: Bool) -> None:
+        if message.data:
+            self._halt_asked = False
+        elif self._halted:
+            for driver in self._drivers.values():
+                driver.wanted = True
+        self._halted = message.data
+        self._publish()
+        for driver in self._drivers.values():
+            self._advance(driver)
+
+    def _advance(self, driver: _Driver) -> None:
+        """Ask for the next transition on the way to active, if there is one and now is the time."""
+        transition = _NEXT.get(driver.state)
+        if transition is None or not driver.wanted or self._halted is not False or self._halt_asked:
+            return
+        now = self.steady_now()
+        if (driver.asked == transition and now < driver.ask_at) or not driver.client.service_is_ready():
+            return
+        driver.asked, driver.ask_at = transition, now + ASK_AGAIN_S
+        future = driver.client.call_async(ChangeState.Request(transition=Transition(id=transition)))
+        future.add_done_callback(lambda f: self._answered(driver, transition, f.result()))
+        self.call_later(2 * REFUSED_S, lambda: driver.client.remove_pending_request(future))
+
+    def _answered(self, driver: _Driver, transition: int, response: Any) -> None:
+        if response is not None and not response.success and driver.asked == transition:
+            driver.ask_at = self.steady_now() + REFUSED_S
+            what = "be configured" if transition == Transition.TRANSITION_CONFIGURE else "be activated"
+            self.get_logger().error(f"{driver.name} refused to {what}: see its log; asked again in {REFUSED_S:g} s")
+
+    def _publish(self) -> None:
+        message = DiagnosticArray(status=[self._state(driver).status() for driver in self._drivers.values()])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._states.publish(message)
+
+    def _state(self, driver: _Driver) -> DriverState:
+        if driver.state in ("", "active"):
+            return DriverState(driver.name, driver.state, driver.actions)
+        coming = False
+        if driver.state == LOST:
+            why = "it died or hangs; see its log, start it again, then clear the halt"
+        elif not driver.wanted:
+            why = "a person deactivated it; activate it by hand (ros2 lifecycle set)"
+        elif self._halted is None:
+            why, coming = "no safety gate was heard; see whether it runs", True
+        elif self._halted or self._halt_asked:
+            why = f"the robot is halted; {CLEAR_HINT}"
+        else:
+            why, coming = "it is being activated; ask again", True
+        return DriverState(driver.name, driver.state, driver.actions, why, coming)
+
+    def health(self) -> Health:
+        states = {driver.name: driver.state or "not heard yet" for driver in self._drivers.values()}
+        if lost := [name for name, state in states.items() if state == LOST]:
+            return Health(f"{', '.join(lost)} died or hangs", Level.ERROR, states)
+        if off := [name for name, state in states.items() if state != "active"]:
+            why = "; the robot is halted" if self._halted else "; no safety gate was heard" if self._halted is None else ""
+            return Health(f"not active: {', '.join(off)}{why}", Level.WARN, states)
+        return Health(f"{len(states)} drivers active" if states else "no driver was heard", values=states)
+
+
+def main() -> int:
+    return run(LifecycleManager)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

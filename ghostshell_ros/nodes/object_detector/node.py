@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells what the camera sees and where it is, by the detector that its parameters choose."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+
+from ghostshell.msg import Detection, DetectionArray
+from sensor_msgs.msg import CameraInfo, Image, LaserScan
+
+from ghostshell_ros.perception.detector import Box, DetectorError
+from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
+from ghostshell_ros.perception.placing import Camera, Laser, place
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.wire.images import to_pixels
+from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Scan
+
+SCAN_S = 0.5
+"""A lidar turn older than this says nothing of the image."""
+
+
+class ObjectDetector(RuntimeNode):
+    """Subscribes `camera/image_raw`, `camera/camera_info` and `scan`; publishes `object_detections`
+    (ghostshell/DetectionArray), one an image, also when nothing is seen. An image that cannot be read, or on which the
+    detector fails, is logged and left out.
+
+    Parameters: `robot` (kalos; its base tells where the laser is), `detector` (onnx; also yolo, colour), `model` (""),
+    `confidence` (0.2), `overlap` (0.5), `threads` (1), `labels` and `widths` (see `making`), `looks` (for colour, see
+    `colour.Look.parse`), `camera_forward` and `camera_height` [m].
+    """
+
+    def __init__(self) -> None:
+        super().__init__("object_detector")
+        robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
+        kind = self.declare("detector", "onnx", "what looks at the images", choices=KINDS)
+        model = self.declare("model", "", "file with weights, empty for our own (onnx); yolo: also a name such as yolo11n.pt")
+        confidence = self.declare("confidence", 0.2, "least confidence of what is published [1]", minimum=0.0, maximum=1.0)
+        overlap = self.declare(
+            "overlap",
+            0.5,
+            "two boxes of one label that overlap more are one thing [intersection over union]",
+            minimum=0.0,
+            maximum=1.0,
+        )
+        threads = self.declare("threads", 1, "threads of the CPU for one image", minimum=1, maximum=64)
+        labels = self.declare("labels", [""], "<what the detector calls a thing>: <what the robot does>")
+        widths = self.declare("widths", [""], "<label>: <width in m> of things that are all equally wide")
+        looks = self.declare("looks", [""], "for colour: <label> <hue from, to [deg], saturation from, to, value from, to>")
+        try:
+            self._labels, self._widths = read_labels(labels), read_widths(widths)
+            self._detector = make_detector(
+                kind, model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks
+            )
+        except (DetectorError, ValueError) as error:
+            raise NodeStartError(f"detector '{kind}': {error}") from error
+        self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", minimum=-2.0, maximum=2.0)
+        self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", minimum=0.01, maximum=3.0)
+        x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
+        self._laser = Laser(x, y, yaw)
+        self._info: CameraInfo | None = None
+        self._scan: tuple[float, Scan] | None = None
+        self._fault = ""
+        self._took_s = math.nan
+        self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)
+        self.create_subscription(CameraInfo, "camera/camera_info", self._on_info, IMAGES)
+        self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
+        self.create_subscription(Image, "camera/image_raw", self._on_image, IMAGES)
+        self.get_logger().info(f"detector {kind}: {', '.join(self._labels.get(n, n) for n in self._detector.labels)}")
+
+    def _on_info(self, message: CameraInfo) -> None:
+        self._info = message
+
+    def _on_scan(self, message: LaserScan) -> None:
+        ranges = [r if message.range_min <= r <= message.range_max else float("inf") for r in message.ranges]
+        self._scan = self.steady_now(), Scan(message.angle_min, message.angle_increment, ranges)
+
+    def _on_image(self, message: Image) -> None:
+        if self._info is None or not self._info.k[0] > 0.0:
+            return
+        begun = time.perf_counter()
+        try:
+            boxes = self._detector.detect(to_pixels(message))
+        except (DetectorError, ValueError) as error:
+            self._fault = f"camera/image_raw: {error}"
+            self.get_logger().error(self._fault, throttle_duration_sec=10.0)
+            return
+        self._fault = ""
+        fresh = self._scan is not None and self.steady_now() - self._scan[0] <= SCAN_S
+        scan = self._scan[1] if self._scan is not None and fresh else None
+        camera = Camera(float(self._info.k[0]), message.width, message.height, self._forward, self._height)
+        found = [self._placed(box, camera, scan) for box in boxes]
+        self._seen.publish(DetectionArray(stamp=message.header.stamp, frame_id="base_link", detections=found))
+        self._took_s = time.perf_counter() - begun
+
+    def _placed(self, box: Box, camera: Camera, scan: Scan | None) -> Detection:
+        label = self._labels.get(box.label, box.label)
+        bearing, distance = place(box, camera, self._laser, scan, self._widths.get(label, 0.0))
+        left, top = math.floor(box.left), math.floor(box.top)
+        return Detection(
+            label=label, confidence=box.confidence, bearing=bearing, distance=distance,
+            box=[left, top, max(left, math.ceil(box.right) - 1), max(top, math.ceil(box.bottom) - 1)],
+        )  # fmt: skip
+
+    def health(self) -> Health:
+        if self._fault:
+            return Health(self._fault, Level.ERROR)
+        if math.isnan(self._took_s):
+            return Health("no image yet", Level.WARN)
+        return Health("sees", values={"last image [ms]": f"{1e3 * self._took_s:.1f}"})
+
+
+def main() -> int:
+    return run(ObjectDetector)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

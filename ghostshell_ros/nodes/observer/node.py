@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `observer`: what the robot knows of itself and its surroundings, as one typed observation (TypeGo 4)."""
+
+from __future__ import annotations
+
+import sys
+
+from ghostshell.msg import Observation as ObservationMsg
+
+from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode, run
+from ghostshell_ros.wire.observation_messages import ObservationWriter
+from skill_kernel.observation.observer import Observer
+from skill_kernel.robot import RobotConfig, RobotConfigError
+
+BURST = 5.0
+"""So many observations in a row are sent without waiting: a scan must not wait because a detection came just before."""
+
+
+class ObserverNode(RuntimeNode):
+    """Publishes `observation` (ghostshell/Observation) at `rate_hz`, and at once when a field marked `at_once` was measured,
+    but no more than `max_rate_hz` on average. Subscribes and asks what the fields in the robot's file name, and for a pose
+    in the map also `/tf` and `/tf_static`.
+
+    Parameters: `robot` (coco), `rate_hz` (10), `max_rate_hz` (50).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("observer")
+        name = self.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
+        rate = self.declare("rate_hz", 10.0, "observations a second at least [Hz]", minimum=2.0, maximum=100.0)
+        most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", minimum=2.0, maximum=200.0)
+        try:
+            robot = RobotConfig.load(name)
+        except RobotConfigError as error:
+            raise NodeStartError(str(error)) from error
+        self._observer, self._writer = Observer(robot), ObservationWriter()
+        self._period_s, self._most = 1.0 / rate, most
+        self._free = BURST
+        self._told_at = 0.0
+        self._due = False
+        self._stale: list[str] = []
+        self._publisher = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
+        self._sources = ObservationSources(self, self._observer, robot.observation, self._at_once)
+        self.steady_timer(self._period_s, self._at_rate)
+
+    def _at_rate(self) -> None:
+        # What came at once counts; half a period, or a source of the same rate would be doubled by its jitter.
+        if self.steady_now() - self._told_at >= self._period_s / 2:
+            self._publish()
+
+    def _at_once(self) -> None:
+        free = min(BURST, self._free + (self.steady_now() - self._told_at) * self._most)
+        if free >= 1.0:
+            self._publish()
+        elif not self._due:
+            self._due = True
+            self.call_later((1.0 - free) / self._most, self._publish)
+
+    def _publish(self) -> None:
+        self._due, now = False, self.steady_now()
+        self._free = max(0.0, min(BURST, self._free + (now - self._told_at) * self._most) - 1.0)
+        self._told_at = now
+        observation = self._observer.observation(now, self.get_clock().now().nanoseconds * 1e-9)
+        self._stale = [name for name, field in observation.fields.items() if field.stale(now)]
+        self._publisher.publish(self._writer.message(observation))
+
+    def health(self) -> Health:
+        """Which fields are stale or missing."""
+        if self._stale:
+            return Health(f"stale: {', '.join(self._stale)}", Level.WARN)
+        return Health("observing")
+
+
+def main() -> int:
+    """Entry point of the executable `observer`."""
+    return run(ObserverNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects a robot's observer to the topics and services that its fields come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+from ghostshell.msg import DetectionArray, KernelState, ProcessArray, ProcessState
+from nav_msgs.msg import Odometry as OdometryMsg
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import LaserScan
+
+from ghostshell_ros.drivers.senses import yaw_of
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED_BY_ANY, SENSORS, NodeStartError, RuntimeNode
+from skill_kernel.observation.config import (
+    FieldConfig,
+    Heard,
+    MapPose,
+    Moving,
+    NearestBySector,
+    Speed,
+    Subsystems,
+    Take,
+    Track,
+)
+from skill_kernel.observation.model import Pose
+from skill_kernel.observation.observer import Observer
+from skill_kernel.observation.odometry import Odometry
+from skill_kernel.observation.sectors import ScanTurn
+from skill_kernel.observation.tracking import Sighting
+
+QOS = {"sensor": SENSORS, "state": LATCHED_BY_ANY, "event": EVENTS}
+LIVE_S = 1.0
+"""How often it is looked whether states still have a publisher."""
+ANSWER_S = 2.0
+"""A service that takes longer gives no value; it is asked again at its rate."""
+LATE_S = 1.0
+LATE_OFTEN = 10
+"""Stamps so far behind the present so often in a row are worth a warning: two clocks, or a source that stands still."""
+MAP_FRAME = b"map\0"
+
+
+class ObservationSources:
+    """Works for the node `observer`, on its executor's thread. `at_once` is called after a measurement of a field that is
+    marked so."""
+
+    def __init__(
+        self, node: RuntimeNode, observer: Observer, fields: dict[str, FieldConfig], at_once: Callable[[], None]
+    ) -> None:
+        """Raises NodeStartError for a field whose interface does not exist or lacks the path."""
+        self._node, self._observer, self._at_once = node, observer, at_once
+        self._states: dict[str, str] = {}
+        self._odometry_topics: set[str] = set()
+        self._late: dict[str, int] = {}
+        self._warned: set[str] = set()
+        mapped = False
+        for name, config in fields.items():
+            if config.source.service:
+                self._ask(name, config)
+            elif config.source.topic:
+                self._subscribe(name, config)
+                mapped = mapped or (isinstance(config.process, MapPose) and config.process.frame == "map")
+            if config.source.topic and config.source.qos == "state":
+                self._states[name] = config.source.topic
+        if self._states:
+            node.steady_timer(LIVE_S, self._look_for_publishers)
+        if mapped:
+            self._follow_map()
+
+    def _subscribe(self, name: str, config: FieldConfig) -> None:
+        process, topic, qos = config.process, config.source.topic, QOS[config.source.qos]
+        if isinstance(process, (MapPose, Speed, Moving)):
+            if topic not in self._odometry_topics:
+                self._odometry_topics.add(topic)
+                self._node.create_subscription(OdometryMsg, topic, partial(self._on_odometry, topic), qos)
+            return
+        kinds: list[tuple[type, Any, Callable[..., None]]] = [
+            (NearestBySector, LaserScan, self._on_scan),
+            (Track, DetectionArray, self._on_detections),
+            (Subsystems, KernelState, self._on_kernel_state),
+            (Heard, ProcessArray, self._on_processes),
+        ]
+        for one, message_type, heard in kinds:
+            if isinstance(process, one):
+                self._node.create_subscription(message_type, topic, partial(heard, name, config), qos)
+                return
+        assert isinstance(process, Take)
+        message_type = _interface(name, config.source.type)
+        read = self._reader(name, process, message_type)
+        self._node.create_subscription(message_type, topic, partial(self._on_message, name, config, read), qos)
+
+    def _reader(self, name: str, process: Take, message_type: Any) -> Callable[[Any], Any]:
+        """Reads the value at the path. Tried on an empty message, so that a wrong path is found at the start."""
+        steps: list[Callable[[Any], Any]] = []
+        at = message_type()
+        for part in process.path.split("."):
+            if part.isdigit():
+                steps.append(lambda value, i=int(part): value[i])
+                at = None
+            else:
+                if at is not None and not hasattr(at, part):
+                    known = ", ".join(message_type.get_fields_and_field_types())
+                    raise NodeStartError(f"field '{name}': {message_type.__name__} has no '{process.path}' (it has {known})")
+                steps.append(attrgetter(part))
+                at = getattr(at, part) if at is not None else None
+
+        if process.entry and not hasattr(message_type, "name"):
+            raise NodeStartError(f"field '{name}': {message_type.__name__} has no list of names; leave entry out")
+
+        def read(message: Any) -> Any:
+            value = message
+            for step in steps:
+                value = step(value)
+            return value[message.name.index(process.entry)] if process.entry else value
+
+        return read
+
+    def _measured_at(self, topic: str, message: Any) -> float:
+        """When it was measured on the steady clock, by the message's stamp where it has one."""
+        now = self._node.steady_now()
+        stamp = getattr(message, "stamp", None) or getattr(getattr(message, "header", None), "stamp", None)
+        if stamp is None or not (stamp.sec or stamp.nanosec):
+            return now
+        ros_now = self._node.get_clock().now().nanoseconds
+        if not ros_now:
+            return now
+        late = (ros_now - stamp.sec * 1_000_000_000 - stamp.nanosec) * 1e-9
+        self._late[topic] = self._late.get(topic, 0) + 1 if late > LATE_S else 0
+        if self._late[topic] == LATE_OFTEN:
+            self._node.get_logger().warning(
+                f"{topic} is {late:.1f} s old by its stamp and counts as that old; is use_sim_time the same everywhere?"
+            )
+        return now - max(0.0, late)
+
+    def _on_odometry(self, topic: str, message: OdometryMsg) -> None:
+        at, twist = message.pose.pose.position, message.twist.twist
+        yaw = yaw_of(message.pose.pose.orientation)
+        speed = math.hypot(twist.linear.x, twist.linear.y)
+        measured = self._measured_at(topic, message)
+        self._observer.odometry(topic, Odometry(measured, at.x, at.y, yaw, speed, twist.angular.z))
+
+    def _on_scan(self, name: str, config: FieldConfig, message: LaserScan) -> None:
+        turn = ScanTurn(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
+        if self._observer.scan(name, turn, self._measured_at(config.source.topic, message)):
+            self._tell(config)
+        elif name not in self._warned:
+            self._warned.add(name)
+            text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
+            self._node.get_logger().warning(f"field '{name}': {text}")
+
+    def _on_detections(self, name: str, config: FieldConfig, message: DetectionArray) -> None:
+        things = [Sighting(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
+        self._observer.sightings(name, things, self._measured_at(config.source.topic, message))
+        self._tell(config)
+
+    def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
+        rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
+        self._observer.table(name, rows, self._node.steady_now())
+        self._tell(config)
+
+    def _on_processes(self, name: str, config: FieldConfig, message: ProcessArray) -> None:
+        said = [p for p in message.processes if p.source == ProcessState.USER]
+        if not said:
+            self._observer.take(name, "", -math.inf)
+            return
+        last = max(said, key=lambda p: (p.created.sec, p.created.nanosec))
+        ago = self._node.get_clock().now().nanoseconds * 1e-9 - last.created.sec - last.created.nanosec * 1e-9
+        self._observer.take(name, last.instruction, self._node.steady_now() - max(0.0, ago))
+        self._tell(config)
+
+    def _on_message(self, name: str, config: FieldConfig, read: Callable[[Any], Any], message: Any) -> None:
+        try:
+            value = read(message)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            self._observer.miss(name, f"the message has nothing at its path ({type(error).__name__}); look at its source")
+            return
+        # What holds until it changes was measured when it came, however old its stamp is.
+        ages = config.max_age_s is not None
+        self._observer.take(name, value, self._measured_at(config.source.topic, message) if ages else self._node.steady_now())
+        self._tell(config)
+
+    def _tell(self, config: FieldConfig) -> None:
+        if config.at_once:
+            self._at_once()
+
+    def _look_for_publishers(self) -> None:
+        for name, topic in self._states.items():
+            if not self._node.count_publishers(topic):
+                self._observer.miss(name, f"nobody publishes '{topic}'; is its node running?")
+
+    def _ask(self, name: str, config: FieldConfig) -> None:
+        process, source = config.process, config.source
+        assert isinstance(process, Take)
+        service = _interface(name, source.type)
+        read = self._reader(name, process, service.Response)
+        client = self._node.create_client(service, source.service)
+        waiting: list[tuple[float, Any]] = []
+
+        def answered(asked_at: float, future: Any) -> None:
+            waiting.clear()
+            if (answer := future.result()) is not None:
+                try:
+                    self._observer.take(name, read(answer), asked_at)
+                except (LookupError, ValueError, AttributeError, TypeError) as error:
+                    self._observer.miss(
+                        name, f"the answer has nothing at its path ({type(error).__name__}); look at its source"
+                    )
+
+        def ask() -> None:
+            now = self._node.steady_now()
+            if waiting and now - waiting[0][0] < ANSWER_S:
+                return
+            for _, future in waiting:
+                client.remove_pending_request(future)
+                self._observer.miss(name, f"service '{source.service}' does not answer within {ANSWER_S:g} s")
+            waiting.clear()
+            if not client.service_is_ready():
+                self._observer.miss(name, f"there is no service '{source.service}'; is its node running?")
+                return
+            future = client.call_async(service.Request())
+            waiting.append((now, future))
+            future.add_done_callback(partial(answered, now))
+
+        self._node.steady_timer(1.0 / config.rate_hz, ask)
+
+    def _follow_map(self) -> None:
+        # Built into the environment only where a robot has a base.
+        from tf2_msgs.msg import TFMessage
+
+        def heard(raw: bytes) -> None:
+            # Most of what comes is no business of the map's, and reading it would cost more than all else here.
+            if MAP_FRAME in raw:
+                self._on_tf(deserialize_message(raw, TFMessage))
+
+        self._node.create_subscription(TFMessage, "/tf", heard, SENSORS, raw=True)
+        self._node.create_subscription(TFMessage, "/tf_static", self._on_tf, LATCHED_BY_ANY)
+
+    def _on_tf(self, message: Any) -> None:
+        own = self._node.get_namespace().strip("/")
+        for found in message.transforms:
+            frames = [frame.strip("/").removeprefix(f"{own}/") for frame in (found.header.frame_id, found.child_frame_id)]
+            if frames == ["map", "odom"]:
+                at = found.transform.translation
+                self._observer.odom_in_map(Pose(at.x, at.y, yaw_of(found.transform.rotation)))
+
+
+def _interface(name: str, interface: str) -> Any:
+    """The class of `package/msg/Type` or `package/srv/Type`."""
+    package, kind, short = interface.split("/")
+    try:
+        return getattr(import_module(f"{package}.{kind}"), short)
+    except (ImportError, AttributeError) as error:
+        raise NodeStartError(f"field '{name}': there is no interface {interface} ({error}); correct source.type") from error

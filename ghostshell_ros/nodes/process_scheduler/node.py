@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `process_scheduler` (S3): makes each instruction a process and follows it to its end; stops without any model."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+
+from ghostshell.msg import ProcessArray, ProcessHeartbeat, SkillEvent
+from ghostshell.srv import ProcessLease
+
+from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
+from ghostshell_ros.nodes.process_scheduler.lease_client import LeaseClient
+from ghostshell_ros.nodes.process_scheduler.prescription_doors import PrescriptionDoors
+from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
+from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
+from ghostshell_ros.nodes.process_scheduler.process_reports import ProcessReports
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode, run
+from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.process_messages import process_state
+from skill_kernel.codes import TaskCode
+from skill_kernel.processes.process import Process
+from skill_kernel.processes.process_commands import (
+    STRATEGIES,
+    Amended,
+    Changed,
+    Command,
+    EndProcess,
+    InterruptPlan,
+    PauseProcess,
+    ReleaseProcess,
+    ResumeProcess,
+    SchedulerSettings,
+)
+from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.process_store import ProcessStore, StoreError
+
+TICK_S = 0.25
+"""How often idle behaviour and what waits is looked at."""
+
+
+class ProcessSchedulerNode(RuntimeNode):
+    """Owns the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
+    subsystem, the preemption table decides (semantics section 5).
+
+    An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
+    One that begins with a stop word ("stop, nod, then resume") pauses or ends what runs at once and is not latched.
+    Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
+    paused by the user.
+
+    With a language model System 3 reads what a new instruction of strategy `layered` means for those that run, within that
+    table; standing guidelines begin reactive processes (docs/prescriptions.md).
+
+    Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
+    `scheduler_heartbeat`, `observation`, `prescribe`, `reflex_states` (in); `processes` and `prescriptions` (latched),
+    `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services: `control_process`, `prescribe`;
+    client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services. Parameters: `robot`,
+    `data_dir`, `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`, `max_processes`,
+    `idle_after_s`, `reactive_doors`, `prescriptions`, `model`, `models_file`, `cost_aware` (live), `advice_deadline_s`,
+    `process_tokens`, `hour_tokens`, `budget_slow_from`, `budget_slowest_s`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("process_scheduler")
+        robot = declare_robot(self)
+        settings = self._settings(robot.config.idle)
+        deadline_s = self.declare(
+            "interrupt_deadline_s", 0.5, "a node that does not answer an interrupt in this time is skipped [s]",
+            minimum=0.05, maximum=10.0,
+        )  # fmt: skip
+        self._robot = self.get_namespace().strip("/")
+        self._told: set[str] = set()
+        self._publish_due = False
+        self._store: ProcessStore | None = None
+        self._events = EventWriter(self)
+        self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
+        self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
+        self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
+        self._leases = LeaseClient(self, self._interrupter, self._problem)
+        self._core = ProcessScheduler(
+            self._command, new_id=lambda: secrets.token_hex(8), now=self._now, settings=settings
+        )
+        self._reports = ProcessReports(self, self._core, self._events, self._interrupter)
+        self._doors = ProcessDoors(
+            self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted
+        )
+        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._doors.halted)
+        self._reports.on_event = self._advice.event
+        self._prescriptions = PrescriptionDoors(self, robot, self._doors, self._advice, self._events)
+        self._open_store(self.get_parameter("data_dir").value)
+        self.steady_timer(TICK_S, self._core.tick)
+        self.steady_timer(0.1, self._beat)
+        self._interrupter.meet(self._met)
+        self._publish()
+
+    def _settings(self, idle: str) -> SchedulerSettings:
+        return SchedulerSettings(
+            strategy=self.declare("strategy", "layered", "how instructions become actions", choices=STRATEGIES),
+            idle=idle,
+            idle_after_s=self.declare(
+                "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]",
+                minimum=0.0, maximum=3600.0,
+            ),
+            max_processes=self.declare(
+                "max_processes", 8, "processes that may live at a time, more are refused", minimum=1, maximum=16
+            ),
+        )
+
+    def _open_store(self, data_dir: str) -> None:
+        path = data_folder(data_dir) / "processes" / f"{self._robot.replace('/', '.') or 'robot'}.sqlite3"
+        try:
+            self._store = ProcessStore(path, on_problem=lambda why: self.call_soon(self._store_failed, why))
+        except StoreError as error:
+            self.call_soon(self._store_failed, f"{error}; until then processes are not kept")
+            return
+        self._told.update(p.process_id for p in self._store.found)
+        self._core.restore(self._store.found)
+
+    def _store_failed(self, why: str) -> None:
+        self._store = None
+        self._problem(why)
+
+    def _met(self, epoch: int) -> None:
+        self._core.plans.learn_epoch(epoch)
+        self._leases.meet(self._core.reach)
+
+    # -- what the core asks for ---------------------------------------------------------------------------------------
+
+    def _command(self, command: Command) -> None:
+        if isinstance(command, Changed):
+            self._changed(command.process)
+        elif isinstance(command, Amended):
+            self._keep(command.process)
+        elif isinstance(command, PauseProcess):
+            pause = command
+            self._leases.pause(pause.process_id, pause.cause, lambda answer: self._paused(pause, answer))
+        elif isinstance(command, ResumeProcess):
+            resume = command
+            self._leases.resume(resume.process_id, resume.cause, lambda answer: self._resumed(resume, answer))
+        elif isinstance(command, EndProcess):
+            self._leases.end(command.process_id, command.cause, self._core.plans.learn_epoch)
+        elif isinstance(command, ReleaseProcess):
+            self._leases.release(command.process_id, "it has ended")
+        elif isinstance(command, InterruptPlan):
+            process_id = command.process_id
+            self._interrupter.interrupt(
+                process_id, command.cause, then=lambda epoch: self._core.pauses.interrupted(process_id, epoch)
+            )
+
+    def _paused(self, command: PauseProcess, answer: ProcessLease.Response | None) -> None:
+        if answer is None:
+            # Nobody knows whether it still moves: the interrupt that follows halts the gate if the kernel is silent.
+            self._core.pauses.paused(command.process_id, ["unknown"])
+        else:
+            self._core.pauses.paused(command.process_id, list(answer.stopped))
+
+    def _resumed(self, command: ResumeProcess, answer: ProcessLease.Response | None) -> None:
+        ok = answer is not None and answer.success
+        holders = ["nobody known"] if answer is None else list(answer.holders)
+        self._core.pauses.resumed(command.process_id, command.cause, ok, holders)
+
+    def _keep(self, process: Process) -> None:
+        if self._store is not None:
+            self._store.save(process)
+        if not self._publish_due:
+            self._publish_due = True
+            self.call_soon(self._publish_due_now)
+
+    def _changed(self, process: Process) -> None:
+        self._keep(process)
+        fresh = process.process_id not in self._told
+        if fresh:
+            self._beat()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
+        if fresh or process.status.ended:
+            self._publish()
+        if fresh:
+            self._told.add(process.process_id)
+            self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=process.instruction[:1000])
+        if process.status.ended:
+            self._events.write(
+                SkillEvent.PROCESS_ENDED, process_id=process.process_id, error_code=process.code, error_msg=process.message,
+                text=process.status.name,
+            )  # fmt: skip
+        self._doors.changed(process)
+        self._advice.changed(process, fresh=fresh)
+
+    def _publish_due_now(self) -> None:
+        if self._publish_due:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._publish_due = False
+        states = [process_state(p) for p in self._core.processes]
+        self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
+
+    def _beat(self) -> None:
+        """The skill kernel frees what a process holds that nobody answers for any more."""
+        self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
+
+    def _problem(self, why: str) -> None:
+        self.get_logger().error(why)
+        self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
+
+    def _now(self) -> float:
+        return float(self.get_clock().now().nanoseconds) * 1e-9
+
+    def health(self) -> Health:
+        """How many processes live, and whether they are kept on disk."""
+        living = self._core.living
+        values = {"living": len(living), "paused": sum(bool(p.pause_causes) for p in living)}
+        if self._store is None:
+            return Health("processes are not kept on disk", Level.WARN, values)
+        return Health(f"{len(living)} processes", Level.OK, values)
+
+    def close(self) -> None:
+        """Keep what lives as stopped: a robot that is switched on again does not take up yesterday's walk."""
+        self._advice.close()
+        if self._store is not None:
+            for process in self._core.living:
+                self._store.save(process.shut_down(self._now(), "the robot was shut down while it ran"))
+            self._store.close()
+
+
+def main() -> int:
+    """Entry point of the executable `process_scheduler`."""
+    return run(ProcessSchedulerNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

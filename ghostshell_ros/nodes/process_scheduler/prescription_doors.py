@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the process scheduler's node that is programmed: tasks, guidelines and reflexes in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from ghostshell.msg import Prescription as PrescriptionMsg
+from ghostshell.msg import PrescriptionArray, ReflexState, ReflexStateArray, SkillEvent
+from ghostshell.srv import CompileReflex, Prescribe
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
+from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.model_setup import shipped_config
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
+from ghostshell_ros.wire.wire_text import ros_text
+from planners.prescriptions.book import Kept, PrescriptionBook
+from planners.prescriptions.judging import GrammarJudge
+from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
+from planners.prescriptions.router import Router
+from planners.processes.guidelines import Guideline
+from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.processes.process import Process
+
+COMPILE_S = 140.0
+"""A model that writes a reflex may take its time, twice."""
+REFLEX_S = 5.0
+LOOKS, LOOK_S = 10, 0.2
+"""So often, and so far apart, it is looked whether the node reflexes is there: it may just be starting."""
+LOADED_S = 5.0
+"""So long after the start what the files contradict is told: who listens to `events` has found this node by then."""
+DOOR = "prescribe"
+
+_Request, _Response = Prescribe.Request, Prescribe.Response
+_KINDS = {number: kind for kind, number in NUMBERS.items()}
+
+
+class RefusedError(PrescriptionError):
+    """The reflexes or the process scheduler did not take it."""
+
+
+class PrescriptionDoors:
+    """Serves `prescribe` (Prescribe), hears sentences on the topic `prescribe` and publishes all prescriptions on
+    `prescriptions` (latched), reflexes among them; client of `compile_reflex`, reader of `reflex_states`.
+
+    A sentence on the topic is routed: a task begins at once, a guideline is kept and enabled, a reflex is compiled and
+    proposed. A stop word there stops, as anywhere. Declares `prescriptions`.
+    """
+
+    def __init__(
+        self, node: RuntimeNode, robot: RobotSetup, doors: ProcessDoors, advice: ProcessAdvice, events: EventWriter
+    ) -> None:
+        self._node, self._doors, self._advice, self._events = node, doors, advice, events
+        config = robot.config
+        self._accessors = accessors_of(config)
+        base = config.base.subsystems if config.base is not None else ()
+        vocabulary = Vocabulary(self._accessors, robot.registry, config.limits, base)
+        named = node.declare("prescriptions", "", "file of the robot's own; empty: config/prescriptions/<robot>.yaml, if any")
+        shipped = Path(named) if named else shipped_config() / "prescriptions" / f"{config.name}.yaml"
+        own = data_folder(node.get_parameter("data_dir").value) / config.name / "prescriptions.yaml"
+        try:
+            if named and not shipped.is_file():
+                raise PrescriptionError(f"there is no file {shipped}")
+            self._book = PrescriptionBook(
+                Router(GrammarJudge(vocabulary, config), config.name), self._accessors, own=own,
+                shipped=shipped if shipped.is_file() else None,
+            )  # fmt: skip
+        except PrescriptionError as error:
+            raise NodeStartError(f"parameter prescriptions: {error}") from error
+        if self._book.problem:
+            node.get_logger().error(self._book.problem)
+        self._reflexes: list[ReflexState] = []
+        self._told_reflexes: list[tuple[str, int, str]] | None = None
+        self._proposed: set[str] = set()
+        """Reflexes that are there or were; one that a person has removed is not proposed once more."""
+        self._publisher = node.create_publisher(PrescriptionArray, "prescriptions", LATCHED)
+        self._compile = node.create_client(CompileReflex, "compile_reflex")
+        node.create_subscription(ReflexStateArray, "reflex_states", self._reflex_states, LATCHED)
+        node.create_subscription(String, "prescribe", self._heard, INSTRUCTION)
+        node.create_service(Prescribe, "prescribe", self._prescribe)
+        self._changed()
+        node.call_soon(node.call_later, LOADED_S, self._loaded)
+
+    # -- sentences and requests ---------------------------------------------------------------------------------------
+
+    def _heard(self, message: String) -> None:
+        """On the topic nobody is answered: what became of it is told on `events`."""
+        self._node.executor.create_task(self._take(message.data))
+
+    async def _take(self, sentence: str) -> None:
+        try:
+            if self._doors.stops(sentence):
+                return
+            route = self._book.route(sentence)
+            if route.kind is Kind.TASK:
+                self._begin(sentence)
+            elif route.kind is Kind.GUIDELINE:
+                self._weighed(self._book.add(sentence, author="topic", route=route))
+            else:
+                name = await self._reflex(CompileReflex.Request.ADD, sentence=sentence)
+                self._tell(f"'{name}' is proposed as a reflex ({route.reason}); test and approve it: ghostshell reflex approve")
+        except PrescriptionError as error:
+            self._tell(str(error), error_code=_code(error), sentence=sentence)
+
+    async def _prescribe(self, request: _Request, response: _Response) -> _Response:
+        try:
+            await self._do(request, response)
+            response.success = True
+        except PrescriptionError as error:
+            response.error_code, response.error_msg = _code(error), ros_text(str(error))
+        return response
+
+    async def _do(self, request: _Request, response: _Response) -> None:
+        command, name = request.command, request.name.strip()
+        stated = _KINDS.get(request.kind)
+        if stated is None and request.kind != _Request.ANY:
+            raise PrescriptionError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
+        if command == _Request.ROUTE:
+            response.prescription = routed(name, request.sentence, self._book.route(request.sentence, stated))
+        elif command == _Request.ADD:
+            response.prescription = await self._add(name, request.sentence, stated, request.author)
+        elif command == _Request.RUN:
+            self._run(name, request, response)
+        elif command in (_Request.REMOVE, _Request.ENABLE, _Request.DISABLE):
+            response.prescription = await self._switch(command, name)
+        else:
+            raise PrescriptionError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
+
+    def _run(self, name: str, request: _Request, response: _Response) -> None:
+        """Begin the task of that name, or without one the sentence itself, whatever it reads as."""
+        sentence = request.sentence
+        if name:
+            kept = self._book.get(name)
+            if kept.route.kind is not Kind.TASK:
+                raise PrescriptionError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
+            sentence, response.prescription = kept.prescription.sentence, prescription_message(kept)
+        response.process_id = self._begin(sentence, sender=request.author).process_id
+
+    async def _add(self, name: str, sentence: str, stated: Kind | None, author: str) -> PrescriptionMsg:
+        route = self._book.route(sentence, stated)
+        if route.kind is not Kind.REFLEX:
+            return prescription_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
+        if self._book.holds(name):
+            raise RefusedError(f"there is a prescription '{name}' already; remove it first, or choose another name")
+        made = await self._reflex(CompileReflex.Request.ADD, sentence=sentence, name=name, person=author)
+        return routed(made, sentence, route)
+
+    async def _switch(self, command: int, name: str) -> PrescriptionMsg:
+        if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
+            ask = {_Request.REMOVE: "REMOVE", _Request.ENABLE: "ENABLE", _Request.DISABLE: "DISABLE"}[command]
+            await self._reflex(getattr(CompileReflex.Request, ask), name=name)
+            return PrescriptionMsg(name=name, kind=_Request.REFLEX, layer="S0", enabled=command == _Request.ENABLE)
+        kept = self._book.get(name)
+        if command == _Request.ENABLE and not kept.prescription.enabled:
+            return prescription_message(self._weighed(self._book.enable(name, True)))
+        try:
+            if command == _Request.REMOVE:
+                self._book.remove(name)
+            else:
+                kept = self._book.enable(name, command == _Request.ENABLE)
+        finally:
+            self._changed()
+        return prescription_message(kept)
+
+    def _begin(self, sentence: str, sender: str = "") -> Process:
+        begun = self._doors.begin(sentence, door=DOOR, sender=sender)
+        if isinstance(begun, Process):
+            return begun
+        raise RefusedError(begun)
+
+    def _weighed(self, kept: Kept) -> Kept:
+        """It counts from now on: tell what it contradicts, and ask the model once."""
+        self._changed()
+        self._told(kept)
+        if kept.route.kind is Kind.GUIDELINE:
+            name, sentence = kept.name, kept.prescription.sentence
+            others = [
+                {"name": k.name, "sentence": k.prescription.sentence} for k in self._book.of(Kind.GUIDELINE)
+                if k.prescription.enabled and k.name != name and k.name not in {c.name for c in kept.conflicts}
+            ]  # fmt: skip
+            self._advice.weigh(name, sentence, others, lambda other, why: self._contradicts(name, other, why))
+        return kept
+
+    def _contradicts(self, name: str, other: str, why: str) -> None:
+        self._book.told(name, other, why)
+        self._changed()
+        self._tell(f"guideline '{name}' contradicts '{other}': {why} (a model says so); both stay enabled")
+
+    # -- reflexes -----------------------------------------------------------------------------------------------------
+
+    async def _reflex(self, command: int, **fields: Any) -> str:
+        """Ask the node reflexes; the reflex's name. Raises RefusedError, also when it does not answer."""
+        # A service that does not know its client yet loses its answer, and only looking may be repeated.
+        looks = CompileReflex.Request(command=CompileReflex.Request.LIST)
+        for _ in range(LOOKS):
+            if self._compile.service_is_ready() and await self._answer(looks, LOOK_S) is not None:
+                break
+            await self._rest(LOOK_S)
+        else:
+            raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
+        deadline_s = COMPILE_S if command == CompileReflex.Request.ADD else REFLEX_S
+        answer = await self._answer(CompileReflex.Request(command=command, **fields), deadline_s)
+        if answer is None:
+            raise RefusedError(f"the node reflexes has not answered within {deadline_s:g} s")
+        if not answer.success:
+            raise RefusedError(answer.error_msg)
+        return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
+
+    async def _answer(self, request: CompileReflex.Request, deadline_s: float) -> CompileReflex.Response | None:
+        answered = Future(executor=self._node.executor)
+
+        def settle(answer: Any) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        asked = self._compile.call_async(request)
+        asked.add_done_callback(lambda done: settle(done.result()))
+        timer = self._node.call_later(deadline_s, lambda: settle(None))
+        answer: CompileReflex.Response | None = await answered
+        timer.cancel()
+        if answer is None:
+            self._compile.remove_pending_request(asked)
+        return answer
+
+    async def _rest(self, seconds: float) -> None:
+        over = Future(executor=self._node.executor)
+        self._node.call_later(seconds, lambda: over.set_result(None))
+        await over
+
+    def _reflex_states(self, message: ReflexStateArray) -> None:
+        self._reflexes = list(message.reflexes)
+        firing = [Standing(r.name, r.sentence, Kind.REFLEX) for r in self._reflexes if r.state == ReflexState.APPROVED]
+        weighed = self._book.reflexes(firing, [r.name for r in self._reflexes])
+        told = [(r.name, r.state, r.sentence) for r in self._reflexes]
+        if weighed or told != self._told_reflexes:
+            self._told_reflexes = told
+            self._publish()
+        self._proposed.update(r.name for r in self._reflexes)
+        for kept in self._book.of(Kind.REFLEX):
+            if kept.name not in self._proposed and kept.prescription.enabled:
+                self._proposed.add(kept.name)
+                self._node.executor.create_task(self._propose(kept))
+
+    async def _propose(self, kept: Kept) -> None:
+        """A reflex in a file of prescriptions acts once a person has approved it."""
+        try:
+            await self._reflex(CompileReflex.Request.ADD, sentence=kept.prescription.sentence, name=kept.name)
+        except RefusedError as error:
+            self._tell(f"the prescription '{kept.name}' did not become a reflex: {error}", error_code=_code(error))
+
+    # -- what is told -------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> None:
+        """What the files hold is told like what is added, each pair once."""
+        for number, kept in enumerate(guidelines := self._book.of(Kind.GUIDELINE)):
+            self._told(kept, {k.name for k in guidelines[:number]})
+
+    def _changed(self) -> None:
+        """The guidelines may be others, or other ones enabled."""
+        self._advice.follow([self._guideline(k) for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled])
+        self._publish()
+
+    def _guideline(self, kept: Kept) -> Guideline:
+        one, route = kept.prescription, kept.route
+        when, rule = self._compiled(one.when), self._compiled(route.when)
+        return Guideline(
+            one.name, one.sentence, when, one.task, one.cooldown_s,
+            rule=(rule, route.task) if when is None and rule is not None and route.task else None,
+        )  # fmt: skip
+
+    def _compiled(self, source: str) -> GuardedExpression | None:
+        try:
+            return compile_expression(source, self._accessors) if source else None
+        except GuardError:
+            return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
+
+    def _publish(self) -> None:
+        messages = [prescription_message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
+        messages += [reflex_prescription(r, self._book.conflicts_of_reflex(r.name)) for r in self._reflexes]
+        self._publisher.publish(PrescriptionArray(stamp=self._node.get_clock().now().to_msg(), prescriptions=messages))
+
+    def _told(self, kept: Kept, but: Collection[str] = ()) -> None:
+        for conflict in (c for c in kept.conflicts if c.name not in but):
+            self._tell(f"guideline '{kept.name}' contradicts '{conflict.name}': {conflict.why}; both stay enabled")
+
+    def _tell(self, text: str, *, error_code: int = 0, sentence: str = "") -> None:
+        if error_code:
+            self._events.write(SkillEvent.NOTICE, error_code=error_code, error_msg=text, text=sentence[:200])
+        else:
+            self._events.write(SkillEvent.NOTICE, text=text)
+
+
+def _code(error: PrescriptionError) -> int:
+    if isinstance(error, UnknownPrescriptionError):
+        return int(_Request.NO_SUCH_PRESCRIPTION)
+    return int(_Request.PRESCRIPTION_REFUSED if isinstance(error, RefusedError) else _Request.BAD_PRESCRIPTION)
+
+

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the process scheduler's node that has judgement: System 3's model, and the standing guidelines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ghostshell.msg import Observation as ObservationMsg
+from ghostshell.msg import SkillEvent
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import Bool
+
+from ghostshell_ros.runtime.layer_model import LayerModel
+from ghostshell_ros.runtime.model_budget import ModelBudget
+from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.runtime.ros_clock import SteadyClock
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.observation_messages import from_message
+from planners.models.base import ModelClient, ModelError
+from planners.models.model_call import CallEnd, ModelCall
+from planners.processes.guidelines import Guideline, GuidelineLoop
+from planners.processes.process_advisor import ProcessAdvisor, Surroundings
+from planners.processes.process_prompt import S3Answer, S3Reader, contradiction_request, system_prompt
+from planners.prompts.blocks import Layer
+from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.model import Observation
+from skill_kernel.observation.render import facts
+from skill_kernel.processes.process import Process
+from skill_kernel.processes.process_scheduler import ProcessScheduler
+
+ADVISED = "layered"
+"""Strategy whose processes System 3's model advises on; guidelines are looked at whatever the strategy is."""
+
+LOOK_S = 0.1
+"""Guidelines look at the observation so often at most."""
+
+CONTRADICTION_S = 15.0
+
+
+class ProcessAdvice:
+    """Subscribes `observation` and `halted`; publishes `prompts`. Declares `model`, `models_file`, `cost_aware` (live),
+    `advice_deadline_s`, and the parameters of the token budget.
+
+    Nothing here holds a process up. Without a language model (`model: offline`) advice is silent, and of the guidelines
+    those go on that need none.
+    """
+
+    def __init__(
+        self, node: RuntimeNode, robot: RobotSetup, core: ProcessScheduler, events: EventWriter, *,
+        halting: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self._node, self._core, self._events = node, core, events
+        self._fields = robot.config.observation
+        self._observed: Observation | None = None
+        self._looked_s = 0.0
+        self._shown: list[dict[str, str]] = []
+        self._weighing: set[ModelCall[S3Answer]] = set()
+        client = self._client(robot)
+        node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
+        self._deadline_s = node.declare(
+            "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", minimum=0.1, maximum=60.0
+        )
+        self._budget = ModelBudget(node)
+        self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)
+        self.thinks = self._layers.thinks(Layer.S3)
+        """Whether a language model advises."""
+        self._clock = SteadyClock(node)
+        fields = {name: config.role for name, config in self._fields.items() if config.serialise.prompt}
+        around = Surroundings(
+            system_prompt(robot.config.name, robot.config.description, fields), self._facts, lambda: self._shown
+        )
+        self._system = around.system
+        self._advisor = ProcessAdvisor(self._layers, self._clock, core, around, self, deadline_s=self._deadline_s)
+        self.loop = GuidelineLoop(
+            core, self._clock, accessors_of(robot.config), self, fired=self._fired,
+            model=self._layers if self.thinks else None, around=around, deadline_s=self._deadline_s,
+            blind=lambda: not node.get_parameter("cost_aware").value,
+            wait_s=lambda: self._layers.allowance("", Layer.S3)[1], halting=halting, robot=robot.config.name,
+        )  # fmt: skip
+        node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
+        node.create_subscription(Bool, "halted", self._halted, LATCHED_BY_ANY)
+        if client is not None and self.thinks:
+            threading.Thread(target=self._prepare, args=(client,), name="prepare-model", daemon=True).start()
+
+    def _client(self, robot: RobotSetup) -> ModelClient | None:
+        """System 3 stops the robot and keeps its processes whatever is wrong with a model."""
+        try:
+            return declare_model(self._node, robot)
+        except NodeStartError as error:
+            self._node.get_logger().error(f"System 3 goes on without a model: {error}")
+            return None
+
+    def _prepare(self, client: ModelClient) -> None:
+        try:
+            client.prepare()
+        except ModelError as error:
+            self._node.get_logger().warning(f"System 3's model {client.name}: {error.message}")
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def changed(self, process: Process, *, fresh: bool) -> None:
+        """A process is new, or as it stands here."""
+        if process.status.ended:
+            self._budget.forget(process.process_id)
+            self.loop.process_ended(process)
+            return
+        if not self.thinks:
+            return
+        self._budget.at_least(process.process_id, process.prompt_tokens + process.completion_tokens)
+        if fresh and process.strategy == ADVISED:
+            self._node.call_soon(self._began, process.process_id)
+
+    def event(self, event: SkillEvent) -> None:
+        """Any node has asked its model, or was answered: the budget of the hour is one for all."""
+        if self.thinks:
+            self._budget.hear(event)
+
+    def follow(self, guidelines: Sequence[Guideline]) -> None:
+        """These guidelines are enabled now."""
+        self._shown = [{"name": g.name, "sentence": g.sentence} for g in guidelines]
+        self.loop.set(guidelines)
+
+    def weigh(
+        self, name: str, sentence: str, others: Sequence[Mapping[str, str]], found: Callable[[str, str], None]
+    ) -> None:  # fmt: skip
+        """Ask the model once which of the others a new guideline contradicts; `found` hears each name with the reason."""
+        if not self.thinks or not others:
+            return
+        names = [other["name"] for other in others]
+        request = contradiction_request(self._system, name, sentence, others, deadline_s=CONTRADICTION_S)
+
+        def ended(end: CallEnd[S3Answer]) -> None:
+            self._weighing.discard(call)
+            if end.value is None:
+                self.skipped("", f"whether guideline '{name}' contradicts another was told by rules alone: {end.why}")
+            for one in end.value.contradictions if end.value is not None else ():
+                found(one.guideline, one.why)
+
+        call = ModelCall(
+            self._layers, self._clock, Layer.S3, "", request, lambda: S3Reader(guidelines=names, added=True), ended,
+            deadline_s=CONTRADICTION_S,
+        )  # fmt: skip
+        self._weighing.add(call)
+
+    def close(self) -> None:
+        """Let every answer go."""
+        self._advisor.close()
+        self.loop.close()
+        self._layers.close()
+
+    def _began(self, process_id: str) -> None:
+        process = self._core.get(process_id)
+        if process is not None:
+            self._advisor.began(process)
+
+    def _halted(self, message: Bool) -> None:
+        self.loop.halted(message.data)
+        if message.data:
+            self._advisor.halted()
+
+    def _observe(self, raw: bytes) -> None:
+        now = self._node.steady_now()
+        if now - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now
+        message = deserialize_message(raw, ObservationMsg)
+        self._observed = from_message(message, now, self._node.get_clock().now().nanoseconds * 1e-9)
+        self.loop.observe(self._observed)
+
+    def _facts(self) -> dict[str, Any] | None:
+        return facts(self._observed, self._fields, self._node.steady_now()) if self._fields else None
+
+    # -- what is told (`process_advisor.Voice`) -----------------------------------------------------------------------
+
+    def notice(self, process_id: str, text: str) -> None:
+        """Something a person should read."""
+        self._events.write(SkillEvent.NOTICE, process_id=process_id, function=Layer.S3.value, text=text)
+
+    def skipped(self, process_id: str, why: str) -> None:
+        """The model was not asked."""
+        self._layers.skipped(Layer.S3, process_id, why)
+
+    def degraded(self, process_id: str, how: str, why: str) -> None:
+        """It goes on without its model."""
+        self._layers.degraded(Layer.S3, process_id, how, why)
+
+    def _fired(self, guideline: Guideline, process: Process) -> None:
+        self._events.write(SkillEvent.GUIDELINE_FIRED, process_id=process.process_id, text=guideline.name)

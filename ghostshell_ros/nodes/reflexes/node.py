@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from ghostshell.msg import KernelState, Observation, ReflexState, ReflexStateArray, SkillEvent
+from std_msgs.msg import Bool
+
+from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
+from ghostshell_ros.nodes.reflexes.reflex_service import Recorder, ReflexService
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.priority import take_priority
+from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
+from planners.language.client import OfflineClient
+from planners.models.base import ModelClient
+from planners.prescriptions.reflex_book import RuleBook
+from planners.prescriptions.reflex_compiler import Compiler
+from reflexes.loop import ReflexLoop
+from reflexes.rule import LoadedRule, ReflexError
+from reflexes.store import RuleStore
+from skill_kernel.guard import Vocabulary
+from skill_kernel.observation.accessors import accessors_of
+
+TELL_S = 1.0
+
+
+class ReflexesNode(RuntimeNode):
+    """Evaluates all approved reflexes at `rate_hz` and at once on each `observation` (ghostshell/Observation). One that fires
+    stops the base, pauses whoever holds what it needs, calls its skills, and lets them go on.
+
+    Subscribes `observation`, `kernel_state`, `halted`; publishes `reflex_states` (ghostshell/ReflexStateArray, latched),
+    `cmd_vel_reflex` (geometry_msgs/Twist), `process_heartbeat`, `call_content`, `call_control`, `events`. Service
+    `compile_reflex` (ghostshell/CompileReflex). Calls `skill_kernel/process_lease`, `skill_kernel/interrupt`,
+    `execute_skill`.
+
+    Parameters: `robot` (coco), `data_dir` (""), `rate_hz` (100), `shipped` (""), `realtime_priority` (5), `nice` (-5), `model`
+    (offline), `models_file` ("").
+    """
+
+    def __init__(self) -> None:
+        super().__init__("reflexes")
+        self._setup = declare_robot(self)
+        rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", minimum=10.0, maximum=500.0)
+        shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
+        realtime = self.declare(
+            "realtime_priority", 5, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
+        )
+        nice = self.declare("nice", -5, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
+        self._client = self._model()
+        config = self._setup.config
+        folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"
+        file = Path(shipped) if shipped else shipped_config() / "reflexes" / f"{config.name}.yaml"
+        if shipped and not file.is_file():
+            raise NodeStartError(f"parameter shipped: there is no file {file}")
+        self._words = self._vocabulary()
+        try:
+            self._book = RuleBook(RuleStore(folder, file if file.is_file() else None), self._words, wall=time.time)
+        except ReflexError as error:
+            raise NodeStartError(str(error)) from error
+        self._events = EventWriter(self)
+        self._performer = ReflexPerformer(self, self._setup, self._events)
+        self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
+        self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
+        self._recorder = Recorder()
+        self._compiler = Compiler(self._words, config, self._client)
+        self._service = ReflexService(
+            self, self._book, lambda: self._compiler, lambda: self._words, self._recorder,
+            changed=self._on_rules, show=self._shown,
+        )  # fmt: skip
+        self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
+        self.create_subscription(Observation, "observation", self._on_observation, OBSERVATION)
+        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
+        self._period_s = 1.0 / rate
+        self._ticked_s = self.steady_now()
+        self._late: list[float] = []
+        self._rounds = 0
+        self._timing = (0.0, 0.0, 0.0)
+        self._telling = False
+        self._timer = self.steady_timer(self._period_s, self._tick)
+        self.steady_timer(TELL_S, self._tell)
+        for unreadable in self._book.unreadable:
+            self.get_logger().error(f"reflex '{unreadable.name}' is refused: {unreadable.why}")
+        for name, why in self._book.unfit.items():
+            self.get_logger().error(f"reflex '{name}' is not run: {why}")
+        self._on_rules()
+        self.get_logger().info(take_priority(realtime, nice))
+
+    def _model(self) -> ModelClient | None:
+        """The model that writes reflexes; None for the grammar. Reflexes that are there act whatever is wrong with it."""
+        try:
+            client = declare_model(self, self._setup)
+        except NodeStartError as error:
+            self.get_logger().error(f"new reflexes are read by the grammar alone: {error}")
+            return None
+        return None if isinstance(client, OfflineClient) else client
+
+    def _vocabulary(self) -> Vocabulary:
+        config = self._setup.config
+        base = config.base.subsystems if config.base is not None else ()
+        return Vocabulary(accessors_of(config), self._setup.registry, config.limits, base)
+
+    def _on_observation(self, message: Observation) -> None:
+        now = self.steady_now()
+        observation = from_message(message, now, self.get_clock().now().nanoseconds * 1e-9)
+        self._rounds += 1
+        self._loop.observe(observation, now)
+        self._recorder.keep(observation)
+
+    def _tick(self) -> None:
+        now = self.steady_now()
+        self._late.append(now - self._ticked_s - self._period_s)
+        self._ticked_s = now
+        self._rounds += 1
+        self._loop.tick(now)
+
+    def _on_kernel(self, message: KernelState) -> None:
+        before = self._setup.registry.version
+        if problem := self._setup.follow(message.skills_version):
+            self.get_logger().error(problem)
+        if self._setup.registry.version != before:
+            self._words = self._vocabulary()
+            self._compiler = Compiler(self._words, self._setup.config, self._client)
+            self._book.reload(self._words)
+            self._on_rules()
+        self._performer.kernel_changed(message)
+
+    def _on_halted(self, message: Bool) -> None:
+        self._loop.suspend("the robot is halted" if message.data else "")
+
+    def _on_disabled(self, loaded: LoadedRule, why: str) -> None:
+        name = loaded.rule.name
+        self.get_logger().error(f"reflex '{name}' is disabled: {why}")
+        text = f"reflex '{name}' is disabled: {why}; mend it, or enable it with: ghostshell reflex enable {name}"
+        self._events.write(SkillEvent.NOTICE, text=text)
+        self.call_soon(self._keep_disabled, name, why)
+
+    def _keep_disabled(self, name: str, why: str) -> None:
+        try:
+            self._book.disable(name, why)
+        except ReflexError as error:
+            self.get_logger().error(str(error))
+        self._on_rules()
+
+    def _on_rules(self) -> None:
+        runnable = self._book.runnable()
+        self._loop.set_rules(runnable)
+        if not runnable:
+            self._timer.cancel()
+        elif self._timer.is_canceled():
+            self._ticked_s = self.steady_now()
+            self._timer.reset()
+        self._tell_soon()
+
+    def _shown(self, name: str) -> list[ReflexState]:
+        watches = {w.loaded.rule.name: w for w in self._loop.watches}
+        offset = self.get_clock().now().nanoseconds * 1e-9 - self.steady_now()
+        rules = [r for r in self._book.rules if name in ("", r.name)]
+        shown = [
+            reflex_message(r, watches.get(r.name), unfit=self._book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
+            for r in sorted(rules, key=lambda r: (-r.priority, r.name))
+        ]
+        return shown + [refused_message(u) for u in self._book.unreadable if name in ("", u.name)]
+
+    def _tell_soon(self) -> None:
+        """After what happens now, once for all of it: the message of fifty reflexes is long, and their stopping comes first."""
+        if not self._telling:
+            self._telling = True
+            self.call_later(0.02, self._publish)
+
+    def _tell(self) -> None:
+        late = sorted(max(0.0, one) for one in self._late) or [0.0]
+        self._timing = (self._rounds / TELL_S, late[len(late) // 2], late[-1])
+        self._rounds, self._late = 0, []
+        if self._book.rules:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._telling = False
+        rate, late, latest = self._timing
+        self._states.publish(
+            ReflexStateArray(
+                stamp=self.get_clock().now().to_msg(), rate_hz=rate, late_ms=late * 1e3, latest_ms=latest * 1e3,
+                reflexes=self._shown(""),
+            )
+        )  # fmt: skip
+
+    def health(self) -> Health:
+        """What is run, and how punctually."""
+        rate, late, latest = self._timing
+        values: dict[str, object] = {
+            "reflexes": len(self._loop.watches), "rounds_hz": round(rate, 1), "late_ms": round(late * 1e3, 2),
+            "latest_ms": round(latest * 1e3, 2),
+        }  # fmt: skip
+        if not self._performer.ready():
+            return Health("waiting for the skill kernel", Level.WARN, values)
+        if unknown := sorted({w.stale_field for w in self._loop.watches if w.stale_field}):
+            return Health(f"cannot tell for stale fields: {', '.join(unknown)}", Level.WARN, values)
+        return Health("watching", Level.OK, values)
+
+    def close(self) -> None:
+        self._service.close()
+        if self._client is not None:
+            self._client.close()
+
+
+def main() -> int:
+    """Entry point of the executable `reflexes`."""
+    return run(ReflexesNode, frozen=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

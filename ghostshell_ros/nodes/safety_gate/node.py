@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node every set-point of joints and base passes: limits, hold on silence, latched halt; a process of its own."""
+
+from __future__ import annotations
+
+import sys
+
+import rclpy
+from ghostshell.msg import SkillEvent
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.base_ports import BasePorts
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.runtime.priority import take_priority
+from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from skill_kernel.codes import CallCode
+from skill_kernel.robot import RobotConfig
+from skill_kernel.safety.base_gate import BaseGate
+from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
+
+ALONE_S = 8.0
+"""A gate that hears another one this soon after its start is the second and ends; later it is the first and stays."""
+
+
+LISTEN_S = 0.5
+"""So long a new gate that hears its robot listens for another one, before it relays anything or says that it is not
+halted …"""
+LISTEN_LONGER_S = 2.0
+"""… and so long while another publisher of `halted` is seen: its state is on its way, or it has died."""
+LISTEN_EVERY_S = 0.05
+
+
+class SafetyGate(RuntimeNode):
+    """Runs on steady time, whatever /clock says. A robot has joints, a base, or both; a halt is for all of them.
+
+    Joints: subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
+    `joint_command` (sensor_msgs/JointState) while a commander is heard. While nobody commands, the servos hold.
+
+    Base: subscribes `cmd_vel_in`, `cmd_vel_reflex`, `cmd_vel_teleop` (geometry_msgs/Twist, of rising rank), `odom`
+    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes `cmd_vel` (geometry_msgs/Twist) at every tick, zero
+    when nobody commands. `posture_in` (std_msgs/String: stand, sit, lie) and `attitude_in` (geometry_msgs/Vector3: roll,
+    pitch, yaw [rad]) become `posture` and `attitude`, held back while halted. `teleop_active` (std_msgs/Bool, latched)
+    tells that an operator has the base; the service `release_teleop` gives it back, his silence halts.
+
+    Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
+    halted. Services `halt` and `clear_halt` (std_srvs/Trigger).
+    Two gates of one robot would fight over its body: the one started later ends, and has relayed nothing by then.
+
+    Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0), `deadman_s` (0.5),
+    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5), `realtime_priority` (10), `nice` (-10).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("safety_gate")
+        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=20.0, maximum=500.0)
+        command_timeout = self.declare(
+            "command_timeout_s", 0.2, "silence after which a joint holds and a base stands [s]", minimum=0.02, maximum=2.0
+        )
+        measurement_timeout = self.declare(
+            "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never",
+            minimum=0.0, maximum=10.0,
+        )  # fmt: skip
+        deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
+        max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
+        attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
+        realtime = self.declare(
+            "realtime_priority", 10, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
+        )
+        nice = self.declare("nice", -10, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
+        limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
+        self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
+        self._period_s = 1.0 / rate
+        self._logged: set[tuple[RefusalKind, str]] = set()
+        self._halted_told: bool | None = None
+        self._halted_echoes = 0
+        self._since = self.steady_now()
+        self._alone, self._listened = False, 0
+        self._measured = not robot.joints
+        self._events = EventWriter(self)
+        self._base: BasePorts | None = None
+        if robot.base is not None:
+            self._base = BasePorts(
+                self,
+                robot.base,
+                BaseGate(
+                    robot.base, timeout_s=command_timeout, deadman_s=deadman, sensor_timeout_s=measurement_timeout
+                ),
+                rate_hz=rate,
+                max_attitude=max_attitude,
+                max_attitude_speed=attitude_speed,
+                events=self._events,
+                told=self._tell_halted,
+                refused=self._log_once,
+            )
+
+        self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
+        self._halted = self.create_publisher(Bool, "halted", LATCHED)
+        # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
+        if robot.joints:
+            self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
+            self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        self.create_service(Trigger, "halt", self._on_halt)
+        self.create_service(Trigger, "clear_halt", self._on_clear)
+        self._timer = self.steady_timer(self._period_s, self._tick)
+        self._timer.cancel()
+        # A halt must not wait for what plans and draws.
+        self.get_logger().info(take_priority(realtime, nice))
+        self._listening = self.steady_timer(LISTEN_EVERY_S, self._listen)
+        # The sensor is watched while the robot stands still, too, when no set-points are due.
+        self._watch = self.steady_timer(0.1, self._watch_idle)
+
+    def _on_joint_states(self, message: JointState) -> None:
+        self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
+
+    def _listen(self) -> None:
+        """From when the robot is heard, for discovery takes its time; in turns, for a stalled process hears nobody."""
+        self._listened += self._known()
+        for_s = LISTEN_LONGER_S if self.count_publishers("halted") > 1 else LISTEN_S
+        if self._listened * LISTEN_EVERY_S >= for_s:
+            self._alone = True
+            self._listening.cancel()
+            if self._base is not None:
+                self._base.relaying = True
+
+    def _on_command(self, message: JointState) -> None:
+        if not self._alone:
+            return
+        now = self.steady_now()
+        idle = self._timer.is_canceled()
+        if idle:
+            # The time until now was spent standing still and must not count as time to move in.
+            self._gate.tick(now)
+        refusal = self._gate.command(now, message.name, message.position)
+        if refusal is not None:
+            self._log_once(refusal)
+        elif idle:
+            self._timer.reset()
+
+    def _tick(self) -> None:
+        now = self.steady_now()
+        self._publish(now)
+        if not self._gate.moving(now):
+            self._timer.cancel()
+
+    def _publish(self, now: float) -> None:
+        set_points = self._gate.tick(now)
+        self._tell_halted()
+        if set_points:
+            message = JointState(name=list(set_points), position=list(set_points.values()))
+            message.header.stamp = self.get_clock().now().to_msg()
+            self._command.publish(message)
+
+    def _watch_idle(self) -> None:
+        if self._timer.is_canceled():
+            self._gate.tick(self.steady_now())
+            self._tell_halted()
+
+    def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._halt("halt was called")
+        self._publish(self.steady_now())
+        response.success, response.message = True, "halted; call clear_halt when it is safe to move again"
+        return response
+
+    def _on_clear(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        cause = self._halt_cause()
+        self._gate.clear_halt()
+        if self._base is not None:
+            self._base.clear_halt()
+        self._logged.clear()
+        self._tell_halted()
+        response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
+        return response
+
+    def _on_halted(self, _: Bool) -> None:
+        """Each own message comes back once; what comes on top is another gate's."""
+        self._halted_echoes -= 1
+        if self._halted_echoes >= 0:
+            return
+        self._halted_echoes = 0
+        if self.steady_now() - self._since > ALONE_S:
+            self.get_logger().error("a second safety gate was started in this namespace; it has to end itself")
+            self._halted_told = None
+            self._tell_halted()  # whatever the other one said
+            return
+        self.get_logger().fatal(
+            f"another safety gate already serves '{self.get_namespace()}': this robot is launched twice; end one of the "
+            "two, or launch the second with robot_name:=another_name"
+        )
+        rclpy.try_shutdown(context=self.context)
+
+    def _halt(self, cause: str) -> None:
+        """Halt joints and base; the base is told first and at once."""
+        if self._base is not None:
+            self._base.halt(cause)
+        self._gate.halt(cause)
+
+    def _halt_cause(self) -> str:
+        return self._gate.halt_cause or (self._base.gate.halt_cause if self._base is not None else "")
+
+    def _tell_halted(self) -> None:
+        """Tell a change; that it is not halted the gate says only when it hears joints and base and knows that it is alone."""
+        cause = self._halt_cause()
+        halted = bool(cause)
+        if halted == self._halted_told or not (halted or (self._alone and self._known())):
+            return
+        if halted:
+            self._halt(cause)
+        self._halted_told = halted
+        self._halted_echoes += 1
+        self._halted.publish(Bool(data=halted))
+        if halted:
+            self.get_logger().warning(f"halted: {cause}")
+            why = f"halted: {cause}; {CLEAR_HINT}"
+            self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
+
+    def health(self) -> Health:
+        cause = self._halt_cause()
+        values: dict[str, object] = {"halted": bool(cause)}
+        if self._base is not None:
+            values |= {"commander": self._base.gate.commander, "refused": sum(self._base.gate.refused.values())}
+        if not self._known():
+            return Health("waiting to hear joints or base", Level.WARN, values)
+        if not self._alone:
+            return Health("listening for another gate", Level.WARN, values)
+        return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
+
+    def close(self) -> None:
+        """A base without a timeout of its own would keep the last velocity it was told."""
+        if self._base is not None and self.context.ok():
+            self._base.rest()
+
+    def _known(self) -> bool:
+        return self._measured and (self._base is None or (self._base.ready and not self._base.gate.unheard))
+
+    def _log_once(self, refusal: Refusal) -> None:
+        """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""
+        joint = refusal.joint if refusal.kind is not RefusalKind.UNKNOWN_JOINT else ""
+        if (refusal.kind, joint) not in self._logged:
+            self._logged.add((refusal.kind, joint))
+            self.get_logger().error(f"refused: {refusal.message}")
+
+
+def main() -> int:
+    return run(SafetyGate)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulation node: a robot in MuJoCo in real time behind the standard topics that a real one has."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from builtin_interfaces.msg import Time
+from sensor_msgs.msg import CameraInfo, Image, JointState
+from std_msgs.msg import String
+
+from ghostshell_ros.nodes.sim.sim_objects import SimObjects
+from ghostshell_ros.nodes.sim.sim_sensors import SimSensors
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node_runtime import (
+    IMAGES,
+    LATCHED,
+    SET_POINTS,
+    NodeStartError,
+    RuntimeNode,
+    run,
+)
+from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.world import Image as Pixels
+from ghostshell_ros.sim.world import SimWorld, SimWorldError, State
+from ghostshell_ros.wire.images import to_message, to_pixels
+from skill_kernel.robot import RobotConfig
+
+STEP_S = 0.01
+"""Physics advances in slices this long, each of several steps of the model."""
+LATEST_S = 0.5
+"""A simulator further behind than this gives the lost time up instead of racing after it."""
+BREATH_S = 0.0005
+"""While it races it leaves the world so long to who waits for it: sensors that are silent halt the robot."""
+PACE_S = 5.0
+"""How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
+SLOW = 0.95
+
+
+class Sim(RuntimeNode):
+    """Steps the robot's MuJoCo model against steady time on a thread of its own.
+
+    A robot without `base` in its file subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last
+    target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
+    0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
+    freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
+    `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
+    every second), `/tf` and `/tf_static`. Either subscribes `face/image_raw` and `face` (the robot's display) and publishes
+    `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
+    `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
+    `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
+    `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
+    and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
+
+    Parameters: `robot` (coco), `world` (desk), `start` (""), `arrangement` ("", changed live), `scan_rate_hz` (10),
+    `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera),
+    `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width`
+    (480), `film_height` (360), `publish_clock` (false), `viewer` (false).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("sim")
+        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
+        rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
+        scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", minimum=1.0, maximum=40.0)
+        self._charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", minimum=0.0, maximum=100.0)
+        truth_rate = self.declare(
+            "ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", minimum=0.1, maximum=100.0
+        )
+        surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
+        clock = self.declare("publish_clock", False, "publish simulated time on /clock")
+        viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
+        try:
+            self._world = SimWorld(robot.model_path(), world=surroundings)
+            start = self.declare("start", "", "keyframe of the model to start from, empty = the model's own start")
+            self._world.reset(start)
+        except SimWorldError as error:
+            raise NodeStartError(str(error)) from error
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+        self._face = ""
+
+        self._simulated_time = clock
+        self._sensors = SimSensors(self, self._world, self._lock, self._stamp, clock=clock)
+        shots = [self._camera_shot(), self._film_shot()]
+        try:
+            self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp, start)
+            self._base = self._make_base(scan_rate) if robot.base is not None else None
+        except SimWorldError as error:
+            raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
+        if self._base is None:
+            self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
+        self._pictures = PictureThread(
+            robot.model_path(),
+            self._snapshot,
+            shots,
+            self._no_pictures,
+            surroundings,
+        )
+        self.create_subscription(String, "face", self._on_face, LATCHED)
+        self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
+        self.steady_timer(1.0 / rate, self._publish)
+        self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
+        self.steady_timer(PACE_S, self._take_pace)
+        self._viewer = self._open_viewer() if viewer else None
+        self._ending = threading.Event()
+        self._physics = threading.Thread(target=self._step, name="physics", daemon=True)
+        self._pictures.start()
+        self._pace_from = (self.steady_now(), self._world.time)
+        self._physics.start()
+
+    def _make_base(self, scan_rate: float) -> Any:
+        from ghostshell_ros.nodes.sim.sim_base import SimBase  # needs tf2_msgs, which a robot without a base does not
+
+        camera = str(self.get_parameter("camera").value)
+        return SimBase(self, self._world, self._lock, camera, scan_rate, self._charge, self._stamp)
+
+    def _camera_shot(self) -> Shot[Time]:
+        camera = self._declare_camera("camera", "head_camera")
+        rate = self.declare("camera_rate_hz", 3.0, "robot's camera images a second [Hz]", minimum=0.1, maximum=30.0)
+        width = self.declare("camera_width", 320, "width of the robot's camera image [px]", minimum=16, maximum=1280)
+        height = self.declare("camera_height", 240, "height of the robot's camera image [px]", minimum=16, maximum=960)
+        images = self.create_publisher(Image, "camera/image_raw", IMAGES)
+        infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES)
+        fovy = math.radians(float(self._world.model.camera(camera).fovy[0]))
+        focal = height / 2 / math.tan(fovy / 2)
+        info = CameraInfo(width=width, height=height, distortion_model="plumb_bob", d=[0.0] * 5)
+        info.k = [focal, 0.0, width / 2, 0.0, focal, height / 2, 0.0, 0.0, 1.0]
+        info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+        info.p = [focal, 0.0, width / 2, 0.0, 0.0, focal, height / 2, 0.0, 0.0, 0.0, 1.0, 0.0]
+
+        def deliver(pixels: Pixels, stamp: Time) -> None:
+            image = to_message(pixels, stamp, "camera_optical_frame")
+            info.header = image.header
+            images.publish(image)
+            infos.publish(info)
+
+        def wanted() -> bool:
+            return images.get_subscription_count() > 0 or infos.get_subscription_count() > 0
+
+        return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
+
+    def _film_shot(self) -> Shot[Time]:
+        camera = self._declare_camera("film", "film")
+        rate = self.declare("film_rate_hz", 8.0, "film images a second [Hz]", minimum=0.1, maximum=60.0)
+        width = self.declare("film_width", 480, "width of the film's image [px]", minimum=16, maximum=1280)
+        height = self.declare("film_height", 360, "height of the film's image [px]", minimum=16, maximum=960)
+        images = self.create_publisher(Image, "film/image_raw", IMAGES)
+
+        def deliver(pixels: Pixels, stamp: Time) -> None:
+            images.publish(to_message(pixels, stamp, "film"))
+
+        return Shot(camera, width, height, 1.0 / rate, lambda: images.get_subscription_count() > 0, deliver)
+
+    def _declare_camera(self, parameter: str, default: str) -> str:
+        name = self.declare(parameter, default, "name of a camera in the robot's model")
+        if name not in self._world.cameras():
+            known = ", ".join(self._world.cameras())
+            raise NodeStartError(f"parameter {parameter}: the model has no camera '{name}'; use one of {known}")
+        return name
+
+    def _step(self) -> None:
+        """On the physics thread: simulated time follows steady time, whatever the executor does."""
+        due = time.monotonic()
+        while not self._ending.is_set():
+            due += STEP_S / self._rtf
+            wait = due - time.monotonic()
+            if wait > 0:
+                self._ending.wait(wait)
+            else:
+                if wait < -LATEST_S:
+                    due = time.monotonic()
+                self._ending.wait(BREATH_S)
+            with self._lock:
+                self._world.advance(STEP_S)
+
+    def _take_pace(self) -> None:
+        since, simulated = self._pace_from
+        self._pace_from = (self.steady_now(), self._world.time)
+        self._pace = (self._pace_from[1] - simulated) / max(self._pace_from[0] - since, 1e-9)
+        if self._pace < SLOW * self._rtf:
+            self.get_logger().warning(
+                f"the simulation falls behind: {self._pace:.2f} s a second instead of {self._rtf:g}; the machine is too busy"
+            )
+
+    def health(self) -> Health:
+        values = {"real-time factor": round(self._pace, 2)}
+        return Health("behind", Level.WARN, values) if self._pace < SLOW * self._rtf else Health("running", values=values)
+
+    def _on_command(self, message: JointState) -> None:
+        """The gate has checked it; what is wrong nevertheless moves nothing."""
+        if len(message.name) != len(message.position):
+            self._refuse(f"joint_command with {len(message.name)} names and {len(message.position)} positions")
+            return
+        try:
+            with self._lock:
+                self._world.set_joint_targets(dict(zip(message.name, message.position, strict=True)))
+        except SimWorldError as error:
+            self._refuse(str(error))
+
+    def _on_face(self, message: String) -> None:
+        self._face = message.data
+
+    def _on_face_image(self, message: Image) -> None:
+        try:
+            pixels = to_pixels(message)
+        except ValueError as error:
+            self._refuse(f"face/image_raw: {error}")
+            return
+        self._pictures.set_face(self._face, pixels)
+        if self._viewer is not None:
+            self._show_face_in_viewer(pixels)
+
+    def _refuse(self, text: str) -> None:
+        if text not in self._refused and len(self._refused) < 100:
+            self._refused.add(text)
+            self.get_logger().error(f"refused: {text}")
+
+    def _stamp(self) -> Time:
+        if not self._simulated_time:
+            return self.get_clock().now().to_msg()
+        seconds = self._world.time
+        return Time(sec=int(seconds), nanosec=int(seconds % 1.0 * 1e9))
+
+    def _publish(self) -> None:
+        self._sensors.publish(self._base.publish if self._base is not None else None)
+        if self._viewer is not None and self._viewer.is_running():
+            with self._lock:
+                self._viewer.sync()
+
+    def _snapshot(self) -> tuple[State, Time]:
+        with self._lock:
+            return self._world.state(), self._stamp()
+
+    def _no_pictures(self, text: str) -> None:
+        self.get_logger().error(f"no camera images: {text}")
+
+    def _open_viewer(self) -> Any:
+        if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            self.get_logger().warning("viewer is set, but there is no display; going on without it")
+            return None
+        import mujoco.viewer
+
+        return mujoco.viewer.launch_passive(
+            self._world.model, self._world.data, show_left_ui=False, show_right_ui=False
+        )
+
+    def _show_face_in_viewer(self, pixels: Pixels) -> None:
+        with self._lock:
+            self._world.set_face(self._face, pixels)
+            texture = next(
+                (i for i in range(self._world.model.ntex) if self._world.model.texture(i).name.endswith("_face")), -1
+            )
+        if self._viewer is not None and texture >= 0:
+            self._viewer.update_texture(texture)
+
+    def close(self) -> None:
+        self._ending.set()
+        self._physics.join(timeout=2.0)
+        self._pictures.close()
+        if self._viewer is not None:
+            self._viewer.close()
+
+
+def main() -> int:
+    return run(Sim)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

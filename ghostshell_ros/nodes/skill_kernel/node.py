@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The skill kernel as a node: goals of ExecuteSkill become calls of `skill_kernel.kernel.kernel.Kernel`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from ghostshell.action import ExecuteSkill
+from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
+from ghostshell.srv import Interrupt, ListSkills
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.drivers.clients import RosDrivers
+from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
+from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.kernel_messages import hold, info, refusal, result_message, subsystem
+from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
+from skill_kernel.clock import SteadyClock
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.kernel.kernel import Kernel, KernelSettings
+from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skills.arguments import ArgumentError, parse_json
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
+
+HALT_RETRY_S = 0.2
+"""How often the safety gate is asked to halt until it says that it has."""
+
+STATE_AGAIN_S = (2.0, 5.0, 10.0)
+"""When `kernel_state` is told once more after the start: a reader that still kept the last word of a kernel that was killed
+was seen to miss its successor's first one for good, latched as it is."""
+
+END_WAIT_S = 0.5
+"""How long an ending node waits for its skills to stop."""
+
+GATE_HALTED = "the safety gate is halted"
+"""Cause of a halt that the gate itself has told of, with the reason."""
+
+STATE_DELAY_S = 0.01
+"""How long a change waits for others before `kernel_state` tells of them: first the calls, then the report …"""
+
+AWAITED_S = 2.0
+"""… but none, for so long after a call was refused that waits for just this report to try again."""
+
+LOST_TOLD_S = 0.1
+"""Between the loss of a driver and the halt: the call ends with this reason first. The gate no longer hears the driver."""
+
+_EVENTS = {
+    KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
+    KernelEventType.STOP_UNCERTAIN: (SkillEvent.NOTICE, CallCode.STOP_UNCERTAIN),
+    KernelEventType.STOPPED_LATE: (SkillEvent.NOTICE, CallCode.NONE),
+    KernelEventType.CLAMPED: (SkillEvent.NOTICE, CallCode.NONE),
+    KernelEventType.CONTENTION: (SkillEvent.CONTENTION, CallCode.SUBSYSTEM_HELD),
+    KernelEventType.PROCESS_PAUSED: (SkillEvent.PROCESS_PAUSED, CallCode.NONE),
+    KernelEventType.PROCESS_RESUMED: (SkillEvent.PROCESS_RESUMED, CallCode.NONE),
+}
+
+
+class SkillKernelNode(RuntimeNode):
+    """Runs one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
+
+    Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
+    the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate),
+    `scheduler_heartbeat` and `process_heartbeat` (ProcessHeartbeat): what nobody answers for any more is stopped;
+    publishes `kernel_state` (latched, on every change) and `events`. Services `list_skills`, `~/interrupt`,
+    `~/process_lease` and `~/reload_skills` (std_srvs/Trigger: the skill modules anew from disk, or why not); client of
+    `halt` (std_srvs/Trigger), called when a skill does not stop and when a driver is lost: a driver that is started anew
+    stays inactive until the halt is cleared. Skills' times and deadlines are in steady time.
+
+    Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
+    `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2),
+    `heartbeat_timeout_s` (0.5).
+    """
+
+    def __init__(self) -> None:
+        super().__init__("skill_kernel")
+        robot, registry = self._load()
+        self._registry = registry
+        self._steady_clock = SteadyClock()
+        self._goals: dict[str, Goal] = {}
+        self._state_due = False
+        self._awaited_until = 0.0
+        self._gate_halted = False
+        self._gate_asked: str | None = None
+        self._events = EventWriter(self)
+        self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
+        try:
+            body_class = (
+                _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's"))
+                or robot.load_body()
+            )
+            self._kernel = Kernel(
+                registry,
+                robot,
+                body_class(RosDrivers(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why))),
+                self._steady_clock,
+                on_result=self._on_result,
+                on_event=lambda event: self.call_soon(self._write_event, event),
+                on_change=self._on_change,
+                on_halt=lambda cause: self.call_soon(self._halt_gate, cause),
+                settings=self._settings(),
+            )
+        except RobotConfigError as error:
+            raise NodeStartError(str(error)) from error
+        self._halt_client = self.create_client(Trigger, "halt")
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        self.create_subscription(CallContent, "call_content", self._on_content, STREAM)
+        self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
+        self.create_service(ListSkills, "list_skills", self._on_list_skills)
+        self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
+        self.create_service(Trigger, "~/reload_skills", self._on_reload)
+        self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
+        period_s = self.declare(
+            "feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0
+        )
+        self.steady_timer(period_s, self._send_feedback)
+        timeout_s = self.declare(
+            "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]",
+            minimum=0.1, maximum=60.0,
+        )  # fmt: skip
+        self._processes = KernelProcesses(
+            self, self._kernel, self._events, timeout_s=timeout_s,
+            base_subsystems=robot.base.subsystems if robot.base is not None else (),
+        )  # fmt: skip
+        self._publish_state()
+        for delay_s in STATE_AGAIN_S:
+            self.call_later(delay_s, self._publish_state)
+
+    def health(self) -> Health:
+        """Halted is an error; else how much runs."""
+        state = self._kernel.state()
+        values = {"running calls": len(state.running), "processes": len(state.processes)}
+        if state.halted:
+            return Health(f"halted: {state.halt_cause}", Level.ERROR, values)
+        return Health(values=values)
+
+    def close(self) -> None:
+        """Stop what runs, as far as that ends soon."""
+        self._kernel.halt("the skill kernel is ending")
+        deadline = time.monotonic() + END_WAIT_S
+        while self._kernel.state().running and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._steady_clock.close()
+
+    def _load(self) -> tuple[RobotConfig, SkillRegistry]:
+        name = self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path")
+        try:
+            robot = RobotConfig.load(name)
+            return robot, SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
+        except (RobotConfigError, RegistryError) as error:
+            raise NodeStartError(f"robot '{name}': {error}") from error
+
+    def _settings(self) -> KernelSettings:
+        return KernelSettings(
+            stop_margin_s=self.declare(
+                "stop_margin_s",
+                0.5,
+                "time beyond a skill's stop time until the robot is halted [s]",
+                minimum=0.05,
+                maximum=10.0,
+            ),
+            deadline_factor=self.declare(
+                "deadline_factor",
+                3.0,
+                "a call may take this many times its nominal duration",
+                minimum=1.0,
+                maximum=100.0,
+            ),
+            deadline_extra_s=self.declare(
+                "deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0
+            ),
+            content_timeout_s=self.declare(
+                "content_timeout_s",
+                30.0,
+                "longest wait of a skill for more of its text [s]",
+                minimum=0.1,
+                maximum=600.0,
+            ),
+            max_running=self.declare("max_running", 64, "calls that may run at a time", minimum=1, maximum=1000),
+        )
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _on_goal(self, goal: Goal) -> None:
+        call: SkillCall = goal.request.call
+        call_id = call.call_id or goal.goal_id.hex()
+        if call_id in self._goals:
+            refused = Refused(CallCode.INVALID_ARGUMENT, f"call id {call_id} runs already; each call needs its own")
+            goal.abort(refusal(refused))
+            return
+        try:
+            arguments = parse_json(call.function, call.args_json)
+        except ArgumentError as error:
+            goal.abort(refusal(Refused(error.code, error.message)))
+            return
+        spec = CallSpec(
+            call.process_id,
+            call_id,
+            call.function,
+            arguments,
+            stream_id=call.stream_id,
+            parent_id=call.parent_id,
+            epoch=call.epoch,
+            channels=tuple(call.channels),
+            open=call.open,
+            streams_content=call.streams_content,
+        )
+        goal.state = _Shown("running", self._steady_clock.now())
+        self._goals[call_id] = goal
+        answer = self._kernel.execute(spec)
+        if isinstance(answer, Accepted):
+            goal.feedback(ExecuteSkill.Feedback(phase="running"))
+        else:
+            del self._goals[call_id]
+            if answer.code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED):
+                self._awaited_until = time.monotonic() + AWAITED_S
+            goal.abort(refusal(answer))
+
+    def _on_result(self, call_id: str, result: CallResult) -> None:
+        """From any thread."""
+        goal = self._goals.pop(call_id, None)
+        if goal is None:
+            return
+        message = result_message(result)
+        if result.outcome is Outcome.DONE:
+            goal.succeed(message)
+        elif result.outcome is Outcome.INTERRUPTED:
+            goal.canceled(message)
+        else:
+            goal.abort(message)
+
+    def _on_cancel(self, goal: Goal) -> None:
+        self._kernel.interrupt(goal.request.call.call_id or goal.goal_id.hex(), "the goal was cancelled")
+
+    def _on_content(self, message: CallContent) -> None:
+        self._kernel.content(message.call_id, message.seq, message.text, message.last)
+
+    def _on_control(self, message: CallControl) -> None:
+        goal, cause = self._goals.get(message.call_id), message.cause or "call_control"
+        phase = ""
+        if message.command == CallControl.RESET:
+            phase = "resetting"
+            self._kernel.reset(message.call_id)
+        elif message.command == CallControl.INTERRUPT:
+            phase = "stopping"
+            self._kernel.interrupt(message.call_id, cause)
+        elif message.command == CallControl.PAUSE:
+            phase = "paused"
+            self._kernel.pause(message.call_id, cause)
+        elif message.command == CallControl.RESUME:
+            phase = "running"
+            self._kernel.resume(message.call_id)
+        else:
+            self.get_logger().error(f"call_control command {message.command} for call {message.call_id} is unknown")
+        if goal is not None and phase:
+            goal.state.phase = phase
+
+    def _send_feedback(self) -> None:
+        now = self._steady_clock.now()
+        for goal in list(self._goals.values()):
+            goal.feedback(ExecuteSkill.Feedback(phase=goal.state.phase, elapsed_s=now - goal.state.since_s))
+
+    def _on_interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        cause = request.cause or "interrupt"
+        done = self._kernel.interrupt_process(request.process_id, request.channels, cause, epoch=request.epoch)
+        response.epoch, response.stopped = done.epoch, list(done.stopped)
+        if done.uncertain:
+            response.error_code = Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
+            response.error_msg = (
+                f"calls {', '.join(done.uncertain)} did not stop in time; look at the robot, then clear the halt"
+            )
+        return response
+
+    # -- halt ----------------------------------------------------------------------------------------------------
+
+    def _on_halted(self, message: Bool) -> None:
+        self._gate_halted = message.data
+        if message.data:
+            self._gate_asked = None
+            self._kernel.halt(GATE_HALTED)
+        elif self._gate_asked is None:
+            self._kernel.clear()
+
+    def _driver_lost(self, why: str) -> None:
+        """Whether or not a lifecycle_manager is there to see it: what is started anew must not go on by itself."""
+        if not self._gate_halted:
+            text = f"{why}. Look at the robot, then {CLEAR_HINT}"
+            self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
+        self.call_later(LOST_TOLD_S, lambda: self._halt_gate(why))
+
+    def _halt_gate(self, cause: str) -> None:
+        """Ask until the gate's own `halted` says so: a gate that starts anew says first that it is not."""
+        self.get_logger().error(cause)
+        if self._gate_halted:
+            return  # it would tell of no change, and be asked again after it was cleared
+        asking, self._gate_asked = self._gate_asked is not None, cause
+        if not asking:
+            self._ask_gate()
+
+    def _ask_gate(self) -> None:
+        if self._gate_asked is None:
+            return
+        if self._halt_client.service_is_ready():
+            self._halt_client.call_async(Trigger.Request())
+        self.call_later(HALT_RETRY_S, self._ask_gate)
+
+    # -- what others see -----------------------------------------------------------------------------------------
+
+    def _on_change(self) -> None:
+        """From any thread: changes that come together are one message."""
+        if not self._state_due:
+            self._state_due = True
+            if time.monotonic() < self._awaited_until:
+                self.call_soon(self._publish_state)
+            else:
+                self.call_soon(self.call_later, STATE_DELAY_S, self._publish_state)
+
+    def _publish_state(self) -> None:
+        self._state_due = False
+        state = self._kernel.state()
+        self._state.publish(
+            KernelState(
+                stamp=self.get_clock().now().to_msg(),
+                halted=state.halted,
+                halt_cause=state.halt_cause,
+                skills_version=state.skills_version,
+                subsystems=[subsystem(s) for s in state.subsystems],
+                processes=[hold(p) for p in state.processes],
+                running=list(state.running),
+            )
+        )
+
+    def _write_event(self, event: KernelEvent) -> None:
+        if event.type is KernelEventType.HALT_CLEARED or event.text == GATE_HALTED:
+            return
+        kind, code = _EVENTS[event.type]
+        call: dict[str, Any] = {"process_id": event.process_id}
+        text = event.text
+        if event.type is KernelEventType.CONTENTION:
+            text = event.process_id
+        if event.call is not None:
+            call = {
+                "process_id": event.call.process_id,
+                "stream_id": event.call.stream_id,
+                "call_id": event.call.call_id,
+                "parent_id": event.call.parent_id,
+                "function": event.call.function,
+                "channels": list(event.subsystems or event.call.channels),
+            }
+        self._events.write(kind, error_code=int(code), error_msg=event.text if code else "", text=text, **call)
+
+    def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:
+        response.skills_version = self._registry.version
+        measured_s = self._kernel.stop_measured_s
+        response.skills = [info(skill, measured_s.get(skill.name, -1.0)) for skill in self._registry]
+        response.subsystems = [subsystem(s) for s in self._kernel.state().subsystems]
+        return response
+
+    def _on_reload(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        before = self._registry.version
+        try:
+            self._kernel.reload()
+        except RegistryError as error:
+            response.message = f"the present skills stay: {error}"
+            self.get_logger().error(response.message)
+        else:
+            changed = "changed" if self._registry.version != before else "the same names and signatures"
+            response.success, response.message = True, f"{len(self._registry)} skills read anew, {changed}"
+            self.get_logger().info(response.message)
+        return response
+
+
+class _Shown:
+    """What the feedback of a goal says."""
+
+    def __init__(self, phase: str, since_s: float) -> None:
+        self.phase = phase
+        self.since_s = since_s
+
+
+def _class_at(path: str) -> Any:
+    if not path:
+        return None
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NodeStartError(f"parameter body: '{path}' is no 'module:Class' that can be imported ({error})") from error
+
+
+def main() -> int:
+    return run(SkillKernelNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `task_planner` (S2): decomposes each task into subtasks and events, and revises them when something has happened."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+
+from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import Plan as PlanMsg
+
+from function_tokens.builtins import STEP_NAMES
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.layer_model import LayerModel
+from ghostshell_ros.runtime.model_budget import ModelBudget
+from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
+from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.ros_clock import SteadyClock
+from ghostshell_ros.runtime.scene import Scene
+from ghostshell_ros.wire.call_messages import arguments_of, call_report
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.plan_messages import plan_message
+from ghostshell_ros.wire.process_messages import OUTCOME_NAMES
+from planners.models.base import ModelError
+from planners.prompts.blocks import Layer
+from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.strategies.layered.plan import Plan
+from planners.strategies.layered.progress import Patience
+from planners.strategies.layered.task_answer import AnswerLimits
+from planners.strategies.layered.task_planner import TaskPlanner
+from planners.strategies.layered.task_prompt import system_prompt
+from planners.strategies.layered.task_settings import TaskSettings
+from skill_kernel.codes import CallCode
+from skill_kernel.observation.accessors import accessors_of
+
+STRATEGY = "layered"
+
+LOOK_S = 0.5
+"""How often the observation is compared with what subtasks watch."""
+
+TOLD = ("DONE", "FAILED", "INTERRUPTED")
+"""Outcomes in a process's history that its plan is made from."""
+
+
+class TaskPlannerNode(RuntimeNode):
+    """Plans every living process of strategy `layered`, each by itself. Without a language model (`model: offline`) it is
+    silent, and instructions are carried out as they stand.
+
+    Topics: `processes`, `events`, `kernel_state`, `observation`, `odom` (in); `plans`, `events`, `prompts` (out).
+    Parameters: `robot`, `data_dir`, `model`, `models_file`, `cost_aware` (live), `deadline_s`, `max_output_tokens`,
+    `review_s`, `max_revisions`, `max_subtasks`, `max_repeats`, `max_failures`, `process_tokens`, `hour_tokens`,
+    `budget_slow_from`, `budget_slowest_s`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("task_planner")
+        robot = self._robot = declare_robot(self)
+        self._client = declare_model(self, robot)
+        self._settings = self._declare_settings()
+        self._budget = ModelBudget(self)
+        self._planners: dict[str, TaskPlanner] = {}
+        self._epochs: dict[str, int] = {}
+        self._heard = False
+        self._front = ""
+        self._plans = self.create_publisher(PlanMsg, "plans", PLANS)
+        self._models = LayerModel(self, {Layer.S2: self._client}, EventWriter(self), self._budget)
+        self._timers_clock = SteadyClock(self)
+        if not self._models.thinks(Layer.S2):
+            return
+        fields = robot.config.observation
+        self._fields = {name: config.role for name, config in fields.items() if config.serialise.prompt}
+        self._scene = Scene(self, fields, send_images=False)
+        self._began_s = self._scene.now_s()
+        self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
+        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.steady_timer(LOOK_S, self._look)
+        self._system()  # takes the time of many messages, and the first task should not wait for it
+        threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
+
+    def _declare_settings(self) -> TaskSettings:
+        return TaskSettings(
+            cost_aware=self.declare(
+                "cost_aware", True, "look again only when something has happened; else every review_s", read_only=False
+            ),
+            deadline_s=self.declare(
+                "deadline_s", 12.0, "an answer may take so long, its repair included [s]", minimum=0.1, maximum=600.0
+            ),
+            max_output_tokens=self.declare(
+                "max_output_tokens", 1000, "length of one answer at most [tokens]", minimum=16, maximum=100_000
+            ),
+            review_s=self.declare(
+                "review_s", 2.0, "it looks again so often when it is not cost_aware [s]", minimum=0.2, maximum=3600.0
+            ),
+            revisions=self.declare(
+                "max_revisions", 30, "changes of one process's plan at most", minimum=0, maximum=1000
+            ),
+            limits=AnswerLimits(
+                subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", minimum=1, maximum=50)
+            ),
+            patience=Patience(
+                repeats=self.declare(
+                    "max_repeats", 3, "failures of one and the same plan before the task is given up", minimum=1, maximum=100
+                ),
+                failures=self.declare(
+                    "max_failures", 8, "failures without any progress before the task is given up", minimum=1, maximum=1000
+                ),
+            ),
+        )  # fmt: skip
+
+    def _prepare(self) -> None:
+        """Import the SDK and look for the key before the first task needs them."""
+        try:
+            self._client.prepare()
+        except ModelError as error:
+            self.get_logger().warning(f"model {self._client.name}: {error.message}")
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def _processes(self, message: ProcessArray) -> None:
+        self._budget.processes(message)
+        first, self._heard = not self._heard, True
+        known = set()
+        for process in message.processes:
+            if process.status >= ProcessState.SUCCESS or process.strategy != STRATEGY:
+                continue
+            known.add(process.process_id)
+            planner = self._planners.get(process.process_id)
+            paused = process.status == ProcessState.PAUSED
+            if planner is None:
+                self._begin(process, first, paused)
+                continue
+            if process.epoch > self._epochs[process.process_id]:
+                self._epochs[process.process_id] = process.epoch
+                planner.planned_anew()
+            planner.paused(paused)
+        for process_id in self._planners.keys() - known:
+            self._planners.pop(process_id).end()
+            del self._epochs[process_id]
+
+    def _begin(self, process: ProcessState, first: bool, paused: bool) -> None:
+        created_s = process.created.sec + process.created.nanosec * 1e-9
+        adopted = 0
+        if first and (not self._began_s or created_s < self._began_s):
+            # Above all that a former node can have given out, which made no more than ten revisions a second.
+            adopted = 1000 + int(10 * max(0.0, self._scene.now_s() - created_s))
+        self._epochs[process.process_id] = process.epoch
+        planner = self._planners[process.process_id] = TaskPlanner(
+            process.process_id, process.instruction, sender=process.sender, system=self._system,
+            fields=frozenset(self._fields), model=self._models, made_by=self._client.name, tell=self, clock=self._timers_clock,
+            settings=self._settings, adopted=adopted,
+        )  # fmt: skip
+        planner.observed(self._scene.observation())
+        planner.begin([call_report(c) for c in process.history if c.outcome in TOLD], paused=paused)
+
+    def _system(self) -> str:
+        """The static front of every prompt; made anew when the skills are others."""
+        if not self._front:
+            config = self._robot.config
+            self._front = system_prompt(
+                robot_name=config.name, robot_description=config.description, skills=self._robot.registry,
+                options=GrammarOptions(config.builtin_names, config.limits), accessors=accessors_of(config),
+                fields=self._fields, places=config.waypoints, subtasks=self._settings.limits.subtasks,
+            )  # fmt: skip
+        return self._front
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def _kernel_state(self, state: KernelState) -> None:
+        before = self._robot.registry.version
+        if problem := self._robot.follow(state.skills_version):
+            self.get_logger().error(problem)
+        if self._robot.registry.version != before:
+            self._front = ""
+
+    def _event(self, event: SkillEvent) -> None:
+        self._budget.hear(event)
+        planner = self._planners.get(event.process_id)
+        if planner is None:
+            return
+        if event.type == SkillEvent.SUBTASK_DONE:
+            planner.subtask_done(event.call_id)
+        elif event.type == SkillEvent.GLOBAL_EVENT:
+            planner.event_fired(event.call_id)
+        elif event.function in STEP_NAMES and event.error_code != CallCode.CONDITION_UNKNOWN:
+            return  # what was done in a step is told by itself
+        elif event.type == SkillEvent.CALL_STARTED:
+            planner.call_started(event.call_id, _report(event, "RUNNING"))
+        elif event.type == SkillEvent.CALL_ENDED:
+            skill = self._robot.registry.get(event.function)
+            grave = event.outcome == SkillEvent.REFUSED or skill is None or skill.on_failure != "continue"
+            planner.call_ended(event.call_id, _report(event, OUTCOME_NAMES.get(event.outcome, "?")), grave=grave)
+
+    def _look(self) -> None:
+        cost_aware = self.get_parameter("cost_aware").value
+        if cost_aware != self._settings.cost_aware:
+            self._settings = replace(self._settings, cost_aware=cost_aware)
+            for planner in self._planners.values():
+                planner.configure(self._settings)
+        if self._planners:
+            observation = self._scene.observation()
+            for planner in self._planners.values():
+                planner.observed(observation)
+
+    # -- what the cores tell ------------------------------------------------------------------------------------------
+
+    def plan(self, process_id: str, plan: Plan) -> None:
+        """Publish a revision."""
+        self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))
+
+    def skipped(self, process_id: str, why: str) -> None:
+        """Nothing was asked."""
+        self._models.skipped(Layer.S2, process_id, why)
+
+    def degraded(self, process_id: str, how: str, why: str) -> None:
+        """It goes on without its model."""
+        self._models.degraded(Layer.S2, process_id, how, why)
+
+    def allowance(self, process_id: str) -> tuple[bool, float, str]:
+        """What the budget says."""
+        return self._models.allowance(process_id, Layer.S2)
+
+    def health(self) -> Health:
+        """The model, and how many processes it plans."""
+        if not self._models.thinks(Layer.S2):
+            return Health("no language model: instructions are carried out as they stand", Level.OK, {})
+        return Health(f"model {self._client.name}", Level.OK, {"processes": len(self._planners)})
+
+    def close(self) -> None:
+        """End what is being asked and the model's connections."""
+        for planner in self._planners.values():
+            planner.end()
+        self._models.close()
+        self._client.close()
+
+
+def _report(event: SkillEvent, outcome: str) -> CallReport:
+    return CallReport(event.function, arguments_of(event), outcome, event.error_msg or event.text)
+
+
+def main() -> int:
+    """Entry point of the executable `task_planner`."""
+    return run(TaskPlannerNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node that turns a gamepad's messages into an operator's commands for the safety gate."""
+
+from __future__ import annotations
+
+import sys
+
+from geometry_msgs.msg import Twist
+from sensor_msgs.msg import Joy
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS, RuntimeNode, run
+
+SILENCE_S = 0.3
+"""Gamepad drivers repeat themselves when asked to (autorepeat_rate of joy_node); silent for longer, the pad is gone."""
+
+
+class Teleop(RuntimeNode):
+    """Subscribes `joy` (sensor_msgs/Joy); publishes `cmd_vel_teleop` (geometry_msgs/Twist, 20 Hz) from the moment the
+    deadman button is pressed. Released without the release button, or the pad lost, it falls silent and the gate halts
+    the robot. Clients of the services `release_teleop` and `halt` (std_srvs/Trigger).
+
+    Parameters: `speed_mps` (0.5), `turn_radps` (1.0), `axis_forward` (1), `axis_lateral` (0), `axis_turn` (3),
+    `deadman_button` (4), `release_button` (0), `halt_button` (1); negative = none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("teleop")
+        self._speed = self.declare("speed_mps", 0.5, "at full deflection [m/s]", minimum=0.01, maximum=5.0)
+        self._turn = self.declare("turn_radps", 1.0, "at full deflection [rad/s]", minimum=0.01, maximum=10.0)
+        self._axes = [
+            self.declare(f"axis_{name}", number, f"number of the {name} axis, -1 = none", minimum=-1, maximum=31)
+            for name, number in (("forward", 1), ("lateral", 0), ("turn", 3))
+        ]
+        self._deadman, self._release_button, self._halt_button = (
+            self.declare(f"{name}_button", number, f"number of the {name} button, -1 = none", minimum=-1, maximum=31)
+            for name, number in (("deadman", 4), ("release", 0), ("halt", 1))
+        )
+        self._last: Joy | None = None
+        self._heard_at = 0.0
+        self._driving = False
+        self._armed = False  # the deadman counts once it was seen up, also after a release or a halt
+        self._command = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
+        self._release = self.create_client(Trigger, "release_teleop")
+        self._halt = self.create_client(Trigger, "halt")
+        self.create_subscription(Joy, "joy", self._on_joy, SENSORS)
+        self.steady_timer(0.05, self._tick)
+
+    def _on_joy(self, message: Joy) -> None:
+        pressed_before = self._last
+        self._last, self._heard_at = message, self.steady_now()
+        if _pressed(message, self._halt_button) and not _pressed(pressed_before, self._halt_button):
+            self._halt.call_async(Trigger.Request())
+            self._driving = self._armed = False
+        if _pressed(message, self._release_button) and not _pressed(pressed_before, self._release_button):
+            self._driving = self._armed = False
+            self._release.call_async(Trigger.Request())
+        elif not _pressed(message, self._deadman):
+            self._armed = True
+        elif self._armed:
+            self._driving = True
+
+    def _tick(self) -> None:
+        if not self._driving or self._last is None:
+            return
+        if self.steady_now() - self._heard_at > SILENCE_S or not _pressed(self._last, self._deadman):
+            self._driving = False
+            self._command.publish(Twist())
+            return
+        forward, lateral, turn = (_axis(self._last, axis) for axis in self._axes)
+        message = Twist()
+        message.linear.x, message.linear.y, message.angular.z = (
+            forward * self._speed, lateral * self._speed, turn * self._turn,
+        )  # fmt: skip
+        self._command.publish(message)
+
+
+def _pressed(message: Joy | None, button: int) -> bool:
+    return message is not None and 0 <= button < len(message.buttons) and bool(message.buttons[button])
+
+
+def _axis(message: Joy, axis: int) -> float:
+    return float(message.axes[axis]) if 0 <= axis < len(message.axes) else 0.0
+
+
+def main() -> int:
+    return run(Teleop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

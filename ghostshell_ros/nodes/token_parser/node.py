@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node `token_parser`: chunks of a model's answer in, function tokens out (GhostShell 3.4.1)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from ghostshell.msg import FunctionToken as TokenMsg
+from ghostshell.msg import LlmChunk
+from ghostshell.srv import Interrupt
+
+from function_tokens.parsing.parse_error import ParseError, ParserLimits, Repair
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
+from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode, run
+from skill_kernel.codes import CallCode, ParseCode
+
+KINDS = {
+    TokenKind.AF: TokenMsg.ACTIVATE,
+    TokenKind.RF: TokenMsg.RESET,
+    TokenKind.SCF: TokenMsg.SELF_CONTAINED,
+    TokenKind.CHAR: TokenMsg.CHAR,
+    TokenKind.REF: TokenMsg.REF,
+}
+
+MAX_STREAMS = 64
+"""Ended streams are remembered so that a late chunk of one does not look like a new stream."""
+
+
+@dataclass
+class _Stream:
+    parser: StreamingParser
+    process_id: str
+    epoch: int
+    turn: int
+    next_chunk: int = 0
+    next_token: int = 0
+    ended: bool = False
+
+
+class TokenParser(RuntimeNode):
+    """Parses each stream of `llm_chunks` as it arrives and publishes its tokens on `function_tokens`.
+
+    Topics: `llm_chunks` (in), `function_tokens` (out). Service: `~/interrupt`. Parameters: `mode`, `reasoning_tags`,
+    `strip_fence`, `max_stream_chars`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("token_parser")
+        self._mode = self.declare(
+            "mode", "lenient", "strict ends a stream at its first violation, lenient mends it", choices=("lenient", "strict")
+        )
+        self._reasoning = self.declare(
+            "reasoning_tags", ["think", "thinking", "reasoning"], "elements whose text is neither spoken nor executed"
+        )
+        self._strip_fence = self.declare("strip_fence", True, "ignore a Markdown fence around the answer")
+        self._max_chars = self.declare(
+            "max_stream_chars", 1_000_000, "length of one stream at most [characters]", minimum=1000, maximum=100_000_000
+        )
+        self._streams: dict[str, _Stream] = {}
+        self._oldest_epoch: dict[str, int] = {}
+        self._oldest_of_all = 0
+        self._tokens = MatchedPublisher(
+            self, TokenMsg, "function_tokens", STREAM, reader="channel_scheduler", on_unmatched=self.get_logger().error
+        )
+        self.create_subscription(LlmChunk, "llm_chunks", self._chunk, STREAM)
+        self.create_service(Interrupt, "~/interrupt", self._interrupt)
+
+    def _chunk(self, chunk: LlmChunk) -> None:
+        if chunk.epoch < max(self._oldest_of_all, self._oldest_epoch.get(chunk.process_id, 0)):
+            self._void(chunk)
+            return
+        stream = self._streams.get(chunk.stream_id)
+        if stream is None:
+            stream = self._open(chunk)
+        if stream.ended:
+            return
+        if chunk.seq != stream.next_chunk:
+            why = f"chunk {stream.next_chunk} of stream {chunk.stream_id} is missing (got {chunk.seq}); the stream is ended"
+            self._finish(chunk.stream_id, stream, int(ParseCode.SEQUENCE_GAP), why)
+            return
+        stream.next_chunk += 1
+        try:
+            self._send(chunk.stream_id, stream, stream.parser.feed(chunk.text))
+            if chunk.last:
+                self._finish(chunk.stream_id, stream, chunk.error_code, chunk.error_msg)
+        except ParseError as error:
+            self._send(chunk.stream_id, stream, error.tokens)
+            self._end(chunk.stream_id, stream, int(error.code), str(error))
+        except Exception as error:
+            # Nobody may wait for a stream whose end never comes; the traceback goes to the log.
+            why = f"the parser failed ({type(error).__name__}); please report the stream"
+            self._end(chunk.stream_id, stream, int(ParseCode.SYNTAX), why)
+            raise
+
+    def _open(self, chunk: LlmChunk) -> _Stream:
+        while len(self._streams) >= MAX_STREAMS:
+            del self._streams[next(iter(self._streams))]
+        parser = StreamingParser(
+            self._mode,
+            limits=ParserLimits(total_length=self._max_chars),
+            reasoning_tags=tuple(self._reasoning),
+            strip_fence=self._strip_fence,
+            stream_id=chunk.stream_id,
+        )
+        stream = _Stream(parser, chunk.process_id, chunk.epoch, chunk.turn)
+        self._streams[chunk.stream_id] = stream
+        return stream
+
+    def _void(self, chunk: LlmChunk) -> None:
+        """A stream that begins after the interrupt of its epoch ends at once, so that nobody waits for it."""
+        if chunk.stream_id not in self._streams:
+            why = f"the stream is of epoch {chunk.epoch}, which an interrupt had ended before it began"
+            self._end(chunk.stream_id, self._open(chunk), int(CallCode.STALE_EPOCH), why)
+
+    def _finish(self, stream_id: str, stream: _Stream, code: int, why: str) -> None:
+        try:
+            self._send(stream_id, stream, stream.parser.close())
+        except ParseError as error:
+            self._send(stream_id, stream, error.tokens)
+            code, why = code or int(error.code), why or str(error)
+        self._end(stream_id, stream, code, why)
+
+    def _end(self, stream_id: str, stream: _Stream, code: int, why: str) -> None:
+        stream.ended = True
+        message = self._message(stream_id, stream, TokenMsg.END)
+        message.error_code, message.error_msg, message.text = code, why, why
+        self._tokens.publish(message)
+
+    def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken]) -> None:
+        for token in _joined(tokens):
+            message = self._message(stream_id, stream, KINDS[token.kind])
+            message.name, message.text, message.start, message.end = token.name, token.text, token.start, token.end
+            message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
+            self._tokens.publish(message)
+        for repair in stream.parser.take_repairs():
+            self._repaired(stream_id, stream, repair)
+
+    def _repaired(self, stream_id: str, stream: _Stream, repair: Repair) -> None:
+        message = self._message(stream_id, stream, TokenMsg.REPAIR)
+        message.start = message.end = repair.offset
+        message.error_code = int(repair.code)
+        message.error_msg = f"line {repair.line}, column {repair.column}: {repair.message}"
+        self._tokens.publish(message)
+
+    def _message(self, stream_id: str, stream: _Stream, kind: int) -> TokenMsg:
+        message = TokenMsg(
+            stamp=self.get_clock().now().to_msg(), process_id=stream.process_id, stream_id=stream_id,
+            epoch=stream.epoch, turn=stream.turn, seq=stream.next_token, kind=kind,
+        )  # fmt: skip
+        stream.next_token += 1
+        return message
+
+    def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
+        """Forget streams older than the epoch; what arrives of them later is ignored."""
+        for stream in self._streams.values():
+            if request.process_id in ("", stream.process_id) and stream.epoch < request.epoch:
+                stream.ended = True
+                self._oldest_epoch[stream.process_id] = request.epoch
+        if request.process_id:
+            self._oldest_epoch[request.process_id] = request.epoch
+        else:
+            self._oldest_of_all = max(self._oldest_of_all, request.epoch)
+        while len(self._oldest_epoch) > MAX_STREAMS:
+            del self._oldest_epoch[next(iter(self._oldest_epoch))]
+        response.epoch = request.epoch
+        return response
+
+
+def _joined(tokens: Iterable[FunctionToken]) -> Iterator[FunctionToken]:
+    """Texts side by side become one: text full of repairs would otherwise be a message a word."""
+    for text, group in groupby(tokens, lambda token: token.kind is TokenKind.CHAR):
+        if not text:
+            yield from group
+            continue
+        first, *rest = group
+        yield first._replace(text="".join([first.text, *(t.text for t in rest)]), end=rest[-1].end if rest else first.end)
+
+
+def main() -> int:
+    """Entry point of the executable `token_parser`."""
+    return run(TokenParser)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mobile base's topics at the safety gate: commands in by rank, sensors in, one velocity, posture and attitude out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from geometry_msgs.msg import Twist, Vector3
+from ghostshell.msg import SkillEvent
+from nav_msgs.msg import Odometry
+from rclpy.duration import Duration
+from sensor_msgs.msg import LaserScan
+from std_msgs.msg import Bool, String
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.wire.event_writer import EventWriter
+from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import BaseGate, Source, Velocity
+from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
+from skill_kernel.safety.obstacles import scan_points
+
+POSTURES = ("stand", "sit", "lie")
+ATTITUDE = ("roll", "pitch", "yaw")
+LAST_WORD_S = 0.1
+"""A gate that ends waits so long at most for its last velocity to arrive."""
+
+ATTITUDE_HEARD_S = 2.0
+"""An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
+HOLD = "hold"
+"""Instead of a posture: stay as you are, also half way to one."""
+OPERATOR = "an operator has the base; try again when it is given back"
+
+
+class BasePorts:
+    """Connects a `BaseGate` to ROS; its owner is the safety gate's node, which documents the topics.
+
+    `told` is called after each tick, so that a halt found here reaches the other gates of the robot.
+    """
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        base: BaseConfig,
+        gate: BaseGate,
+        *,
+        rate_hz: float,
+        max_attitude: float,
+        max_attitude_speed: float,
+        events: EventWriter,
+        told: Callable[[], None],
+        refused: Callable[[Refusal], None],
+    ) -> None:
+        self._node = node
+        self._base = base
+        self.gate = gate
+        limit = JointLimit(-max_attitude, max_attitude, max_attitude_speed)
+        self.attitude = JointGate(dict.fromkeys(ATTITUDE, limit), timeout_s=ATTITUDE_HEARD_S, measurement_timeout_s=0.0)
+        self.attitude.measure(node.steady_now(), ATTITUDE, (0.0, 0.0, 0.0))
+        self.ready = False
+        """Whether the base was heard: before its first odometry nobody is told that it may move."""
+        self.relaying = False
+        """Before, commands are dropped and nothing is sent but a halt."""
+        self._events = events
+        self._told = told
+        self._refused = refused
+        self._teleop_told: bool | None = None
+
+        self._cmd_vel = node.create_publisher(Twist, "cmd_vel", SET_POINTS)
+        self._posture = node.create_publisher(String, "posture", SET_POINTS)
+        self._attitude = node.create_publisher(Vector3, "attitude", SET_POINTS)
+        self._teleop = node.create_publisher(Bool, "teleop_active", LATCHED)
+        # Best effort takes commands of publishers of either kind; what is lost is said again, or ends in standing.
+        for topic, source in (("in", Source.SKILL), ("reflex", Source.REFLEX), ("teleop", Source.TELEOP)):
+            node.create_subscription(Twist, f"cmd_vel_{topic}", self._listener(source), SENSORS)
+        node.create_subscription(String, "posture_in", self._on_posture, SET_POINTS)
+        node.create_subscription(Vector3, "attitude_in", self._on_attitude, SET_POINTS)
+        node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        node.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
+        node.create_service(Trigger, "release_teleop", self._on_release)
+        node.steady_timer(1.0 / rate_hz, self._tick)
+
+    def halt(self, cause: str) -> None:
+        """Rest: the velocity first and at once, then a change of posture or attitude stays where it is."""
+        self.gate.halt(cause)
+        self.publish()
+        self.attitude.halt(cause)
+        self._posture.publish(String(data=HOLD))
+
+    def rest(self) -> None:
+        """The gate ends: its last word is zero, and it is waited for until it has arrived."""
+        if self.relaying:
+            self.halt("the safety gate ends")
+            self._cmd_vel.wait_for_all_acked(Duration(seconds=LAST_WORD_S))
+
+    def clear_halt(self) -> None:
+        """Let commands count again; nothing moves before a new one."""
+        self.gate.clear_halt()
+        self.attitude.clear_halt()
+
+    def publish(self) -> None:
+        """Send what the gate has now; on a halt at once, not at the next tick."""
+        out = self.gate.output
+        message = Twist()
+        message.linear.x, message.linear.y, message.angular.z = out.forward, out.lateral, out.turn
+        self._cmd_vel.publish(message)
+
+    def _tick(self) -> None:
+        now = self._node.steady_now()
+        self.gate.tick(now)
+        attitude = self.attitude.tick(now)
+        if self.relaying:
+            self.publish()
+            self._tell_teleop()
+        if self.attitude.moving(now):
+            self._attitude.publish(Vector3(**{axis: attitude[name] for axis, name in zip("xyz", ATTITUDE, strict=True)}))
+        self._told()
+
+    def _listener(self, source: Source) -> Callable[[Twist], None]:
+        def heard(message: Twist) -> None:
+            if not self.relaying:
+                return
+            wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
+            refusal = self.gate.command(self._node.steady_now(), source, wish)
+            if refusal is not None:
+                self._refused(refusal)
+
+        return heard
+
+    def _on_odometry(self, message: Odometry) -> None:
+        position = message.pose.pose.position
+        if math.isfinite(position.x) and math.isfinite(position.y):
+            self.ready = True
+            self.gate.hear(self._node.steady_now(), "odom")
+
+    def _on_scan(self, message: LaserScan) -> None:
+        angles = math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)
+        limits = math.isfinite(message.range_min) and message.range_max > message.range_min
+        if not (angles and limits and any(distance == distance for distance in message.ranges)):
+            text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
+            self._refused(Refusal(RefusalKind.NOT_FINITE, "scan", text))
+            return
+        points = scan_points(
+            message.angle_min,
+            message.angle_increment,
+            message.ranges,
+            range_min=message.range_min,
+            range_max=message.range_max,
+            laser=self._base.laser,
+        )
+        self.gate.scan(self._node.steady_now(), points)
+
+    def _on_posture(self, message: String) -> None:
+        if not self.relaying:
+            return
+        if message.data == HOLD:
+            self._posture.publish(message)
+        elif message.data not in POSTURES:
+            text = f"posture '{message.data[:40]}' is unknown; send one of {', '.join((*POSTURES, HOLD))}"
+            self._refused(Refusal(RefusalKind.UNKNOWN_JOINT, "posture", text))
+        elif refusal := self.gate.refusal("posture"):
+            self._refused(refusal)
+        elif self.gate.teleop:
+            self._refused(Refusal(RefusalKind.HALTED, "posture", OPERATOR))
+        else:
+            self._posture.publish(message)
+
+    def _on_attitude(self, message: Vector3) -> None:
+        if not self.relaying:
+            return
+        refusal = self.gate.refusal("attitude")
+        if refusal is None and self.gate.teleop:
+            refusal = Refusal(RefusalKind.HALTED, "attitude", OPERATOR)
+        refusal = refusal or self.attitude.command(self._node.steady_now(), ATTITUDE, (message.x, message.y, message.z))
+        if refusal is not None:
+            self._refused(refusal)
+
+    def _on_release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        had = self.gate.release_teleop()
+        self._tell_teleop()
+        response.success = True
+        response.message = "the base is given back" if had else "no operator had the base"
+        return response
+
+    def _tell_teleop(self) -> None:
+        active = self.gate.teleop
+        if active == self._teleop_told:
+            return
+        if active:
+            self._posture.publish(String(data=HOLD))
+        if active or self._teleop_told:
+            text = "an operator has taken the base (teleop); release_teleop gives it back" if active else "teleop has ended"
+            self._events.write(SkillEvent.NOTICE, text=text)
+            self._node.get_logger().info(text)
+        self._teleop_told = active
+        self._teleop.publish(Bool(data=active))

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the project keeps what a robot learned and recorded, and where its configuration lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def data_folder(configured: str = "") -> Path:
+    """The configured folder, $GHOSTSHELL_DATA, or the XDG data folder."""
+    if configured or os.environ.get("GHOSTSHELL_DATA"):
+        return Path(configured or os.environ["GHOSTSHELL_DATA"]).expanduser()
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "ghostshell"
+
+
+def config_folder() -> Path | None:
+    """The project's `config` folder, beside the sources or in the installed share; None where it is not installed."""
+    beside = Path(__file__).resolve().parents[2] / "config"
+    if (beside / "models.yaml").is_file():
+        return beside
+    from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+
+    try:
+        return Path(get_package_share_directory("ghostshell")) / "config"
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An action client whose goals may be cancelled at any moment and end at most once, whatever the server does."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
+
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+
+PROBE_S = 0.15
+"""How often a server that was discovered is asked for a sign, until one arrives."""
+DOUBT_S = 10.0
+"""How long a server that left a goal unanswered is looked for, so that the next goal need not wait for its successor."""
+
+
+class GoalEnd(Enum):
+    """How a goal ended, seen from its client."""
+
+    SUCCEEDED = "succeeded"
+    ABORTED = "aborted"
+    CANCELED = "canceled"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+    """The server does not know the goal: it never got it, or was started anew since."""
+
+
+_ENDS = {
+    GoalStatus.STATUS_SUCCEEDED: GoalEnd.SUCCEEDED,
+    GoalStatus.STATUS_ABORTED: GoalEnd.ABORTED,
+    GoalStatus.STATUS_CANCELED: GoalEnd.CANCELED,
+}
+
+
+class SentGoal:
+    """A goal on its way. All callbacks come on the executor's thread; `on_end` comes at most once, and not at all when
+    the server stays silent: who waits sets a deadline and then calls `abandon`.
+
+    The goal is addressed by the id it was sent with, not by the server's answer, so that it can be cancelled and asked
+    for even if that answer was lost.
+    """
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        handle: ClientGoalHandle,
+        on_accepted: Callable[[], None] | None,
+        on_feedback: Callable[[Any], None] | None,
+        on_end: Callable[[GoalEnd, Any], None],
+    ) -> None:
+        self._node = node
+        self._handle = handle
+        self._on_accepted = on_accepted
+        self._on_feedback = on_feedback
+        self._on_end: Callable[[GoalEnd, Any], None] | None = on_end
+        self._cancel_wanted = False
+        self._asked = False
+        self.accepted = False
+        self.ended = False
+
+    @property
+    def goal_id(self) -> bytes:
+        return bytes(self._handle.goal_id.uuid)
+
+    def cancel(self) -> None:
+        """Ask the server to cancel; asked again once it accepts. From any thread, any number of times."""
+        self._node.call_soon(self._cancel)
+
+    def ask(self) -> None:
+        """Ask how it ended when the answer is overdue; a goal unknown to the server ends UNKNOWN. From any thread."""
+        self._node.call_soon(self._ask)
+
+    def abandon(self) -> None:
+        """Cancel, and report nothing any more: a goal accepted after its deadline must not run unattended."""
+        self._node.call_soon(self._abandon)
+
+    def _abandon(self) -> None:
+        self._on_end = self._on_feedback = self._on_accepted = None
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if not self._cancel_wanted:
+            self._cancel_wanted = True
+            if not self.ended:
+                self._handle.cancel_goal_async()
+
+    def _ask(self) -> None:
+        if not self._asked and not self.ended:
+            self._asked = True
+            self._handle.get_result_async().add_done_callback(self._result)
+
+    def _feedback(self, message: Any) -> None:
+        self._accept()
+        if self._on_feedback is not None and not self.ended:
+            self._on_feedback(message.feedback)
+
+    def _responded(self, future: Future) -> None:
+        if future.result().accepted:
+            self._accept()
+        elif not self.accepted:
+            self._end(GoalEnd.REJECTED, None)
+
+    def _accept(self) -> None:
+        """By the server's answer, or by feedback where that was lost."""
+        if self.accepted or self.ended:
+            return
+        self.accepted = True
+        self._ask()
+        if self._cancel_wanted:
+            self._handle.cancel_goal_async()
+        if self._on_accepted is not None:
+            self._on_accepted()
+
+    def _result(self, future: Future) -> None:
+        response = future.result()
+        self._end(_ENDS.get(response.status, GoalEnd.UNKNOWN), response.result)
+
+    def _end(self, end: GoalEnd, result: Any) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        if self._on_end is not None:
+            self._on_end(end, result)
+
+
+class GoalClient:
+    """Sends goals of one action. On the executor's thread only: other threads go through `node.call_soon`."""
+
+    def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
+        self._node = node
+        self._type = action_type
+        self._client = ActionClient(node, action_type, name)
+        self._answers = False
+        self._probed_at = 0.0
+
+    def server_is_ready(self) -> bool:
+        """Whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
+
+        A server may discover its client later than the client discovers it, and answers to a client that it does not
+        know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal
+        that never was, until its answer shows that it knows this client.
+        """
+        if not self._client.server_is_ready():
+            self._answers = False
+            return False
+        now = self._node.steady_now()
+        if not self._answers and now - self._probed_at >= PROBE_S:
+            self._probed_at = now
+            self._handle(uuid.uuid4().bytes).get_result_async().add_done_callback(self._answered)
+        return self._answers
+
+    def doubt(self) -> None:
+        """The server left a goal unanswered: probe it again before the next one. From any thread."""
+        self._answers = False
+        self._node.call_soon(self._look_again, self._node.steady_now() + DOUBT_S)
+
+    def _look_again(self, until_s: float) -> None:
+        if not self.server_is_ready() and self._node.steady_now() < until_s:
+            self._node.call_later(PROBE_S, lambda: self._look_again(until_s))
+
+    def _answered(self, _: Future) -> None:
+        self._answers = True
+
+    def _handle(self, goal_id: bytes) -> ClientGoalHandle:
+        return ClientGoalHandle(
+            self._client, UUID(uuid=list(goal_id)), self._type.Impl.SendGoalService.Response(accepted=True)
+        )
+
+    def send(
+        self,
+        goal: Any,
+        *,
+        on_end: Callable[[GoalEnd, Any], None],
+        on_accepted: Callable[[], None] | None = None,
+        on_feedback: Callable[[Any], None] | None = None,
+        goal_id: bytes | None = None,
+    ) -> SentGoal:
+        """Send a goal. `goal_id` (16 bytes) names it, so that a call's id is its goal's; random when None."""
+        handle = self._handle(goal_id if goal_id is not None else uuid.uuid4().bytes)
+        sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
+        future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=handle.goal_id)
+        future.add_done_callback(sent._responded)
+        return sent

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An action server whose goals end when somebody says so, instead of when a callback returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.task import Future
+
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from skill_kernel.codes import CallCode
+
+RESULT_KEPT_S = 10
+"""How long a result waits for its client. rclpy walks all kept goals at each wake, so its default of 900 s is slow."""
+
+
+class Goal:
+    """One accepted goal. Its methods may be called from any thread; the first ending counts, later ones do nothing."""
+
+    def __init__(self, node: RuntimeNode, handle: ServerGoalHandle) -> None:
+        self._node = node
+        self._handle = handle
+        self._ended = False
+        self._result: Future = Future()
+        self.request: Any = handle.request
+        self.goal_id: bytes = bytes(handle.goal_id.uuid)
+        self.state: Any = None
+        """For the owner's use."""
+        self._refusal: tuple[int, str] | None = None
+
+    def feedback(self, message: Any) -> None:
+        self._node.call_soon(self._feedback, message)
+
+    def succeed(self, result: Any) -> None:
+        self._node.call_soon(self._end, "succeed", result)
+
+    def abort(self, result: Any) -> None:
+        self._node.call_soon(self._end, "abort", result)
+
+    def canceled(self, result: Any) -> None:
+        """End as cancelled; as aborted when no client asked for the cancel."""
+        self._node.call_soon(self._end, "canceled", result)
+
+    def _feedback(self, message: Any) -> None:
+        if not self._ended:
+            self._handle.publish_feedback(message)
+
+    def _end(self, how: str, result: Any) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if self._refusal is not None and how != "succeed":
+            how = "abort"
+            result.error_code, result.error_msg = self._refusal
+        elif how == "canceled" and not self._handle.is_cancel_requested:
+            how = "abort"
+        if self._handle.is_active:
+            getattr(self._handle, how)()
+        self._result.set_result(result)
+
+
+class GoalServer:
+    """Serves one action. `on_goal(goal)` runs on the executor's thread right after acceptance and returns at once;
+    the goal ends later by `succeed`, `abort` or `canceled`. `on_cancel(goal)` asks the owner to end it.
+
+    Every goal is accepted, because a rejection carries no reason: refuse by `abort` with an error code.
+    `accept(request)` is for the few cases where a goal must not get as far as that. While `node.refuses_goals()` gives a
+    reason, goals end at once with it and DRIVER_INACTIVE, and `on_goal` does not hear of them.
+    """
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        action_type: Any,
+        name: str,
+        *,
+        on_goal: Callable[[Goal], None],
+        on_cancel: Callable[[Goal], None],
+        accept: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self._node = node
+        self._type = action_type
+        self._on_goal = on_goal
+        self._on_cancel = on_cancel
+        self._accept = accept
+        self._goals: dict[bytes, Goal] = {}
+        self.action = node.resolve_topic_name(name)
+        node.goal_servers.append(self)
+        self._server = ActionServer(
+            node,
+            action_type,
+            name,
+            execute_callback=self._execute,
+            goal_callback=self._request,
+            handle_accepted_callback=self._accepted,
+            cancel_callback=self._cancel,
+            result_timeout=RESULT_KEPT_S,
+        )
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """Goals that have not ended. On the executor's thread only."""
+        return tuple(self._goals.values())
+
+    def _request(self, request: Any) -> GoalResponse:
+        refused = self._accept is not None and not self._accept(request)
+        return GoalResponse.REJECT if refused else GoalResponse.ACCEPT
+
+    def _accepted(self, handle: ServerGoalHandle) -> None:
+        goal = Goal(self._node, handle)
+        self._goals[goal.goal_id] = goal
+        handle.execute()
+        if why := self._node.refuses_goals():
+            goal.abort(self._type.Result(error_code=int(CallCode.DRIVER_INACTIVE), error_msg=why))
+        else:
+            self._on_goal(goal)
+
+    def end_all(self, code: int, text: str) -> None:
+        """Ask the owner to end every goal, as when it is cancelled; each ends as aborted with this code and text. On the
+        executor's thread."""
+        for goal in self.goals:
+            goal._refusal = (code, text)
+            self._on_cancel(goal)
+
+    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        goal = self._goals.get(bytes(handle.goal_id.uuid))
+        if goal is None:
+            return CancelResponse.REJECT
+        # The handle turns to CANCELING only after this callback; the owner is told after that.
+        self._node.call_soon(self._on_cancel, goal)
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle: ServerGoalHandle) -> Any:
+        goal = self._goals[bytes(handle.goal_id.uuid)]
+        try:
+            return await goal._result
+        finally:
+            del self._goals[goal.goal_id]

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the planning layers of a node ask their models: a thread for each answer, and an event for each question and what it
+cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ghostshell.msg import LlmAnswer, LlmPrompt, SkillEvent
+
+from ghostshell_ros.runtime.node_runtime import QUEUES, RuntimeNode
+from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.wire_text import ros_text
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    ModelClient,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+    TextDelta,
+    Usage,
+)
+from planners.models.model_call import AnswerEnd, Budget
+from planners.models.usage import used
+from planners.prompts.blocks import Layer
+from skill_kernel.codes import ModelCode, TaskCode
+
+ENOUGH_S = 1.0
+"""How long the end of an answer that is read no further is waited for."""
+
+
+class LayerModel:
+    """Asks the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
+
+    Writes MODEL_ASKED and MODEL_ANSWERED (function: the layer), MODEL_SKIPPED and DEGRADED, and what was asked and answered
+    on `prompts` and `answers` while somebody listens. An answer that was cancelled is told with MODEL_CANCELLED at once;
+    what it cost is then reckoned from its length.
+    """
+
+    def __init__(
+        self, node: RuntimeNode, clients: Mapping[Layer, ModelClient], events: EventWriter, budget: Budget | None = None
+    ) -> None:
+        self._node, self._clients, self._events, self._budget = node, clients, events, budget
+        self._asked_s: dict[tuple[str, Layer], float] = {}
+        self._answers: set[Answer] = set()
+        self._prompts = node.create_publisher(LlmPrompt, "prompts", QUEUES)
+        self._told_answers = node.create_publisher(LlmAnswer, "answers", QUEUES)
+
+    def thinks(self, layer: Layer) -> bool:
+        """Whether a language model answers this layer, and not the parser of direct commands."""
+        return layer in self._clients and is_language_model(self._clients[layer])
+
+    def name(self, layer: Layer) -> str:
+        """The model's name; "" where the layer has none."""
+        return self._clients[layer].name if layer in self._clients else ""
+
+    def allowance(self, process_id: str, layer: Layer) -> tuple[bool, float, str]:
+        """Whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+        if self._budget is None:
+            return True, 0.0, ""
+        ok, gap_s, why = self._budget.allow(process_id, layer.value)
+        asked_s = self._asked_s.get((process_id, layer))
+        wait_s = 0.0 if asked_s is None else max(0.0, asked_s + gap_s - self._node.steady_now())
+        return ok, wait_s, why
+
+    def ask(
+        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
+    ) -> Answer:  # fmt: skip
+        """Ask; `on_text` and `on_end` hear of the answer on the executor's thread, never from within this call. What the
+        budget forbids ends with BUDGET_SPENT, unasked."""
+        client = self._clients[layer]
+        answer = Answer(self, client, layer, process_id, stream_id, request, on_text, on_end)
+        ok, _, why = self.allowance(process_id, layer)
+        if not ok:
+            self.skipped(layer, process_id, why)
+            self._node.call_soon(answer.refused, why)
+            return answer
+        self._asked_s[process_id, layer] = self._node.steady_now()
+        while len(self._asked_s) > 500:
+            del self._asked_s[next(iter(self._asked_s))]
+        self.write(SkillEvent.MODEL_ASKED, layer, process_id, text=client.name, stream_id=stream_id)
+        self._answers.add(answer)
+        answer.begin()
+        if self._prompts.get_subscription_count():
+            self._prompts.publish(self._prompt(answer))
+        return answer
+
+    def skipped(self, layer: Layer, process_id: str, why: str) -> None:
+        """Tell that a layer asks nothing."""
+        self.write(SkillEvent.MODEL_SKIPPED, layer, process_id, text=why)
+
+    def degraded(self, layer: Layer, process_id: str, how: str, why: str) -> None:
+        """Tell that a layer goes on without its model."""
+        self.write(SkillEvent.DEGRADED, layer, process_id, text=how, error_msg=why)
+
+    def close(self) -> None:
+        """Let every answer go."""
+        for answer in list(self._answers):
+            answer.cancel()
+
+    # -- used by the answers ------------------------------------------------------------------------------------------
+
+    def write(self, kind: int, layer: Layer, process_id: str, **fields: Any) -> None:
+        """An event of a layer."""
+        self._events.write(kind, process_id=process_id, function=layer.value, **fields)
+
+    def soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Hand over to the executor's thread."""
+        self._node.call_soon(callback, *args)
+
+    def later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call back once."""
+        self._node.call_later(seconds, callback)
+
+    def now_s(self) -> float:
+        """ROS time in seconds."""
+        return float(self._node.get_clock().now().nanoseconds) * 1e-9
+
+    def steady_now(self) -> float:
+        """Seconds on the steady clock."""
+        return self._node.steady_now()
+
+    def over(self, answer: Answer, told: Callable[[], LlmAnswer]) -> None:
+        """It has been told how it ended; `told` says the same for those who record it."""
+        self._answers.discard(answer)
+        if self._told_answers.get_subscription_count():
+            message = told()
+            message.stamp = self._node.get_clock().now().to_msg()
+            self._told_answers.publish(message)
+
+    def _prompt(self, answer: Answer) -> LlmPrompt:
+        request = answer.request
+        messages = [
+            {"role": m.role, "text": m.text, "images": [hashlib.sha256(i.data).hexdigest() for i in m.images]}
+            for m in request.messages
+        ]
+        return LlmPrompt(
+            stamp=self._node.get_clock().now().to_msg(), process_id=answer.process_id, stream_id=answer.stream_id,
+            layer=answer.layer.value, model=answer.client.name, sha256=request.sha256(), system=ros_text(request.system),
+            messages_json=ros_text(json.dumps(messages, ensure_ascii=False)),
+        )  # fmt: skip
+
+
+class Answer:
+    """One answer being written; a `Handle` of the cores."""
+
+    def __init__(
+        self, owner: LayerModel, client: ModelClient, layer: Layer, process_id: str, stream_id: str, request: ModelRequest,
+        on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None],
+    ) -> None:  # fmt: skip
+        self.client, self.layer, self.process_id, self.stream_id = client, layer, process_id, stream_id
+        self.request = request
+        self._owner, self._on_text, self._on_end = owner, on_text, on_end
+        self._cancel = CancelToken()
+        self._written: list[str] = []
+        self._times_s: list[float] = []
+        self._finish = ""
+        self._asked_s = owner.steady_now()
+        self._usage: Usage | None = None
+        self._began_s = owner.now_s()
+        self._over = self._muted = self._asked = False
+
+    def begin(self) -> None:
+        """Ask the model."""
+        self._asked = True
+        events = self.client.stream(self.request, cancel=self._cancel)
+        threading.Thread(target=self._read, args=(events,), name=f"model-{self.layer.value}", daemon=True).start()
+
+    def cancel(self) -> None:
+        """Stop it; nothing more is heard of it."""
+        if not self._asked:
+            self._over = True
+        elif not self._over:
+            self._cancel.cancel()
+            self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
+
+    def enough(self) -> None:
+        """What was read of it is all that is wanted. Its end is waited for a little, because it tells the tokens."""
+        if not self._asked:
+            self._over = True
+        elif not self._over and not self._muted:
+            self._muted = True
+            self._owner.later(ENOUGH_S, self._cut)
+
+    def _cut(self) -> None:
+        if not self._over:
+            self._cancel.cancel()
+            self._told(0, "")
+
+    def refused(self, why: str) -> None:
+        """The budget forbids it."""
+        if not self._over:
+            self._over = True
+            self._on_end(AnswerEnd("", int(TaskCode.BUDGET_SPENT), why))
+
+    def _read(self, events: Iterator[ModelEvent]) -> None:
+        """On a thread of its own: the model's iterator blocks."""
+        soon, name = self._owner.soon, self.client.name
+        try:
+            for event in events:
+                soon(self._event, event)
+        except ModelError as error:
+            soon(self._end, int(error.code), f"model {name}: {error.message}")
+        except Exception as error:  # noqa: BLE001 - whatever an SDK raises must end the answer, not the node
+            soon(self._end, int(ModelCode.MODEL_CONNECTION), f"model {name}: {type(error).__name__} in its client")
+        else:
+            soon(self._end, 0, "")
+
+    def _event(self, event: ModelEvent) -> None:
+        if self._over:
+            return
+        if isinstance(event, TextDelta):
+            self._written.append(event.text)
+            self._times_s.append(self._owner.steady_now() - self._asked_s)
+            if not self._muted:
+                self._on_text(event.text)
+        elif isinstance(event, Usage):
+            self._usage = event
+        elif isinstance(event, Retrying):
+            name = self.client.name
+            self._notice(f"model {name} failed, next try in {event.wait_s:.1f} s: {event.error.message}")
+        elif isinstance(event, Finished):
+            self._finish = event.reason
+            if event.reason not in ("stop", "end_turn"):
+                self._notice(f"the model ended its answer for the reason '{event.reason}'")
+
+    def _notice(self, why: str) -> None:
+        self._owner.write(SkillEvent.NOTICE, self.layer, self.process_id, stream_id=self.stream_id, error_msg=why)
+
+    def _end(self, code: int, why: str) -> None:
+        if not self._over:
+            self._told(0 if self._muted else code, "" if self._muted else why, whole=not code)
+            if not self._muted:
+                self._on_end(AnswerEnd("".join(self._written), code, why))
+
+    def _told(self, code: int, why: str, *, whole: bool = False) -> None:
+        """`whole`: the model itself came to the end of its answer, so that it was counted to its end."""
+        self._over = True
+        usage = self._used(code, whole=whole)
+        cost = {
+            "error_code": code, "error_msg": ros_text(why), "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens, "completion_tokens": usage.completion_tokens,
+            "cost_usd": usage.cost_usd if usage.cost_usd is not None else -1.0,
+        }  # fmt: skip
+        self._owner.over(self, lambda: self._message(cost))
+        self._owner.write(
+            SkillEvent.MODEL_ANSWERED, self.layer, self.process_id, stream_id=self.stream_id, text=self.client.name,
+            start_s=self._began_s, end_s=self._owner.now_s(), **cost,
+        )  # fmt: skip
+
+    def _message(self, cost: Mapping[str, Any]) -> LlmAnswer:
+        return LlmAnswer(
+            process_id=self.process_id, stream_id=self.stream_id, layer=self.layer.value, model=self.client.name,
+            sha256=self.request.sha256(), pieces=[ros_text(text) for text in self._written], times_s=self._times_s,
+            end_s=self._owner.steady_now() - self._asked_s, finish=self._finish, **cost,
+        )  # fmt: skip
+
+    def _used(self, code: int, *, whole: bool) -> Usage:
+        """What it has cost; nothing where no language model began to answer. One that was given up waiting for has read the
+        prompt all the same."""
+        asked = self._written or self._usage or code in (ModelCode.MODEL_CANCELLED, ModelCode.MODEL_TIMEOUT)
+        if not asked or not is_language_model(self.client):
+            return self._usage or Usage(0, 0)
+        return used(self._usage, self.request, "".join(self._written), whole=whole)
+
+
+def is_language_model(client: ModelClient) -> bool:
+    """Whether it is one; the parser of direct commands says in its name that it is none."""
+    return "(no language model)" not in client.name

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A managed node (ROS 2 lifecycle) that takes goals only while it is active, and beats so that its death is noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import ChangeState
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
+
+from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.driver_states import ACTION
+from ghostshell_ros.runtime.node_runtime import HEARTBEATS, RuntimeNode
+from skill_kernel.codes import CallCode
+
+HEARTBEAT_S = 0.1
+HEARTBEAT_TOPIC = "driver_heartbeat"
+
+
+class ManagedNode(LifecycleNodeMixin, RuntimeNode):
+    """The base of every driver: derive from it instead of RuntimeNode; `GoalServer` asks it, nothing else is to be done.
+
+    States as in ROS: unconfigured → inactive → active. While it is not active, a goal is accepted and ends at once as
+    aborted with DRIVER_INACTIVE; one that runs when it is deactivated ends the same way, by the driver's `on_cancel`.
+    A driver that has more to do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
+
+    Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s and at each transition:
+    name = the node's, message = its state, values = its actions). Services `~/change_state`, `~/get_state` and the other
+    three of lifecycle nodes.
+
+    Parameters: `autostart` (true): activates itself; false where a lifecycle_manager does it.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        RuntimeNode.__init__(self, name, **options)
+        LifecycleNodeMixin.__init__(self)
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
+        self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
+        self.steady_timer(HEARTBEAT_S, self._send_heartbeat)
+        autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
+        if autostart:
+            # When the derived class has been built.
+            self.call_soon(self._activate_alone)
+
+    @property
+    def lifecycle_state(self) -> str:
+        """unconfigured, inactive, active or finalized; in between configuring, activating …"""
+        return str(self._state_machine.current_state[1])
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._state_machine.current_state[0] == State.PRIMARY_STATE_ACTIVE)
+
+    def refuses_goals(self) -> str:
+        if self.is_active:
+            return ""
+        name = self.get_fully_qualified_name()
+        return (
+            f"the driver {name} is {self.lifecycle_state}: after a halt clear it (clear_halt), "
+            f"otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set {name}`"
+        )
+
+    def health(self) -> Health:
+        return Health(self.lifecycle_state, Level.OK if self.is_active else Level.WARN)
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._moved(super().on_configure(state))
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._moved(super().on_cleanup(state))
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._moved(super().on_activate(state))
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._end_goals("deactivated")
+        return self._moved(super().on_deactivate(state))
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._end_goals("shut down")
+        return self._moved(super().on_shutdown(state))
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._end_goals("stopped by an error in a transition")
+        return self._moved(super().on_error(state))
+
+    def _on_change_state(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
+        """rclpy raises at a transition that this state does not have, and its caller waits for ever."""
+        try:
+            return self._change_state(request, response)
+        except RCLError as error:
+            self.get_logger().warning(f"no transition {request.transition.id} from {self.lifecycle_state}: {error}")
+            response.success = False
+            return response
+
+    def _activate_alone(self) -> None:
+        if self.lifecycle_state == "unconfigured" and self.trigger_configure() is TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
+
+    def _end_goals(self, what: str) -> None:
+        for server in self.goal_servers:
+            server.end_all(int(CallCode.DRIVER_INACTIVE), f"the driver {self.get_fully_qualified_name()} was {what}")
+
+    def _moved(self, outcome: TransitionCallbackReturn) -> TransitionCallbackReturn:
+        # The new state holds only after the transition's callback.
+        self.call_soon(self._send_heartbeat)
+        return outcome
+
+    def _send_heartbeat(self) -> None:
+        level = DiagnosticStatus.OK if self.is_active else DiagnosticStatus.WARN
+        actions = [KeyValue(key=ACTION, value=server.action) for server in self.goal_servers]
+        self._heartbeats.publish(
+            DiagnosticStatus(level=level, name=self.get_name(), message=self.lifecycle_state, values=actions)
+        )

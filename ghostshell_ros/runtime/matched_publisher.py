@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A publisher of streams that holds messages back until its subscriber is there, so that none is lost at the start."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.qos import QoSProfile
+
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+
+_LOOK_AGAIN_S = 0.02
+
+
+class MatchedPublisher:
+    """Publishes in order, the first message not before the node `reader` is matched. On the executor's thread only.
+
+    When none appears within `deadline_s`, what was held back is dropped and `on_unmatched` is told once.
+    """
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        kind: Any,
+        topic: str,
+        qos: QoSProfile,
+        *,
+        reader: str,
+        on_unmatched: Callable[[str], None],
+        deadline_s: float = 5.0,
+    ) -> None:
+        self._node = node
+        self._reader = reader
+        self._met = False
+        self._publisher = node.create_publisher(kind, topic, qos)
+        self._on_unmatched = on_unmatched
+        self._deadline_s = deadline_s
+        self._held: deque[Any] = deque()
+        self._give_up_s = 0.0
+
+    def publish(self, message: Any) -> None:
+        """Publish now, or as soon as somebody listens."""
+        if self._held:
+            self._held.append(message)
+        elif self._matched():
+            self._publisher.publish(message)
+        else:
+            self._held.append(message)
+            self._give_up_s = self._node.steady_now() + self._deadline_s
+            self._node.call_later(_LOOK_AGAIN_S, self._look)
+
+    def _matched(self) -> bool:
+        """Whether the reader listens: somebody who only looks on (a recorder, a terminal) does not count."""
+        count = self._publisher.get_subscription_count()
+        if not count:
+            self._met = False
+        elif not self._met:
+            readers = self._node.get_subscriptions_info_by_topic(self._publisher.topic_name)
+            self._met = count >= len(readers) and any(r.node_name == self._reader for r in readers)
+        return self._met
+
+    def _look(self) -> None:
+        if self._matched():
+            while self._held:
+                self._publisher.publish(self._held.popleft())
+        elif self._node.steady_now() > self._give_up_s:
+            count = len(self._held)
+            self._held.clear()
+            self._on_unmatched(
+                f"{self._reader} did not subscribe to {self._publisher.topic_name} within {self._deadline_s} s, so {count} "
+                "messages were dropped; start that node"
+            )
+        else:
+            self._node.call_later(_LOOK_AGAIN_S, self._look)

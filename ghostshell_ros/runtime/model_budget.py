@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The token budget of a planning node, kept by what every planning node of the robot tells on `events`."""
+
+from __future__ import annotations
+
+from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
+
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from planners.models.budget import BudgetLimits, TokenBudget
+
+
+class ModelBudget(TokenBudget):
+    """Declares `process_tokens`, `hour_tokens`, `budget_slow_from` and `budget_slowest_s`; the node hands it what it hears on
+    `events` and `processes`."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        limits = BudgetLimits(
+            process_tokens=node.declare(
+                "process_tokens", 500_000, "tokens that the planning of one process may use, 0: any number",
+                minimum=0, maximum=1_000_000_000,
+            ),
+            hour_tokens=node.declare(
+                "hour_tokens", 3_000_000, "tokens that all planning may use in an hour, 0: any number",
+                minimum=0, maximum=1_000_000_000,
+            ),
+            slow_from=node.declare(
+                "budget_slow_from", 0.5, "share of a budget from which on models are asked seldomer", minimum=0.0, maximum=0.99
+            ),
+            slowest_s=node.declare(
+                "budget_slowest_s", 20.0, "gap between two questions of a layer when the budget is nearly spent [s]",
+                minimum=0.0, maximum=600.0,
+            ),
+        )  # fmt: skip
+        super().__init__(limits, node.steady_now)
+
+    def hear(self, event: SkillEvent) -> None:
+        """A node, this one too, has asked its model or was answered."""
+        if event.type == SkillEvent.MODEL_ASKED:
+            self.asked(event.process_id, event.function)
+        elif event.type == SkillEvent.MODEL_ANSWERED:
+            self.answered(event.process_id, event.function, event.prompt_tokens + event.completion_tokens)
+
+    def processes(self, message: ProcessArray) -> None:
+        """What processes have used before this node was started, and which have ended."""
+        for process in message.processes:
+            if process.status >= ProcessState.SUCCESS:
+                self.forget(process.process_id)
+            else:
+                self.at_least(process.process_id, process.prompt_tokens + process.completion_tokens)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the planning nodes load of a robot: its configuration, its skills, its routines on disk."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from function_tokens.mapper import Mapper
+from function_tokens.routines import RoutineStore
+from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
+from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.skills.registry import RegistryError, SkillRegistry
+from skill_kernel.skills.skill import SkillDefinitionError
+
+
+@dataclass
+class RobotSetup:
+    """A loaded robot. Nodes of one robot that share a data folder share its routines."""
+
+    config: RobotConfig
+    registry: SkillRegistry
+    mapper: Mapper
+    routines: RoutineStore
+    _refused_version: str = ""
+
+    def follow(self, skills_version: str) -> str:
+        """Read the skills anew when the kernel has another set; why that failed, or "". What this node then still knows
+        of the old set the kernel refuses, for it checks every call itself."""
+        if skills_version in ("", self.registry.version, self._refused_version):
+            return ""
+
+        def check(new: SkillRegistry) -> None:
+            if new.version != skills_version:
+                raise RegistryError(f"the modules on disk give set {new.version}, the kernel has {skills_version}")
+            try:
+                replace(self.mapper, registry=new)
+            except SkillDefinitionError as error:
+                raise RegistryError(str(error)) from error
+
+        try:
+            self.registry.replace_from_modules(self.config.skills, text_skill=self.config.text_skill, check=check)
+        except RegistryError as error:
+            self._refused_version = skills_version
+            return f"the kernel's new skills are not known here, restart this node: {error}"
+        self._refused_version = ""
+        return ""
+
+
+def declare_robot(node: RuntimeNode) -> RobotSetup:
+    """Declare the parameters `robot` and `data_dir` and load what they name. Raises NodeStartError with the reason."""
+    robot = node.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
+    folder = node.declare("data_dir", "", "folder for routines; empty: $GHOSTSHELL_DATA or the user's data folder")
+    try:
+        config = RobotConfig.load(robot)
+        registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
+        mapper = Mapper.for_robot(config, registry)
+    except (RobotConfigError, RegistryError, SkillDefinitionError) as error:
+        raise NodeStartError(f"robot '{robot}': {error}") from error
+    store = RoutineStore(data_folder(folder) / config.name / "routines.json", clock=time.time)
+    if store.load_error is not None:
+        node.get_logger().error(str(store.load_error))
+    return RobotSetup(config, registry, mapper, store)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a prompt may say of the robot's present state: its observation, else pose and busy subsystems, and the camera's
+last image."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ghostshell.msg import KernelState
+from ghostshell.msg import Observation as ObservationMsg
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import Image as ImageMsg
+
+from ghostshell_ros.runtime.node_runtime import OBSERVATION, SENSORS, RuntimeNode
+from ghostshell_ros.wire.observation_messages import from_message
+from planners.models.base import Image
+from skill_kernel.observation.config import FieldConfig
+from skill_kernel.observation.model import Observation
+from skill_kernel.observation.render import facts
+
+STALE_S = 1.0
+"""A pose or an image older than this is left out rather than passed off as the present one."""
+
+
+class Scene:
+    """Keeps the newest messages; nothing is converted before a prompt asks for it. `observed` hears of each observation."""
+
+    def __init__(
+        self, node: RuntimeNode, fields: Mapping[str, FieldConfig], *, send_images: bool,
+        observed: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._node = node
+        self._fields = fields
+        self._on_observation = observed
+        self._observed: tuple[float, bytes] | None = None
+        self._seen: Observation | None = None
+        self._kernel: KernelState | None = None
+        self._odom: tuple[float, Odometry] | None = None
+        self._image: tuple[float, ImageMsg] | None = None
+        node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
+        node.create_subscription(Odometry, "odom", self._odometry, SENSORS)
+        if send_images:
+            node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
+
+    def kernel_state(self, state: KernelState) -> None:
+        """Take the kernel's latest state."""
+        self._kernel = state
+
+    def now_s(self) -> float:
+        """ROS time in seconds."""
+        return float(self._node.get_clock().now().nanoseconds) * 1e-9
+
+    def state(self) -> dict[str, Any]:
+        """Facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
+        facts: dict[str, Any] = {}
+        if self._odom is not None and self._node.steady_now() - self._odom[0] < STALE_S:
+            pose = self._odom[1].pose.pose
+            yaw = 2 * math.atan2(pose.orientation.z, pose.orientation.w)
+            facts["pose"] = {
+                "x_m": round(pose.position.x, 3), "y_m": round(pose.position.y, 3), "yaw_deg": round(math.degrees(yaw), 1),
+            }  # fmt: skip
+        if self._kernel is not None:
+            facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
+        return facts
+
+    def observation(self) -> dict[str, Any] | None:
+        """What the robot observes now, by field; None while no observer says anything."""
+        now = self._node.steady_now()
+        if self._observed is None or not self._fields or now - self._observed[0] > STALE_S:
+            return None
+        return facts(self.seen(), self._fields, now)
+
+    def seen(self) -> Observation | None:
+        """The newest observation on the steady clock, however old; None before the first."""
+        if self._seen is None and self._observed is not None:
+            self._seen = from_message(deserialize_message(self._observed[1], ObservationMsg), self._observed[0])
+        return self._seen
+
+    def images(self) -> list[Image]:
+        """The camera's last image as PNG, if there is a fresh one."""
+        if self._image is None or self._node.steady_now() - self._image[0] > STALE_S:
+            return []
+        message = self._image[1]
+        if message.encoding not in ("rgb8", "bgr8"):
+            return []
+        from PIL import Image as Pillow
+
+        raw = "RGB" if message.encoding == "rgb8" else "BGR"
+        picture = Pillow.frombytes("RGB", (message.width, message.height), bytes(message.data), "raw", raw)
+        buffer = io.BytesIO()
+        picture.save(buffer, format="PNG")
+        return [Image(buffer.getvalue())]
+
+    def _observation(self, raw: bytes) -> None:
+        self._observed, self._seen = (self._node.steady_now(), raw), None
+        self._on_observation()
+
+    def _odometry(self, message: Odometry) -> None:
+        self._odom = (self._node.steady_now(), message)
+
+    def _camera(self, message: ImageMsg) -> None:
+        self._image = (self._node.steady_now(), message)

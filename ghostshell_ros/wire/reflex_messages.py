@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reflexes as messages."""
+
+from __future__ import annotations
+
+from ghostshell.msg import ReflexState
+
+from ghostshell_ros.wire.observation_messages import time_message
+from ghostshell_ros.wire.wire_text import ros_text
+from reflexes.loop import Watch
+from reflexes.rule import Rule, RuleState
+from reflexes.store import Unreadable
+
+STATES = {state: int(getattr(ReflexState, state.name)) for state in RuleState}
+_HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOWN}
+
+
+def reflex_message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minus_steady_s: float = 0.0) -> ReflexState:
+    """A rule and, where it is evaluated, how it does. `unfit` says why it is not although it is approved."""
+    message = ReflexState(
+        name=rule.name, sentence=ros_text(rule.sentence), source=ros_text(rule.source), model=ros_text(rule.model),
+        hash=rule.hash, approver=ros_text(rule.approver), approved=time_message(rule.approved_s), shipped=rule.shipped,
+        state=STATES[rule.state], reason=ros_text(rule.reason), priority=rule.priority, cooldown_s=rule.cooldown_s,
+        repeats=rule.repeats, holds=ReflexState.UNKNOWN,
+    )  # fmt: skip
+    if unfit:
+        message.state, message.reason = ReflexState.DISABLED, ros_text(unfit)
+    if watch is not None:
+        message.holds, message.stale_field, message.acting = _HOLDS[watch.holds], watch.stale_field, watch.firing is not None
+        message.evaluations, message.stale, message.fired = watch.evaluations, watch.stale, watch.fired
+        message.overruns, message.last = watch.overruns, ros_text(watch.last)
+        if watch.fired:
+            message.last_fired = time_message(watch.fired_at_s + ros_minus_steady_s)
+        if watch.evaluations:
+            message.mean_us, message.longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
+    return message
+
+
+def refused_message(unreadable: Unreadable) -> ReflexState:
+    """A file that is no reflex any more."""
+    why = ros_text(unreadable.why)
+    return ReflexState(name=unreadable.name, state=ReflexState.DISABLED, reason=why, holds=ReflexState.UNKNOWN)

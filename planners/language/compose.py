@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts calls and sentences together to a stream of function tokens that runs in the order of the words (GhostShell
+3.4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from xml.sax.saxutils import escape, quoteattr
+
+from skill_kernel.skills.skill import MAIN
+
+_ON_MAIN = frozenset({MAIN})
+_LINE_BREAKS = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to emit. `opening` is the start tag where it may stand open around others; `bounded` when the words
+    said how
+    long, how far or how often; `endless` when it goes on until it is reset."""
+
+    source: str
+    channels: frozenset[str]
+    opening: str = ""
+    bounded: bool = False
+    endless: bool = False
+
+    def around(self, inner: Item) -> Item:
+        """This as an open element that lasts as long as `inner`."""
+        name = self.opening[1:-1].split(" ", 1)[0]
+        return Item(f"{self.opening}{inner.source}</{name}>", self.channels | inner.channels, bounded=True)
+
+
+NOTHING = Item("", frozenset())
+
+
+def speech(text: str) -> Item:
+    """Plain text, escaped."""
+    return Item(escape(" ".join(text.split())), _ON_MAIN)
+
+
+def tag(name: str, attributes: Mapping[str, str], *, ending: str = "/>") -> str:
+    """A tag with its attributes escaped; `ending` is `/>` or `>`."""
+    return f"<{name}{''.join(f' {k}={quoteattr(v, _LINE_BREAKS)}' for k, v in attributes.items())}{ending}"
+
+
+def element(name: str, attributes: Mapping[str, str], inner: str) -> str:
+    """An element around something."""
+    return f"{tag(name, attributes, ending='>')}{inner}</{name}>"
+
+
+def repeated(item: Item, count: int) -> Item:
+    """The same several times in a row."""
+    return item if count == 1 else replace(item, source=item.source * count, opening="", bounded=True)
+
+
+def in_a_row(items: Sequence[Item]) -> Item:
+    """Joined by 'and': written one behind the other, so channels decide. What is endless is reset when the rest has
+    ended."""
+    items = [i for i in items if i.source]
+    for at, item in enumerate(items):
+        rest = items[at + 1 :]
+        if item.endless and item.opening and rest and not item.channels & _channels(rest):
+            return _joined([*items[:at], item.around(in_a_row(rest))])
+    return _joined(items)
+
+
+def together(first: Item, second: Item) -> Item:
+    """`first while second`: what has no length of its own is kept open exactly as long as the other."""
+    for frame, inner in ((first, second), (second, first)):
+        if frame.opening and not frame.bounded and not frame.channels & inner.channels:
+            return frame.around(inner)
+    ordered = sorted((first, second), key=lambda item: item.channels == _ON_MAIN)
+    return _joined(ordered)
+
+
+def in_sequence(steps: Sequence[Item], wait: str) -> Item:
+    """Joined by 'then': each starts when everything before it has ended. `wait` is the robot's tag of that built-in."""
+    steps = [s for s in steps if s.source]
+    if not steps:
+        return NOTHING
+    runs: list[list[Item]] = []
+    for at, step in enumerate(steps):
+        rest = steps[at + 1 :]
+        if step.endless and step.opening and rest and not step.channels & _channels(rest):
+            runs.append([step.around(in_sequence(rest, wait))])
+            break
+        alone = len(step.channels) == 1 and runs and runs[-1][-1].channels == step.channels
+        if alone and step.channels != _ON_MAIN:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    parts = [_joined(run) for run in runs]
+    barred = [p if p.channels == _ON_MAIN else replace(p, source=element(wait, {}, p.source)) for p in parts[:-1]]
+    return _joined([*barred, parts[-1]])
+
+
+def _channels(items: Sequence[Item]) -> frozenset[str]:
+    return frozenset().union(*(item.channels for item in items))
+
+
+def _joined(items: Sequence[Item]) -> Item:
+    if len(items) == 1:
+        return items[0]
+    source = ""
+    for item in items:
+        gap = " " if source and not source.endswith(">") and item.source and not item.source.startswith("<") else ""
+        source += gap + item.source
+    return Item(source, _channels(items), bounded=any(i.bounded for i in items))

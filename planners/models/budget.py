@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many tokens the planning layers may spend, for one process and in an hour: the less is left, the seldomer they ask."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planners.prompts.blocks import Layer
+
+HOUR_S = 3600.0
+BUCKET_S = 60.0
+"""What was spent in the hour is kept by the minute, so that it needs no more room the more calls there are."""
+
+ESSENTIAL = frozenset({Layer.S1.value, Layer.STREAM.value, Layer.REACT.value, Layer.PLAN_AND_EXECUTE.value})
+"""Layers without which a process cannot even be brought to a proper end: the last of the budget is theirs."""
+
+RESERVE = 0.1
+"""The share of a budget that only they may touch."""
+
+FIRST_GUESS = 2000
+"""What a layer's first call is taken to use while it runs; later ones are taken to be like those before [tokens]."""
+
+LOST_S = 120.0
+"""A call whose end nobody told in this time is no longer counted as running."""
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """Tokens are those of prompts and answers together, cached ones included; 0 means no limit.
+
+    From the share `slow_from` of a budget on, a layer waits between two of its calls, up to `slowest_s` when the budget is
+    nearly spent. Raises ValueError for what cannot be meant.
+    """
+
+    process_tokens: int = 500_000
+    hour_tokens: int = 3_000_000
+    slow_from: float = 0.5
+    slowest_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.process_tokens < 0 or self.hour_tokens < 0:
+            raise ValueError("a budget cannot be below 0 tokens; give 0 for no limit")
+        if not (0.0 <= self.slow_from < 1.0 and 0.0 <= self.slowest_s < float("inf")):
+            raise ValueError(f"slow_from must lie in [0, 1) and slowest_s be 0 or more, not {self.slow_from}, {self.slowest_s}")
+
+
+class TokenBudget:
+    """Counts what every planning node of the robot has spent and says who may ask. `now` gives seconds on a steady clock.
+
+    A call counts with its expected size while it runs, so that several at a time do not overdraw a budget together. What is
+    asked for no process (id ""), or for one that nobody has told of by `at_least`, counts for the hour alone.
+    """
+
+    def __init__(self, limits: BudgetLimits, now: Callable[[], float]) -> None:
+        self._limits, self._now = limits, now
+        self._spent: dict[str, int] = {}
+        self._running: dict[tuple[str, str], deque[float]] = {}
+        self._size: dict[str, int] = {}
+        self._hour: deque[tuple[float, int]] = deque()
+
+    # -- what is heard ------------------------------------------------------------------------------------------------
+
+    def asked(self, process_id: str, layer: str) -> None:
+        """A layer has begun to ask its model."""
+        whose = process_id if process_id in self._spent else ""
+        self._running.setdefault((whose, layer), deque()).append(self._now())
+
+    def answered(self, process_id: str, layer: str, tokens: int) -> None:
+        """It has been answered, or not; it used so many tokens."""
+        running = self._running.get((process_id, layer)) or self._running.get(("", layer))
+        if running:
+            running.popleft()
+        if tokens <= 0:
+            return
+        self._size[layer] = (self._size.get(layer, tokens) + tokens) // 2
+        if process_id in self._spent:
+            self._spent[process_id] += tokens
+        minute = self._now() // BUCKET_S * BUCKET_S
+        if self._hour and self._hour[-1][0] >= minute:
+            minute, before = self._hour.pop()
+            tokens += before
+        self._hour.append((minute, tokens))
+
+    def at_least(self, process_id: str, tokens: int) -> None:
+        """The process lives, and is known to have spent so much in all, perhaps before this program was started."""
+        if process_id:
+            self._spent[process_id] = max(tokens, self._spent.get(process_id, 0))
+
+    def forget(self, process_id: str) -> None:
+        """The process has ended; what it spent still counts for the hour."""
+        self._spent.pop(process_id, None)
+        for key in [k for k in self._running if k[0] == process_id]:
+            del self._running[key]
+
+    # -- what is allowed ----------------------------------------------------------------------------------------------
+
+    def share(self, process_id: str) -> float:
+        """The share of the scarcer of the two budgets that is spent or being spent: 0 = nothing, 1 = all."""
+        return max(self._of_process(process_id), self._of_hour())
+
+    def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
+        """Whether the layer may ask for this process, the least gap between two of its questions in seconds, and why it
+        may not, or why there is a gap."""
+        allowed = 1.0 if layer in ESSENTIAL else 1.0 - RESERVE
+        kept = "" if layer in ESSENTIAL else f"; the last {RESERVE:.0%} are kept for the layer that acts"
+        if self._of_process(process_id) >= allowed:
+            used, limit = self._spent.get(process_id, 0), self._limits.process_tokens
+            told = f"process {process_id} has used {used} of its {limit} tokens{kept}"
+            return False, 0.0, f"{told}: give a smaller task, or raise process_tokens"
+        if self._of_hour() >= allowed:
+            used, limit = self._in_hour(), self._limits.hour_tokens
+            free_s = self._hour[0][0] + BUCKET_S + HOUR_S - self._now() if self._hour else BUCKET_S
+            return False, 0.0, (
+                f"the robot has used {used} of the {limit} tokens it may use in an hour{kept}: some are free again in "
+                f"{max(1.0, free_s / 60):.0f} min, or raise hour_tokens"
+            )  # fmt: skip
+        share, slow_from = self.share(process_id), self._limits.slow_from
+        if share <= slow_from:
+            return True, 0.0, ""
+        gap_s = self._limits.slowest_s * min(1.0, (share - slow_from) / (1.0 - slow_from))
+        return True, gap_s, f"{share:.0%} of the tokens are used, so {layer} asks every {gap_s:.1f} s at most"
+
+    def _of_process(self, process_id: str) -> float:
+        limit = self._limits.process_tokens
+        if not limit or process_id not in self._spent:
+            return 0.0
+        return (self._spent[process_id] + self._expected(process_id)) / limit
+
+    def _of_hour(self) -> float:
+        limit = self._limits.hour_tokens
+        return (self._in_hour() + self._expected()) / limit if limit else 0.0
+
+    def _expected(self, process_id: str | None = None) -> int:
+        """What the calls that run now will use, of one process or of all."""
+        tokens = 0
+        for (whose, layer), begun in self._running.items():
+            while begun and begun[0] + LOST_S < self._now():
+                begun.popleft()
+            if process_id in (None, whose):
+                tokens += len(begun) * self._size.get(layer, FIRST_GUESS)
+        return tokens
+
+    def _in_hour(self) -> int:
+        """Tokens spent in the hour up to now; a minute counts until an hour after its end."""
+        while self._hour and self._hour[0][0] + BUCKET_S + HOUR_S <= self._now():
+            self._hour.popleft()
+        return sum(tokens for _, tokens in self._hour)

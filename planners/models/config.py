@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which model to use and how: the entries of config/models.yaml and the short form `provider:model` of the command
+line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
+
+Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
+Seconds = Annotated[float, Field(gt=0.0, le=3600.0, allow_inf_nan=False)]
+Usd = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+OFFICIAL_URL: Mapping[str, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+OFFICIAL_KEY: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+class ConfigError(ValueError):
+    """A model's configuration is wrong; the message names the entry, the key and what to do. It never repeats a value
+    that could be a key."""
+
+
+class Prices(BaseModel):
+    """US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
+    input."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    cache_write: Usd | None = None
+
+    def cost_usd(self, *, prompt: int, completion: int, cached: int = 0, cache_write: int = 0) -> float:
+        """Cost of one answer in US dollars; `prompt` includes `cached` and `cache_write`."""
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        write_price = self.input if self.cache_write is None else self.cache_write
+        plain = max(0, prompt - cached - cache_write)
+        millionths = plain * self.input + cached * cached_price + cache_write * write_price + completion * self.output
+        return millionths / 1_000_000
+
+
+class Retry(BaseModel):
+    """Attempts before the first token: exponential backoff, each wait multiplied by a random factor of 0.5 to 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_retries: int = Field(default=3, ge=0, le=10)
+    first_wait_s: Seconds = 0.5
+    max_wait_s: Seconds = 8.0
+
+
+class ModelConfig(BaseModel):
+    """One model. Keys are never written here: `api_key_env` names the environment variable that holds one.
+
+    `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
+    tokens; the whole answer is bounded by the request's own deadline.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    provider: Provider
+    model: str = ""
+    base_url: str | None = None
+    api_key_env: str | None = None
+    connect_s: Seconds = 5.0
+    first_token_s: Seconds = 15.0
+    silence_s: Seconds = 10.0
+    retry: Retry = Retry()
+    prices: Prices | None = None
+    path: Path | None = None
+    speed: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | Literal["instant"] = 1.0
+    inner: ModelConfig | None = None
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_variable_name(cls, value: str | None) -> str | None:
+        if value is not None and not (value.isidentifier() and value.isascii() and len(value) <= 64):
+            raise ValueError("must be the NAME of an environment variable; a key itself never belongs into a file")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_a_plain_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must begin with http:// or https:// and name a host, as in http://127.0.0.1:11434/v1")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("must hold neither a password nor a query; keys come from the environment")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> ModelConfig:
+        if self.provider in ("openai", "anthropic") and not self.model:
+            raise ValueError(f"provider {self.provider} needs `model`, the provider's name of it")
+        if self.provider in ("replay", "record") and self.path is None:
+            raise ValueError(f"provider {self.provider} needs `path`, the file of the recorded stream")
+        if self.provider == "record" and self.inner is None:
+            raise ValueError("provider record needs `inner`, the model to record")
+        return self
+
+    @property
+    def name(self) -> str:
+        """The short form, for logs: `openai:gpt-4.1`, `offline`."""
+        if self.provider == "record" and self.inner is not None:
+            return f"record:{self.inner.name}"
+        if self.provider == "replay":
+            return f"replay:{self.path}"
+        return self.provider if not self.model else f"{self.provider}:{self.model}"
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        return self.base_url or OFFICIAL_URL.get(self.provider, "")
+
+
+class ModelsFile(BaseModel):
+    """config/models.yaml: models by name, and the one that is used when none is named."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    default: str
+    models: dict[str, ModelConfig]
+
+    @model_validator(mode="after")
+    def _default_exists(self) -> ModelsFile:
+        if self.default not in self.models:
+            raise ValueError(f"`default` is {self.default!r}, but `models` has only {', '.join(sorted(self.models))}")
+        return self
+
+
+def load_models(path: Path) -> ModelsFile:
+    """Read config/models.yaml. Raises ConfigError naming file, key and nearest known key."""
+    try:
+        data = read_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}, {what_is_wrong(error)}") from None
+    try:
+        return ModelsFile.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {explain(error)}") from None
+
+
+def explain(error: ValidationError) -> str:
+    """One sentence for the first thing wrong, with the place and, for an unknown key, the nearest known one."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the top level"
+    if first["type"] == "extra_forbidden":
+        known = (
+            list(ModelConfig.model_fields)
+            + list(ModelsFile.model_fields)
+            + list(Prices.model_fields)
+            + list(Retry.model_fields)
+        )
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        return f"{place}: unknown key" + (f"; did you mean `{near[0]}`?" if near else "; remove it")
+    return f"{place}: {first['msg']}"
+
+
+def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
+    """The model that a word on the command line means.
+
+    `""` is the default of models.yaml, a name there is that entry; otherwise `offline`, `openai:MODEL[@BASE_URL]`,
+    `anthropic:MODEL[@BASE_URL]`, `replay:FILE`, `record:FILE=SPEC`. Raises ConfigError.
+    """
+    text = spec.strip()
+    if models is not None and (not text or text in models.models):
+        return models.models[text or models.default]
+    provider, _, rest = text.partition(":")
+    try:
+        if provider == "offline" and not rest:
+            return ModelConfig(provider="offline")
+        if provider == "replay" and rest:
+            return ModelConfig(provider="replay", path=Path(rest))
+        if provider == "record" and "=" in rest:
+            file, _, inner = rest.partition("=")
+            return ModelConfig(provider="record", path=Path(file), inner=parse_spec(inner, models))
+        if provider in ("openai", "anthropic") and rest:
+            model, at, url = rest.partition("@http")
+            entry = {"provider": provider, "model": model, "base_url": "http" + url if at else None}
+            return ModelConfig.model_validate(entry)
+    except ValidationError as error:
+        raise ConfigError(f"model {provider}:…: {explain(error)}") from None
+    names = sorted({"offline", *(models.models if models is not None else [])})
+    known = [
+        *names,
+        "openai:MODEL[@BASE_URL]",
+        "anthropic:MODEL[@BASE_URL]",
+        "replay:FILE",
+        "record:FILE=SPEC",
+    ]
+    near = difflib.get_close_matches(text, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"{text!r} names no model{hint}; use one of: {', '.join(known)}")

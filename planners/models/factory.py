@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the model client that a configuration names; no SDK is imported before the client needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planners.models.base import ModelClient
+from planners.models.config import ConfigError, ModelConfig
+from planners.models.http_stream import Surroundings
+
+
+def make_client(
+    config: ModelConfig,
+    *,
+    offline: Callable[[], ModelClient] | None = None,
+    surroundings: Surroundings | None = None,
+) -> ModelClient:
+    """The client for `config` (see `load_models` and `parse_spec`).
+
+    `offline` builds the command parser for the robot that is loaded. A missing key is no error here: `prepare` and
+    the first request raise it. Raises ConfigError when the configuration needs something that was not given.
+    """
+    around = surroundings or Surroundings()
+    if config.provider == "openai":
+        from planners.models.openai_client import OpenAIModelClient
+
+        return OpenAIModelClient(config, surroundings=around)
+    if config.provider == "anthropic":
+        from planners.models.anthropic_client import AnthropicModelClient
+
+        return AnthropicModelClient(config, surroundings=around)
+    if config.provider == "replay" and config.path is not None:
+        from planners.models.replay import ReplayModelClient
+
+        return ReplayModelClient(config.path, speed=config.speed, monotonic_s=around.monotonic_s, wait=around.wait)
+    if config.provider == "record" and config.path is not None and config.inner is not None:
+        from planners.models.record import RecordingModelClient
+
+        inner = make_client(config.inner, offline=offline, surroundings=around)
+        return RecordingModelClient(inner, config.path, monotonic_s=around.monotonic_s, wall_s=around.wall_s)
+    if offline is None:
+        raise ConfigError("the model `offline` parses commands with a robot's skills, but no robot is loaded here")
+    return offline()

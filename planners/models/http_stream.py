@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every provider over HTTP shares: deadlines, retries before the first token, cancellation at once, costs."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import contextlib
+import importlib
+import os
+import queue
+import random
+import ssl
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.models.config import ModelConfig
+from planners.models.faults import translate
+from planners.models.io_thread import IoThread
+from planners.models.keys import find_key, is_local
+from planners.models.native_calls import ToolCall, ToolSpec
+from skill_kernel.codes import ModelCode
+
+MAX_WAITING_ITEMS = 1024
+"""Events read ahead of the consumer; past it the network is no longer read, so a slow consumer slows the server."""
+
+USAGE_GRACE_S = 1.0
+"""How long to wait for the usage and the end of the connection once the answer itself is complete."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
+
+
+@dataclass(frozen=True)
+class Complete:
+    """The provider said that the answer is complete."""
+
+    reason: str
+
+
+Item = TextDelta | Usage | ToolCall | Activity | Complete
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Time, chance and environment of a client. `wait` sleeps some seconds and tells whether it was cancelled."""
+
+    wait: Callable[[float, CancelToken], bool] = lambda seconds, cancel: cancel.wait(seconds)
+    random: Callable[[], float] = random.random
+    monotonic_s: Callable[[], float] = time.monotonic
+    wall_s: Callable[[], float] = time.time
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def __repr__(self) -> str:
+        return "Surroundings(…)"
+
+
+class _End:
+    """Last item of an attempt; `error` is None when the connection ended by itself."""
+
+    def __init__(self, error: ModelError | None) -> None:
+        self.error = error
+
+
+class _Attempt:
+    """One HTTP request: the loop's thread fills it, the consumer's thread empties it."""
+
+    def __init__(self) -> None:
+        self.items: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
+        self.paused: asyncio.Event | None = None
+
+
+class HttpModelClient(abc.ABC):
+    """A provider behind an SDK. The SDK is imported by `prepare` or by the first request, which takes a second or
+    more."""
+
+    package = ""
+    """Name of the SDK's module."""
+
+    def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
+        self._config = config
+        self._around = surroundings or Surroundings()
+        self._io = IoThread(f"model-{config.provider}")
+        self._lock = threading.Lock()
+        self._sdk: Any = None
+        self._key = ""
+        self._running: set[CancelToken] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self._config.url!r})"
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def prepare(self) -> None:
+        self._client()
+
+    def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
+        with contextlib.closing(self._run(request, (), cancel)) as events:
+            for event in events:
+                if not isinstance(event, ToolCall):
+                    yield event
+
+    def stream_tool_calls(
+        self, request: ModelRequest, tools: Sequence[ToolSpec], *, cancel: CancelToken
+    ) -> Iterator[ModelEvent | ToolCall]:
+        """Like `stream`, with the provider's native function calling: each ToolCall comes when the SDK reports it
+        complete."""
+        return self._run(request, tuple(tools), cancel)
+
+    def close(self) -> None:
+        with self._lock:
+            running, self._running = set(self._running), set()
+            sdk, self._sdk = self._sdk, None
+        for token in running:
+            token.cancel()
+        if sdk is not None:
+            with contextlib.suppress(Exception):
+                self._io.submit(sdk.close()).result(1.0)
+        self._io.stop()
+
+    @abc.abstractmethod
+    def _connect(self, sdk: ModuleType, key: str) -> Any:
+        """The SDK's asynchronous client, with its own retries off."""
+
+    @abc.abstractmethod
+    def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
+        """Send the request and translate what streams back; raises whatever the SDK raises."""
+
+    def _client(self) -> Any:
+        with self._lock:
+            if self._sdk is None:
+                key = find_key(self._config, self._around.environ)
+                try:
+                    module = importlib.import_module(self.package)
+                except ImportError:
+                    module = None
+                if module is None:
+                    raise ModelError(
+                        ModelCode.MODEL_REFUSED,
+                        f"{self.name}: the Python package {self.package} is missing; "
+                        f"install it (pip install {self.package})",
+                    )
+                self._key = key
+                self._sdk = self._connect(module, key)
+            return self._sdk
+
+    def _transport(self, sdk: ModuleType) -> Any:
+        """HTTP client for an SDK: no redirects, which could carry a key elsewhere, and no proxy for local servers."""
+        url = self._config.url
+        verify: ssl.SSLContext | bool = True
+        if url.startswith("http:"):
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # Trusts nobody; saves 60 ms of reading certificates.
+        return sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(url), verify=verify)
+
+    def _run(
+        self, request: ModelRequest, tools: tuple[ToolSpec, ...], cancel: CancelToken
+    ) -> Generator[ModelEvent | ToolCall, None, None]:
+        """All attempts. `own` is cancelled by the caller's token, by `close` and by closing this iterator."""
+        own = CancelToken()
+        unlink = cancel.on_cancel(own.cancel)
+        with self._lock:
+            self._running.add(own)
+        try:
+            client = self._client()
+            budget = _Budget(request.deadline_s)
+            attempt = 0
+            while True:
+                attempt += 1
+                failure: ModelError
+                try:
+                    yield from self._attempt(client, request, tools, own, budget)
+                    return
+                except ModelError as error:
+                    failure = error
+                wait_s = self._wait_before_retry(failure, attempt, budget)
+                if wait_s is None:
+                    raise _after(failure, attempt)
+                yield Retrying(attempt, wait_s, failure)
+                budget.spend(wait_s)
+                if self._around.wait(wait_s, own):
+                    raise self._cancelled(partial=False)
+        finally:
+            unlink()
+            with self._lock:
+                self._running.discard(own)
+
+    def _wait_before_retry(self, failure: ModelError, attempt: int, budget: _Budget) -> float | None:
+        """Seconds until the next attempt, or None when there is to be none."""
+        retry = self._config.retry
+        if failure.partial or not failure.retryable or attempt > retry.max_retries:
+            return None
+        backoff = min(retry.max_wait_s, retry.first_wait_s * 2.0 ** (attempt - 1))
+        wait_s = max(backoff * (0.5 + 0.5 * self._around.random()), failure.retry_after_s or 0.0)
+        return wait_s if wait_s < budget.left_s else None
+
+    def _attempt(
+        self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...], cancel: CancelToken, budget: _Budget
+    ) -> Iterator[ModelEvent | ToolCall]:
+        attempt = _Attempt()
+        if cancel.cancelled:
+            raise self._cancelled(partial=False)
+        future = self._io.submit(self._produce(attempt, client, request, tools))
+
+        def abort() -> None:
+            attempt.items.put(_End(None))
+            future.cancel()
+
+        unsubscribe = cancel.on_cancel(abort)
+        limit_s, waiting_for = self._config.first_token_s, "the first token"
+        delivered = False
+        complete: Complete | None = None
+        left_s = limit_s
+        try:
+            while True:
+                asked_at = self._around.monotonic_s()
+                try:
+                    item: Item | _End | None = attempt.items.get(timeout=max(0.0, min(left_s, budget.left_s)))
+                except queue.Empty:
+                    item = None
+                waited_s = self._around.monotonic_s() - asked_at
+                left_s -= waited_s
+                budget.spend(waited_s)
+                if cancel.cancelled:
+                    raise self._cancelled(partial=delivered)
+                if attempt.paused is not None and attempt.items.qsize() < MAX_WAITING_ITEMS // 2:
+                    self._io.wake(attempt.paused)
+                if complete is not None and (item is None or isinstance(item, _End)):
+                    yield Finished(complete.reason)
+                    return
+                if item is None:
+                    raise self._timed_out(request, budget, limit_s, waiting_for, delivered)
+                if isinstance(item, _End):
+                    raise _with_partial(item.error or self._cut_off(), delivered)
+                if isinstance(item, Usage):
+                    yield self._priced(item)
+                    continue
+                if isinstance(item, Complete):
+                    complete = item
+                    limit_s = left_s = USAGE_GRACE_S
+                    continue
+                limit_s = left_s = self._config.silence_s
+                waiting_for = "the next token"
+                if not isinstance(item, Activity):
+                    delivered = True
+                    yield item
+        finally:
+            unsubscribe()
+            future.cancel()
+
+    async def _produce(
+        self, attempt: _Attempt, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
+    ) -> None:
+        failure: ModelError | None = None
+        try:
+            async with contextlib.aclosing(self._items(client, request, tools)) as items:
+                async for item in items:
+                    if isinstance(item, TextDelta):
+                        if not item.text:
+                            continue
+                        item = TextDelta(well_formed(item.text))
+                    attempt.items.put(item)
+                    if attempt.items.qsize() >= MAX_WAITING_ITEMS:
+                        attempt.paused = asyncio.Event()
+                        if attempt.items.qsize() >= MAX_WAITING_ITEMS // 2:
+                            await attempt.paused.wait()
+                        attempt.paused = None
+        except Exception as error:  # noqa: BLE001 - handed to the reading thread
+            failure = translate(error, self._config, self._key, wall_s=self._around.wall_s())
+        attempt.items.put(_End(failure))
+
+    def _priced(self, usage: Usage) -> Usage:
+        prices = self._config.prices
+        if prices is None:
+            return usage
+        cost = prices.cost_usd(
+            prompt=usage.prompt_tokens,
+            completion=usage.completion_tokens,
+            cached=usage.cached_tokens,
+            cache_write=usage.cache_write_tokens,
+        )
+        return replace(usage, cost_usd=cost)
+
+    def _cancelled(self, *, partial: bool) -> ModelError:
+        return ModelError(ModelCode.MODEL_CANCELLED, f"{self.name}: cancelled", partial=partial)
+
+    def _cut_off(self) -> ModelError:
+        return ModelError(
+            ModelCode.MODEL_CONNECTION,
+            f"{self.name}: {self._config.url} closed the connection before the answer was complete; "
+            "check the server's log",
+            retryable=True,
+        )
+
+    def _timed_out(
+        self, request: ModelRequest, budget: _Budget, limit_s: float, waiting_for: str, delivered: bool
+    ) -> ModelError:
+        if budget.left_s <= 0.0:
+            text = (
+                f"no complete answer within the deadline of {request.deadline_s:g} s; "
+                "allow more time or ask for a shorter answer"
+            )
+            return ModelError(ModelCode.MODEL_TIMEOUT, f"{self.name}: {text}", partial=delivered)
+        setting = "silence_s" if waiting_for == "the next token" else "first_token_s"
+        text = (
+            f"{self.name}: {waiting_for} did not come within {limit_s:g} s; "
+            f"check {self._config.url} or raise `{setting}`"
+        )
+        return ModelError(ModelCode.MODEL_TIMEOUT, text, retryable=True, partial=delivered)
+
+
+class _Budget:
+    """Seconds that may still be spent waiting for the model."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left_s = seconds
+
+    def spend(self, seconds: float) -> None:
+        self.left_s -= seconds
+
+
+def _with_partial(error: ModelError, partial: bool) -> ModelError:
+    error.partial = partial
+    return error
+
+
+def _after(error: ModelError, attempts: int) -> ModelError:
+    if attempts == 1:
+        return error
+    return ModelError(
+        error.code,
+        f"{error.message} (after {attempts} attempts)",
+        retryable=error.retryable,
+        partial=error.partial,
+        retry_after_s=error.retry_after_s,
+    )
+
+
+def well_formed(text: str) -> str:
+    """The text with halves of surrogate pairs replaced by U+FFFD, because neither UTF-8 nor a ROS string can carry
+    them."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One question of a planning layer to its model: read while it is written, bounded in time, repaired once (TypeGo 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+from function_tokens.scheduling.calls import Clock, Timer
+from planners.models.base import Message, ModelRequest
+from planners.prompts.blocks import Layer, block
+from skill_kernel.codes import ModelCode
+
+T = TypeVar("T")
+Read = TypeVar("Read", covariant=True)
+
+SHOWN_ANSWER = 400
+"""How much of a faulty answer the model is shown again, in characters."""
+
+
+class AnswerError(ValueError):
+    """An answer that cannot be used; the message is shown to the model, once."""
+
+
+@dataclass(frozen=True)
+class AnswerEnd:
+    """How an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`."""
+
+    text: str
+    code: int = 0
+    why: str = ""
+
+
+class Budget(Protocol):
+    """What a layer may still ask of its model."""
+
+    def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
+        """Whether it may ask, the least gap between two questions in seconds, and why it may not."""
+
+
+class Handle(Protocol):
+    """An answer that is being written."""
+
+    def cancel(self) -> None:
+        """Stop it; nothing more is heard of it. Does nothing once it has ended."""
+
+    def enough(self) -> None:
+        """The same for an answer that was good as far as it was read: its end is still taken, for what it cost."""
+
+
+class Model(Protocol):
+    """Who answers (`LayerModel` in a node). `on_text` hears each piece, `on_end` the end, once and never from within
+    `ask`; all on the caller's thread."""
+
+    def ask(
+        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
+    ) -> Handle: ...  # fmt: skip
+
+
+class Reader(Protocol[Read]):
+    """Reads one answer. Both methods raise AnswerError when it cannot be used."""
+
+    def feed(self, text: str) -> None:
+        """The next piece."""
+
+    def close(self) -> Read:
+        """What the whole answer says."""
+
+
+@dataclass(frozen=True)
+class CallEnd(Generic[T]):
+    """What came of a question: `value`, or None with `code` (a ModelCode, BUDGET_SPENT) and `why`."""
+
+    value: T | None
+    code: int = 0
+    why: str = ""
+    answers: int = 1
+
+
+class ModelCall(Generic[T]):
+    """Asks once, and once more with the error shown when the answer cannot be used. `on_end` hears of it once, at
+    `deadline_s` at the latest, both answers together; `cancel` ends it without a word.
+
+    A model that gives no answer is not asked again: its client has tried as often as may help.
+    """
+
+    def __init__(
+        self, model: Model, clock: Clock, layer: Layer, process_id: str, request: ModelRequest,
+        reader: Callable[[], Reader[T]], on_end: Callable[[CallEnd[T]], None], *, deadline_s: float,
+    ) -> None:  # fmt: skip
+        self._model, self._layer, self._process_id, self._request = model, layer, process_id, request
+        self._new_reader, self._on_end, self._deadline_s = reader, on_end, deadline_s
+        self._answers = 0
+        self._written = ""
+        self._over = False
+        self._timer: Timer = clock.call_later(deadline_s, self._too_late)
+        self._reader: Reader[T]
+        self._handle: Handle
+        self._ask(request)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended or was cancelled."""
+        return self._over
+
+    def cancel(self) -> None:
+        """Nobody wants to know any more."""
+        if not self._over:
+            self._over = True
+            self._timer.cancel()
+            self._handle.cancel()
+
+    def _ask(self, request: ModelRequest) -> None:
+        self._answers += 1
+        self._written, self._reader = "", self._new_reader()
+        number = self._answers
+        self._handle = self._model.ask(
+            self._layer, self._process_id, replace(request, deadline_s=min(request.deadline_s, self._deadline_s)),
+            lambda text: self._text(number, text), lambda end: self._ended(number, end),
+        )  # fmt: skip
+
+    def _text(self, number: int, text: str) -> None:
+        if self._over or number != self._answers:
+            return
+        self._written += text
+        try:
+            self._reader.feed(text)
+        except AnswerError as error:
+            self._handle.cancel()
+            self._faulty(error)
+
+    def _ended(self, number: int, end: AnswerEnd) -> None:
+        if self._over or number != self._answers:
+            return
+        if end.code:
+            self._finish(CallEnd(None, end.code, end.why, self._answers))
+            return
+        try:
+            value = self._reader.close()
+        except AnswerError as error:
+            self._faulty(error)
+        else:
+            self._finish(CallEnd(value, answers=self._answers))
+
+    def _faulty(self, error: AnswerError) -> None:
+        if self._answers > 1:
+            why = f"the answer of the model could not be used twice, at last: {error}"
+            self._finish(CallEnd(None, int(ModelCode.MODEL_NOT_UNDERSTOOD), why, self._answers))
+        else:
+            self._ask(repair(self._request, str(error), self._written))
+
+    def _too_late(self) -> None:
+        if not self._over:
+            self._handle.cancel()
+            why = f"no usable answer within {self._deadline_s:g} s"
+            self._finish(CallEnd(None, int(ModelCode.MODEL_TIMEOUT), why, self._answers))
+
+    def _finish(self, end: CallEnd[T]) -> None:
+        self._over = True
+        self._timer.cancel()
+        self._on_end(end)
+
+
+def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:
+    """The same question with what was wrong with the answer in a block FAULTS, so that the prompt stays whole."""
+    last = request.messages[-1]
+    shown = f"{error}; the answer was: {answer[:SHOWN_ANSWER] or '(nothing)'}"
+    text = f"{last.text}\n{block('FAULTS', [shown], 'in your last answer; data, avoid them')}"
+    return replace(request, messages=(*request.messages[:-1], Message("user", text, last.images)))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models behind the OpenAI chat completions protocol: OpenAI itself, or any server that speaks it at `base_url`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from planners.models.base import Message, ModelRequest, TextDelta, Usage
+from planners.models.config import OFFICIAL_URL, ModelConfig
+from planners.models.faults import names_option
+from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
+from planners.models.native_calls import ToolCall, ToolSpec
+
+_REASONS = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refused",
+}
+_SILENT_WORK = ("reasoning_content", "reasoning", "tool_calls", "refusal")
+"""Fields of a delta that show work but are no text of the answer (the first two are DeepSeek's, vLLM's and Groq's)."""
+
+
+class OpenAIModelClient(HttpModelClient):
+    """Streams through the `openai` SDK. Options that a server rejects by name are left out from then on."""
+
+    package = "openai"
+
+    def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
+        super().__init__(config, surroundings=surroundings)
+        official = urlsplit(config.url).hostname == urlsplit(OFFICIAL_URL["openai"]).hostname
+        self._limit_field = "max_completion_tokens" if official else "max_tokens"
+        self._limit_swapped = False
+        self._left_out: set[str] = set()
+
+    def _connect(self, sdk: ModuleType, key: str) -> Any:
+        http = self._transport(sdk)
+        timeout = sdk.Timeout(None, connect=self._config.connect_s)
+        client: Any = sdk.AsyncOpenAI(
+            api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http
+        )
+        _ = client.chat.completions  # Imported by the SDK when it is first touched: now, not in the first request.
+        return client
+
+    async def _items(
+        self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
+    ) -> AsyncGenerator[Item, None]:
+        while True:
+            options = self._options(request, tools)
+            try:
+                if tools:
+                    manager = client.chat.completions.stream(**options)
+                else:
+                    manager = await client.chat.completions.create(stream=True, **options)
+                async with manager as stream:
+                    async for event in stream:
+                        for item in _from_event(event, stream) if tools else _from_chunk(event):
+                            yield item
+                return
+            except Exception as error:
+                if not self._adapt(error, options):
+                    raise
+
+    def _options(self, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+        messages = [_message(m) for m in request.messages]
+        if request.system:
+            messages.insert(0, {"role": "system", "content": request.system})
+        options: dict[str, Any] = {
+            "model": self._config.model,
+            "messages": messages,
+            self._limit_field: request.max_output_tokens,
+            "stream_options": {"include_usage": True},
+        }
+        if request.temperature is not None:
+            options["temperature"] = request.temperature
+        if request.stop:
+            options["stop"] = list(request.stop)
+        if tools:
+            options["tools"] = [_tool(tool) for tool in tools]
+        return {name: value for name, value in options.items() if name not in self._left_out}
+
+    def _adapt(self, error: Exception, options: dict[str, Any]) -> bool:
+        """Whether the server rejected an option that the request can do without or say otherwise."""
+        for option in ("stream_options", "temperature"):
+            if option in options and names_option(error, option):
+                self._left_out.add(option)
+                return True
+        if names_option(error, self._limit_field) and "unsupported" in str(error).lower() and not self._limit_swapped:
+            self._limit_field = "max_tokens" if self._limit_field != "max_tokens" else "max_completion_tokens"
+            self._limit_swapped = True
+            return True
+        return False
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if not message.images:
+        return {"role": message.role, "content": message.text}
+    parts: list[dict[str, Any]] = []
+    for image in message.images:
+        encoded = base64.b64encode(image.data).decode("ascii")
+        parts.append({"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{encoded}"}})
+    if message.text:
+        parts.append({"type": "text", "text": message.text})
+    return {"role": message.role, "content": parts}
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _from_chunk(chunk: Any) -> list[Item]:
+    items: list[Item] = []
+    for choice in chunk.choices or []:
+        delta = choice.delta
+        if delta is not None and delta.content:
+            items.append(TextDelta(delta.content))
+        elif delta is not None and any(getattr(delta, field, None) for field in _SILENT_WORK):
+            items.append(Activity())
+        if choice.finish_reason:
+            items.append(Complete(_REASONS.get(choice.finish_reason, str(choice.finish_reason))))
+    if chunk.usage is not None:
+        items.append(_usage(chunk.usage))
+    return items
+
+
+def _from_event(event: Any, stream: Any) -> list[Item]:
+    """Items of one event of the SDK's streaming helper (its `chunk` events carry text, end and usage)."""
+    if event.type == "chunk":
+        return _from_chunk(event.chunk)
+    if event.type == "tool_calls.function.arguments.done":
+        call = stream.current_completion_snapshot.choices[0].message.tool_calls[event.index]
+        return [ToolCall(call.id or "", event.name, event.arguments)]
+    return []
+
+
+def _usage(usage: Any) -> Usage:
+    details = getattr(usage, "prompt_tokens_details", None)
+    return Usage(
+        prompt_tokens=int(usage.prompt_tokens or 0),
+        completion_tokens=int(usage.completion_tokens or 0),
+        cached_tokens=int(getattr(details, "cached_tokens", None) or 0),
+    )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's reflexes: those in the store, compiled, and what a person may do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from planners.prescriptions.duration import limit_of
+from planners.prescriptions.reflex_compiler import Proposal
+from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
+from reflexes.store import RuleStore, Unreadable
+from skill_kernel.config.sections import nearest, one_sentence
+from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
+
+MOST_RULES = 200
+
+
+class RuleBook:
+    """Rules by name. `wall` is the time of day in seconds since 1970. Raises ReflexError when the shipped rules cannot be
+    read; a single rule that cannot be used is kept, disabled, with the reason."""
+
+    def __init__(self, store: RuleStore, vocabulary: Vocabulary, *, wall: Callable[[], float]) -> None:
+        self._store, self._vocabulary, self._wall = store, vocabulary, wall
+        rules, unreadable = store.load()
+        self._rules = {rule.name: rule for rule in rules}
+        self.unreadable: list[Unreadable] = unreadable
+        """Files that are refused."""
+        self._loaded: dict[str, LoadedRule] = {}
+        self.reload(vocabulary)
+
+    def reload(self, vocabulary: Vocabulary) -> None:
+        """Compile all rules against these names; one that no longer fits is disabled, but not on disk: the skill may come
+        back."""
+        self._vocabulary = vocabulary
+        self._loaded = {}
+        self.unfit: dict[str, str] = {}
+        for rule in self._rules.values():
+            try:
+                self._loaded[rule.name] = LoadedRule(rule, compile_guarded(rule.source, vocabulary))
+            except GuardError as error:
+                self.unfit[rule.name] = f"its code does not fit this robot any more: {error}"
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All that could be read, by name."""
+        return tuple(self._rules[name] for name in sorted(self._rules))
+
+    def runnable(self) -> list[LoadedRule]:
+        """Those that may fire: approved and fit for this robot."""
+        return [loaded for loaded in self._loaded.values() if loaded.rule.state is RuleState.APPROVED]
+
+    def loaded(self, name: str) -> LoadedRule:
+        """A rule with its code, whatever its state. Raises ReflexError."""
+        self.get(name)
+        if name in self.unfit:
+            raise ReflexError(f"reflex '{name}': {self.unfit[name]}")
+        return self._loaded[name]
+
+    def get(self, name: str) -> Rule:
+        """Raises ReflexError with the nearest name."""
+        rule = self._rules.get(name)
+        if rule is None:
+            refused = next((u for u in self.unreadable if u.name == name), None)
+            if refused is not None:
+                raise ReflexError(refused.why)
+            known = sorted(self._rules)
+            listed = "there are none" if not known else f"known: {', '.join(known[:30])}"
+            raise ReflexError(f"there is no reflex '{name[:60]}'{nearest(name[:60], known)} ({listed})")
+        return rule
+
+    def add(self, proposal: Proposal, *, name: str = "", settings: Mapping[str, Any] | None = None) -> Rule:
+        """Keep a proposal; it fires only once it is approved. Raises ReflexError."""
+        taken = frozenset(self._rules) | {u.name for u in self.unreadable}
+        if name and name in taken:
+            raise ReflexError(f"there is a reflex '{name}' already; remove it first, or choose another name")
+        if len(self._rules) >= MOST_RULES:
+            raise ReflexError(f"there are {len(self._rules)} reflexes, more are not evaluated in time; remove one first")
+        fields = {
+            "name": name or name_of(proposal.sentence, taken), "sentence": proposal.sentence, "source": proposal.source,
+            "model": proposal.model, "created_s": self._wall(), "limit_s": limit_of(proposal.source, self._vocabulary),
+            **(settings or {}),
+        }  # fmt: skip
+        try:
+            rule = Rule.model_validate(fields)
+        except ValidationError as error:
+            raise ReflexError(one_sentence(Rule, error)) from error
+        self._put(rule)
+        return rule
+
+    def approve(self, name: str, approver: str) -> Rule:
+        """A person takes responsibility for it. Raises ReflexError."""
+        rule = self.get(name)
+        if not approver.strip():
+            raise ReflexError("an approval needs the name of the person who gives it")
+        self.loaded(name)
+        if rule.state is RuleState.APPROVED:
+            raise ReflexError(f"reflex '{name}' is approved already, by {rule.approver}")
+        changed: dict[str, Any] = {"state": RuleState.APPROVED, "reason": ""}
+        if not rule.shipped:
+            changed |= {"approver": approver.strip()[:200], "approved_s": self._wall()}
+        return self._changed(rule, changed)
+
+    def disable(self, name: str, reason: str) -> Rule:
+        """It does not fire any more, until it is enabled. Raises ReflexError; where only the disk refuses, it is disabled all
+        the same, until a restart."""
+        rule = self.get(name).model_copy(update={"state": RuleState.DISABLED, "reason": reason[:1000]})
+        self._rules[name] = rule
+        if (before := self._loaded.get(name)) is not None:
+            self._loaded[name] = LoadedRule(rule, before.guarded)
+        self._store.save(rule)
+        return rule
+
+    def enable(self, name: str) -> Rule:
+        """An approved rule that was disabled may fire again. Raises ReflexError."""
+        rule = self.get(name)
+        self.loaded(name)
+        if not rule.approver:
+            raise ReflexError(f"reflex '{name}' was never approved; test and approve it first")
+        return self._changed(rule, {"state": RuleState.APPROVED, "reason": ""})
+
+    def remove(self, name: str) -> None:
+        """Delete a rule, also one whose file is refused. Raises ReflexError."""
+        if any(u.name == name for u in self.unreadable):
+            self._store.remove(name)
+            self.unreadable = [u for u in self.unreadable if u.name != name]
+            return
+        if self.get(name).shipped:
+            raise ReflexError(f"reflex '{name}' comes with the robot's configuration; disable it instead")
+        self._store.remove(name)
+        del self._rules[name]
+        self._loaded.pop(name, None)
+        self.unfit.pop(name, None)
+
+    def _changed(self, rule: Rule, fields: dict[str, Any]) -> Rule:
+        new = rule.model_copy(update=fields)
+        self._put(new)
+        return new
+
+    def _put(self, rule: Rule) -> None:
+        compiled = compile_guarded(rule.source, self._vocabulary) if rule.name not in self.unfit else None
+        self._store.save(rule)
+        self._rules[rule.name] = rule
+        if compiled is not None:
+            self._loaded[rule.name] = LoadedRule(rule, compiled)

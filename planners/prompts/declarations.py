@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model may know of a skill: its parameters with type, range, unit and default, never its implementation
+(GhostShell 3.2)."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from inspect import Parameter as Signed
+from typing import Annotated, Any, Literal
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from skill_kernel.skills.skill import Limited, Skill, content_marker
+
+Limits = Mapping[str, tuple[float, float]]
+NO_LIMITS: Limits = {}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One parameter as it is declared. `choices` are the values of a Literal, Enum or bool as the model writes them;
+    `lower` and `upper` bound a number, the robot's limits included (`open_lower`, `open_upper`: the bound itself is
+    outside)."""
+
+    name: str
+    type_text: str
+    kind: Literal["int", "float", "bool", "choice", "text", "other"]
+    required: bool
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    lower: float | None = None
+    upper: float | None = None
+    open_lower: bool = False
+    open_upper: bool = False
+    description: str = ""
+    content: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return self.kind in ("int", "float")
+
+    def admits(self, value: float) -> bool:
+        """Whether a number lies in the declared range."""
+        above = self.lower is None or value > self.lower or (value == self.lower and not self.open_lower)
+        below = self.upper is None or value < self.upper or (value == self.upper and not self.open_upper)
+        return above and below
+
+    def range_text(self) -> str:
+        """The range in words, empty when there is none."""
+        if self.lower is not None and self.upper is not None and self.open_lower:
+            return f"above {self.lower:g}, {'below' if self.open_upper else 'at most'} {self.upper:g}"
+        if self.lower is not None and self.upper is not None:
+            return f"{self.lower:g} to {self.upper:g}"
+        if self.lower is not None:
+            return f"{'more than' if self.open_lower else 'at least'} {self.lower:g}"
+        if self.upper is not None:
+            return f"{'less than' if self.open_upper else 'at most'} {self.upper:g}"
+        return ""
+
+
+def declared(skill: Skill, limits: Limits = NO_LIMITS) -> tuple[Declared, ...]:
+    """The visible parameters of a skill in order; `limits` are the robot's bounds for parameters marked `Limited`."""
+    return tuple(_declared(p, skill, limits) for p in skill.signature.parameters.values())
+
+
+def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
+    plain, extras = _unwrapped(parameter.annotation)
+    has_default = parameter.default is not Signed.empty
+    made = Declared(
+        name=parameter.name,
+        type_text=_type_text(plain),
+        kind=_kind(plain),
+        required=not has_default and parameter.name != skill.content,
+        default=_written(parameter.default) if has_default else None,
+        choices=_choices(plain),
+        content=content_marker(parameter.annotation) is not None,
+    )
+    if made.content:
+        return replace(made, kind="text", type_text="str", choices=())
+    for extra in extras:
+        made = _with(made, extra, limits)
+    return made
+
+
+def _with(made: Declared, extra: Any, limits: Limits) -> Declared:
+    if isinstance(extra, Limited):
+        lower, upper = limits.get(extra.limit, (None, None))
+        return _bounded(_bounded(made, lower=lower), upper=upper)
+    if isinstance(extra, str):
+        return replace(made, description=made.description or extra)
+    if isinstance(extra, annotated_types.Ge):
+        return _bounded(made, lower=extra.ge)
+    if isinstance(extra, annotated_types.Gt):
+        return _bounded(made, lower=extra.gt, open_bound=True)
+    if isinstance(extra, annotated_types.Le):
+        return _bounded(made, upper=extra.le)
+    if isinstance(extra, annotated_types.Lt):
+        return _bounded(made, upper=extra.lt, open_bound=True)
+    return made
+
+
+def _bounded(made: Declared, *, lower: Any = None, upper: Any = None, open_bound: bool = False) -> Declared:
+    """Narrow the range; of two bounds the tighter one holds."""
+    if isinstance(lower, (int, float)) and (made.lower is None or lower > made.lower):
+        made = replace(made, lower=float(lower), open_lower=open_bound)
+    if isinstance(upper, (int, float)) and (made.upper is None or upper < made.upper):
+        made = replace(made, upper=float(upper), open_upper=open_bound)
+    return made
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    """A type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
+    open."""
+    if typing.get_origin(annotation) is Annotated:
+        inner, extras = _unwrapped(annotation.__origin__)
+        return inner, [*extras, *(piece for extra in annotation.__metadata__ for piece in _pieces(extra))]
+    if _is_union(annotation):
+        members = [a for a in typing.get_args(annotation) if a is not type(None)]
+        if len(members) == 1:
+            return _unwrapped(members[0])
+    return annotation, []
+
+
+def _pieces(extra: Any) -> Iterator[Any]:
+    if isinstance(extra, FieldInfo):
+        if extra.description:
+            yield extra.description
+        for inner in extra.metadata:
+            yield from _pieces(inner)
+    elif isinstance(extra, annotated_types.GroupedMetadata):
+        yield from extra
+    else:
+        yield extra
+
+
+def _is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
+def _kind(plain: Any) -> Literal["int", "float", "bool", "choice", "text", "other"]:
+    if plain is bool:
+        return "bool"
+    if plain is int:
+        return "int"
+    if plain is float:
+        return "float"
+    if plain is str:
+        return "text"
+    return "choice" if _choices(plain) else "other"
+
+
+def _choices(plain: Any) -> tuple[str, ...]:
+    if plain is bool:
+        return ("true", "false")
+    if typing.get_origin(plain) is Literal:
+        return tuple(str(_written(value)) for value in typing.get_args(plain))
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return tuple(str(member.value) for member in plain)
+    return ()
+
+
+def _written(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _type_text(plain: Any) -> str:
+    if _is_union(plain):
+        return " | ".join(_type_text(a) for a in typing.get_args(plain))
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return f"Literal[{', '.join(repr(member.value) for member in plain)}]"
+    if typing.get_origin(plain) is Annotated:
+        return _type_text(plain.__origin__)
+    if typing.get_origin(plain) is Literal:
+        return f"Literal[{', '.join(repr(_written(a)) for a in typing.get_args(plain))}]"
+    if arguments := typing.get_args(plain):
+        name = getattr(typing.get_origin(plain), "__name__", str(plain))
+        return f"{name}[{', '.join(_type_text(a) for a in arguments)}]"
+    if plain is type(None):
+        return "None"
+    return getattr(plain, "__name__", str(plain))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan like ReAct or plan-and-execute, for comparison."""

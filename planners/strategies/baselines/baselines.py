@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies to compare with (TypeGo 8): `react`, one call a turn, and `plan_and_execute`, one plan made ahead. Both wait for
+the whole answer before anything is performed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from planners.models.base import Image, ModelRequest
+from planners.prompts.blocks import Layer
+from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.strategies.baselines.baseline_prompts import TRACED, plan_system, question, react_system
+from planners.strategies.stream.stream_planner import WORDS, PlanEnded, PlannerSettings, TurnResult
+from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.robot import WaypointConfig
+from skill_kernel.skills.skill import Skill
+
+STEPS_A_TURN = 5
+"""A turn of ReAct is one call, where an answer of the stream holds a whole part of a plan: it may have so many times
+`max_turns`."""
+FAILED_TURNS = 5
+"""So many turns in a row in which a call failed end the task."""
+LOST_ANSWERS = 2
+"""So many answers in a row without a call, or none at all, are asked for again."""
+AGAIN = (ModelCode.MODEL_TIMEOUT, ModelCode.MODEL_CONNECTION, ModelCode.MODEL_SERVER, ModelCode.MODEL_RATE_LIMITED)
+PARSE_CODES = range(200, 300)
+
+
+@dataclass(frozen=True)
+class _Task:
+    instruction: str
+    sender: str
+    start: Mapping[str, Any]
+
+
+class _Baseline:
+    """What both have in common: the robot that the prompt shows, and the request made of it."""
+
+    layer: Layer
+    whole = True
+
+    def __init__(
+        self, *, skills: Callable[[], Iterable[Skill]], options: GrammarOptions, robot_name: str, robot_description: str,
+        fields: Mapping[str, str] | None = None, places: Mapping[str, WaypointConfig] | None = None,
+        settings: PlannerSettings | None = None,
+    ) -> None:  # fmt: skip
+        self._skills, self._options = skills, options
+        self._robot = (robot_name, robot_description)
+        self._fields, self._places = fields or {}, places or {}
+        self._settings = settings or PlannerSettings()
+        self._task = _Task("", "", {})
+        self._fault = ""
+        self.turn = 0
+
+    def wrote(self, text: str) -> None:
+        """What the model wrote in this turn; only what came of it counts here."""
+
+    def _system(self) -> str:
+        make = react_system if self.layer is Layer.REACT else plan_system
+        return make(list(self._skills()), self._options, *self._robot, self._fields, self._places)
+
+    def _request(
+        self, done: Sequence[Mapping[str, Any]], faults: Sequence[str], state: Mapping[str, Any] | None,
+        observation: Mapping[str, Any] | None, images: Sequence[Image],
+    ) -> ModelRequest:  # fmt: skip
+        task = self._task
+        return ModelRequest(
+            system=self._system(),
+            messages=(question(task.instruction, task.sender, task.start, done, faults, state, observation, images),),
+            max_output_tokens=self._settings.max_output_tokens, temperature=self._settings.temperature,
+            deadline_s=self._settings.deadline_s, instruction=task.instruction,
+        )  # fmt: skip
+
+    def _begin(self, instruction: str, sender: str, observation: Mapping[str, Any] | None) -> None:
+        self._task = _Task(instruction, sender or "the operator", _short(observation))
+        self._fault, self.turn = "", 0
+
+    def _note(self, calls: Sequence[CallReport]) -> bool:
+        """Remember the last failure that nothing after it made good; tells whether one of these failed."""
+        bad = ("FAILED", "REFUSED")
+        for call in calls:
+            if call.outcome in bad:
+                self._fault = f"'{call.function}' {call.outcome}: {call.message}"
+            elif call.outcome == "DONE" and call.function not in WORDS:
+                self._fault = ""
+        return any(c.outcome in bad for c in calls)
+
+    def _ended(self) -> PlanEnded:
+        return PlanEnded(int(TaskCode.CALL_FAILED), self._fault) if self._fault else PlanEnded()
+
+
+class ReactPlanner(_Baseline):
+    """One line of thought and one call a turn, from the instruction, what was done and what is observed; the next turn
+    comes when the call has ended, `<plan_done/>` ends the task. It has no subtasks and nothing ahead."""
+
+    layer = Layer.REACT
+
+    _trace: list[Mapping[str, Any]]
+    _failed_turns = _lost = 0
+
+    def begin(
+        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
+    ) -> ModelRequest:  # fmt: skip
+        """The first request; `done` is what was done of the instruction before."""
+        self._begin(instruction, sender, observation)
+        self._trace = [_told(call) for call in done]
+        self._failed_turns = self._lost = 0
+        return self._request(self._trace, (), state, observation, images)
+
+    def follow(
+        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+    ) -> ModelRequest | PlanEnded:  # fmt: skip
+        """The next request, or how the task ended."""
+        if result.reason == "interrupt":
+            return PlanEnded(int(TaskCode.CANCELLED), result.error)
+        if result.code and result.code not in AGAIN and result.code not in PARSE_CODES:
+            return PlanEnded(result.code, result.error)
+        failed = self._note(result.calls)
+        calls = [c for c in result.calls if c.function != "plan_done"]
+        self._trace += [{**_told(c), **({"then": _short(observation)} if c is calls[-1] else {})} for c in calls]
+        if result.reason == "plan_done":
+            return self._ended()
+        self._lost = 0 if calls else self._lost + 1
+        self._failed_turns = self._failed_turns + 1 if failed else 0
+        if self._lost > LOST_ANSWERS:
+            why = result.error or "the model's answers hold no call"
+            return PlanEnded(result.code or int(TaskCode.CALL_FAILED), why)
+        if self._failed_turns >= FAILED_TURNS:
+            return PlanEnded(int(TaskCode.CALL_FAILED), self._fault)
+        self.turn += 1
+        if self.turn >= self._settings.max_turns * STEPS_A_TURN:
+            why = f"not finished after {self.turn} calls; {self._fault or 'give a smaller task'}"
+            return PlanEnded(int(TaskCode.TURN_LIMIT), why)
+        faults = list(result.repairs)
+        if not calls:
+            faults.append(result.error or "your answer held no call; write one call, a text, or <plan_done/>")
+        return self._request(self._trace[-TRACED:], faults, state, observation, images)
+
+
+class PlanAndExecutePlanner(_Baseline):
+    """One complete plan, made once and carried out without looking: what fails ends it, and brings no other turn."""
+
+    layer = Layer.PLAN_AND_EXECUTE
+
+    def begin(
+        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
+    ) -> ModelRequest:  # fmt: skip
+        """The only request; `done` is what was done of the instruction before."""
+        self._begin(instruction, sender, observation)
+        return self._request([_told(call) for call in done], (), state, observation, images)
+
+    def follow(
+        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+    ) -> ModelRequest | PlanEnded:  # fmt: skip
+        """How the task ended."""
+        if result.reason == "interrupt":
+            return PlanEnded(int(TaskCode.CANCELLED), result.error)
+        self._note(result.calls)
+        if result.code:
+            return PlanEnded(result.code, result.error)
+        if not result.calls and result.reason != "plan_done":
+            return PlanEnded(int(TaskCode.CALL_FAILED), "the model's answer holds nothing to do or to say")
+        return self._ended()
+
+
+def _told(call: CallReport) -> dict[str, Any]:
+    told = {"function": call.function, "arguments": dict(call.arguments), "outcome": call.outcome}
+    return {**told, "message": call.message} if call.message else told
+
+
+def _short(observation: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a trace keeps of an observation: where it was and what was in sight."""
+    kept: dict[str, Any] = {}
+    for name, value in (observation or {}).items():
+        if isinstance(value, Mapping) and "x_m" in value:
+            kept[name] = {k: v for k, v in value.items() if k != "frame"}
+        elif name == "room" and isinstance(value, str):
+            kept[name] = value
+        elif isinstance(value, list) and all(isinstance(v, Mapping) and "label" in v for v in value):
+            kept[name] = [str(v["label"]) for v in value]
+    return kept

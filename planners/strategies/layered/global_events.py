@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches a plan's global events: each fires when its condition comes true, not while it stays so (TypeGo 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from planners.strategies.layered.plan import GlobalEvent
+from skill_kernel.guard import GuardedExpression, GuardError
+from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.observation.accessors import Accessor
+from skill_kernel.observation.view import View
+
+REARM_S = 1.0
+"""How long a condition must have been false before it may come true again."""
+GAP_S = 5.0
+"""The least time between two firings of one event; it doubles with each, so that what flickers cannot keep a task from
+its work."""
+LONGEST_GAP_S = 120.0
+JUDGED_EVERY_S = 2.0
+"""A sentence is put to a model so often at most, and only when the scene has changed."""
+
+
+class Judge(Protocol):
+    """Says whether a sentence holds: `answer` hears True, False, or None when nobody can tell."""
+
+    def __call__(self, sentence: str, answer: Callable[[bool | None], None]) -> None: ...
+
+
+@dataclass(eq=False)
+class _Watched:
+    event: GlobalEvent
+    expression: GuardedExpression | None
+    held: bool = False
+    false_since_s: float | None = None
+    fired: int = 0
+    fired_s: float = 0.0
+    judging: bool = False
+    judged_s: float = float("-inf")
+    judged_scene: object = None
+
+    def comes_true(self, holds: bool | None, now: float) -> bool:
+        """Take what the condition says now; whether it is to fire. What nobody can tell changes nothing."""
+        if holds is None:
+            return False
+        if not holds:
+            if self.false_since_s is None:
+                self.false_since_s = now
+            if self.held and now - self.false_since_s >= REARM_S:
+                self.held = False
+            return False
+        self.false_since_s = None
+        if self.held:
+            return False
+        gap_s = min(GAP_S * 2.0 ** max(0, self.fired - 1), LONGEST_GAP_S)
+        return not (self.fired and now - self.fired_s < gap_s)
+
+    def has_fired(self, now: float) -> None:
+        """It was told, and is not to be told again while it stays true."""
+        self.held, self.fired, self.fired_s = True, self.fired + 1, now
+
+
+Fire = Callable[[GlobalEvent], bool]
+"""Hears of an event that came true; whether it takes it. One that is not taken may come true again."""
+
+
+class GlobalEvents:
+    """The events of one plan. `problems` says of those that cannot be watched why."""
+
+    def __init__(self, accessors: Mapping[str, Accessor], judge: Judge | None, now: Callable[[], float]) -> None:
+        self._accessors, self._judge, self._now = accessors, judge, now
+        self._watched: dict[str, _Watched] = {}
+        self.problems: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._watched)
+
+    def follow(self, events: Iterable[GlobalEvent]) -> None:
+        """Watch these from now on; one that is known, though it may be worded anew, keeps what was seen of it."""
+        wanted, known = list(events), list(self._watched.values())
+        kept: dict[str, _Watched] = {}
+        for alike in (lambda e: (e.condition, e.response), lambda e: e.condition):
+            for event in wanted:
+                found = next((w for w in known if alike(w.event) == alike(event)), None)
+                if found is not None and event.id not in kept:
+                    kept[event.id] = found
+                    known.remove(found)
+        self._watched, self.problems = {}, {}
+        for event in wanted:
+            watched = kept.get(event.id) or self._made(event)
+            if watched is not None:
+                watched.event = event
+                self._watched[event.id] = watched
+
+    def look(self, view: View, scene: object, fire: Fire) -> None:
+        """Evaluate all; `fire` hears of the first that came true. `scene` equal to the one before: nothing to judge anew.
+        What a model judges may come later, and then find nobody who takes it: it is judged again at a later look."""
+        now = self._now()
+        for watched in list(self._watched.values()):
+            if watched.expression is None:
+                self._ask(watched, scene, now, fire)
+            elif watched.comes_true(_holds(watched.expression, view), now) and fire(watched.event):
+                watched.has_fired(now)
+                return
+
+    def _ask(self, watched: _Watched, scene: object, now: float, fire: Fire) -> None:
+        due = now - watched.judged_s >= JUDGED_EVERY_S and (watched.judged_scene != scene or watched.judged_scene is None)
+        if self._judge is None or watched.judging or not due:
+            return
+        watched.judging, watched.judged_s, watched.judged_scene = True, now, scene
+
+        def answered(holds: bool | None) -> None:
+            watched.judging = False
+            if holds is None:
+                watched.judged_scene = None
+            if watched in self._watched.values() and watched.comes_true(holds, self._now()):
+                if fire(watched.event):
+                    watched.has_fired(self._now())
+                else:
+                    watched.judged_scene = None
+
+        self._judge(watched.event.condition, answered)
+
+    def _made(self, event: GlobalEvent) -> _Watched | None:
+        try:
+            expression = read_condition(event.condition, self._accessors).expression
+        except GuardError as error:
+            self.problems[event.id] = f"event “{event.condition}”: {error}"
+            return None
+        if expression is None and self._judge is None:
+            self.problems[event.id] = f"event “{event.condition}”: no model can judge the sentence"
+            return None
+        return _Watched(event, expression, fired=event.fired)
+
+
+def _holds(expression: GuardedExpression, view: View) -> bool | None:
+    try:
+        return holds(expression, view.call)[0]
+    except (ArithmeticError, ValueError):
+        return None

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a sentence holds now, as a model judges from the observation; the same question is not asked twice of one scene."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from function_tokens.scheduling.calls import Clock
+from planners.models.base import Message, ModelRequest
+from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
+from planners.prompts.blocks import Layer
+from planners.strategies.layered.step_prompt import Fronts, judge_message
+
+KEPT_S = 2.0
+"""How long a judgement of the same scene stands."""
+KEPT = 64
+MAX_ANSWER = 2000
+MAX_OUTPUT_TOKENS = 60
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_SAYS = {"yes": True, "true": True, "no": False, "false": False, "unknown": None}
+_OPEN = re.compile(r"\s*[/?|]|\s+(?:or|idea)\b", re.IGNORECASE)
+"""Behind a word that decides nothing: “yes/no”, “no idea”."""
+_SAYS_BEGINNING = {
+    "是": True, "有": True, "对": True, "否": False, "不": False, "没": False, "沒": False, "未知": None,
+    "无法": None, "無法": None, "不确定": None, "不確定": None, "不知道": None, "不清楚": None, "不明": None, "不能": None,
+    "不一定": None, "不好说": None, "没法": None, "有可能": None, "可能": None,
+}  # fmt: skip
+"""Chinese has no space behind a word; the longest that fits counts."""
+_OPEN_BEGINNINGS = ("是否", "是不是", "有没有", "对不对")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`holds` is None when the model cannot tell, or gave no answer (`code`, `why`)."""
+
+    holds: bool | None
+    reason: str = ""
+    code: int = 0
+    why: str = ""
+
+
+class JudgeReader:
+    """Reads yes, no or unknown as the first word, and the reason behind it."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> None:
+        """The next piece."""
+        self._text += text
+        if len(self._text) > MAX_ANSWER:
+            raise AnswerError("the answer is too long; begin with yes, no or unknown")
+
+    def close(self) -> Judgement:
+        """What the answer says."""
+        text = _THOUGHT.sub("", self._text).strip().strip("`*\"'<>").strip()
+        found = re.match(r"\w+", text)
+        word = found.group(0).casefold() if found else ""
+        if word in _SAYS and not _OPEN.match(text, len(word)):
+            holds = _SAYS[word]
+        else:
+            begin = max((b for b in _SAYS_BEGINNING if word.startswith(b)), key=len, default="")
+            if not begin or word.startswith(_OPEN_BEGINNINGS) or _OPEN.match(text, len(word)):
+                raise AnswerError(f"the answer begins with “{text[:30]}”; it must begin with yes, no or unknown")
+            word, holds = begin, _SAYS_BEGINNING[begin]
+        return Judgement(holds, text[len(word) :].lstrip(" ,.:;-—*").strip()[:300])
+
+
+Heard = Callable[[Judgement], None]
+
+
+class SentenceJudge:
+    """Asks for all processes of a robot. `observe` gives the observation as prompts show it, `scene` what must be equal for
+    an old judgement to stand."""
+
+    def __init__(
+        self, model: Model, clock: Clock, fronts: Fronts, *, observe: Callable[[], Mapping[str, Any] | None],
+        scene: Callable[[], object], deadline_s: float,
+    ) -> None:  # fmt: skip
+        self._model, self._clock, self._fronts = model, clock, fronts
+        self._observe, self._scene, self._deadline_s = observe, scene, deadline_s
+        self._known: OrderedDict[str, tuple[float, object, Judgement]] = OrderedDict()
+        self._waiting: dict[tuple[str, object], list[Heard]] = {}
+
+    def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
+        """`heard` is told once, at once where the answer is known, or where nothing is observed to judge from."""
+        observed = self._observe()
+        if observed is None:
+            heard(Judgement(None, "nothing is observed now"))
+            return
+        now, scene = self._clock.now(), self._scene()
+        known = self._known.get(sentence)
+        if known is not None and known[1] == scene and now - known[0] <= KEPT_S:
+            heard(known[2])
+            return
+        key = (sentence, scene)
+        if key in self._waiting:
+            self._waiting[key].append(heard)
+            return
+        self._waiting[key] = [heard]
+        request = ModelRequest(
+            self._fronts.of(Layer.JUDGE), (Message("user", judge_message(sentence, observed)),),
+            max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=self._deadline_s,
+        )  # fmt: skip
+        ModelCall(
+            self._model, self._clock, Layer.JUDGE, process_id, request, JudgeReader, lambda end: self._judged(key, end),
+            deadline_s=self._deadline_s,
+        )  # fmt: skip
+
+    def _judged(self, key: tuple[str, object], end: CallEnd[Judgement]) -> None:
+        judgement = end.value or Judgement(None, code=end.code, why=end.why)
+        if end.value is not None:
+            self._known[key[0]] = (self._clock.now(), key[1], judgement)
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        for heard in self._waiting.pop(key, ()):
+            heard(judgement)

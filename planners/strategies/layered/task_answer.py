@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads System 2's answer while it is written: subtasks and events, or that the plan stays, is achieved or hopeless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from planners.models.model_call import AnswerError
+from planners.prompts.elements import Element, ElementParser
+from planners.strategies.layered.revision import WrittenEvent, WrittenSubtask
+
+ALIASES = {
+    "sub_task": "subtask", "global_event": "event", "global_evt": "event", "giveup": "give_up", "done": "achieved",
+    "unchanged": "keep",
+}  # fmt: skip
+"""What models write instead, to what is meant."""
+
+KNOWN = ("subtask", "event", "keep", "achieved", "give_up")
+FORM = '<subtask criteria="…">…</subtask>, <event cond="…">…</event>, <keep/>, <achieved/> or <give_up>…</give_up>'
+
+
+@dataclass(frozen=True)
+class AnswerLimits:
+    """What is read of one answer at most, in numbers and characters."""
+
+    subtasks: int = 12
+    events: int = 8
+    text: int = 400
+    watch: int = 6
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """What the model wants. Without subtasks and events the plan stays as it is."""
+
+    subtasks: tuple[WrittenSubtask, ...] = ()
+    events: tuple[WrittenEvent, ...] = ()
+    achieved: bool = False
+    give_up: str = ""
+
+
+class TaskReader:
+    """A `Reader` of one answer; `on_subtask` hears of each subtask as soon as its end tag is read.
+
+    `known` are the ids that may be named, `fields` the observation fields that may be watched (others are left out).
+    `strict` is for the first try, whose faults the model is shown; the second is read with more good will: of two things
+    that contradict each other the list of subtasks counts, and what is too long is joined at its end.
+    """
+
+    def __init__(
+        self, limits: AnswerLimits, *, known: Collection[str], fields: Collection[str], first: bool, strict: bool,
+        on_subtask: Callable[[WrittenSubtask], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._limits, self._known, self._fields = limits, known, fields
+        self._first, self._strict = first, strict
+        self._on_subtask = on_subtask
+        self._parser = ElementParser()
+        self._subtasks: list[WrittenSubtask] = []
+        self._events: list[WrittenEvent] = []
+        self._said: set[str] = set()
+        self._strange: list[str] = []
+        self._give_up = ""
+
+    def feed(self, text: str) -> None:
+        """The next piece."""
+        for element in self._parser.feed(text):
+            self._element(element)
+
+    def close(self) -> TaskAnswer:
+        """What the whole answer says."""
+        for element in self._parser.close():
+            if element.name:
+                raise AnswerError(f"the answer ends in the middle of <{element.name}>; write less, and to the end")
+        wrote = bool(self._subtasks or self._events)
+        if not wrote and not self._said:
+            strange = f"<{self._strange[0]}> is not known here" if self._strange else "there is no tag in it"
+            raise AnswerError(f"{strange}; answer with {FORM}")
+        if self._strict and (len(self._said) + wrote) > 1:
+            raise AnswerError(f"<{sorted(self._said)[0]}> and something else contradict each other; write one of them")
+        if self._subtasks:
+            return TaskAnswer(tuple(self._joined()), tuple(self._events[: self._limits.events]))
+        if self._give_up:
+            return TaskAnswer(give_up=self._give_up)
+        if "achieved" in self._said:
+            return TaskAnswer(achieved=True)
+        if self._first:
+            raise AnswerError("there is no plan yet that could be kept; write at least one <subtask>")
+        return TaskAnswer(events=tuple(self._events[: self._limits.events]))
+
+    def _element(self, element: Element) -> None:
+        name = element.name.lower().replace("-", "_")
+        name = ALIASES.get(name, name)
+        if not element.name:
+            return
+        inside = [i for i in element.inner if ALIASES.get(i.lower(), i.lower()) in KNOWN]
+        if inside:
+            raise AnswerError(f"<{inside[0]}> must not stand inside <{element.name}>; write it by itself")
+        if name not in KNOWN:
+            self._strange.append(element.name)
+        elif element.inner:
+            raise AnswerError(
+                f"<{element.name}> holds <{element.inner[0]}>; write plain text between its tags, everything else as attributes"
+            )
+        elif name == "subtask":
+            self._subtask(element)
+        elif name == "event":
+            self._event(element)
+        else:
+            self._said.add(name)
+            if name == "give_up":
+                self._give_up = self._text(element.text or element.attrs.get("reason", ""))
+                if not self._give_up:
+                    raise AnswerError("<give_up> says nothing; write between its tags why the task cannot be done")
+
+    def _subtask(self, element: Element) -> None:
+        attrs = element.attrs
+        given = attrs.get("id", "").strip()
+        text = self._text(element.text or attrs.get("description", "") or attrs.get("desc", ""))
+        if not text and given not in self._known:
+            told = f"with the id '{given[:40]}', which the plan does not have, " if given else ""
+            raise AnswerError(f"a <subtask> {told}has no text; write between its tags what is to be achieved")
+        watch = dict.fromkeys(w for w in re.split(r"[\s,;]+", attrs.get("watch", "")) if w in self._fields)
+        one = WrittenSubtask(
+            text, given if given in self._known else "", self._text(attrs.get("criteria", "") or attrs.get("criterion", "")),
+            tuple(watch)[: self._limits.watch],
+        )  # fmt: skip
+        self._subtasks.append(one)
+        if len(self._subtasks) > self._limits.subtasks:
+            if self._strict:
+                raise AnswerError(f"there are more than {self._limits.subtasks} subtasks; join what belongs together")
+        elif self._on_subtask is not None:
+            self._on_subtask(one)
+
+    def _event(self, element: Element) -> None:
+        attrs = element.attrs
+        condition = self._text(attrs.get("cond", "") or attrs.get("condition", ""))
+        response = self._text(element.text or attrs.get("response", "") or attrs.get("resp", ""))
+        if not condition or not response:
+            raise AnswerError('an <event> needs both: <event cond="when">what is to be done then</event>')
+        self._events.append(WrittenEvent(condition, response))
+        if self._strict and len(self._events) > self._limits.events:
+            raise AnswerError(f"there are more than {self._limits.events} events; write those that matter")
+
+    def _joined(self) -> list[WrittenSubtask]:
+        """Nothing of a list that is too long is lost: its last subtasks are done as one."""
+        most = self._limits.subtasks
+        if len(self._subtasks) <= most:
+            return self._subtasks
+        rest = [s for s in self._subtasks[most - 1 :] if s.description]
+        last = WrittenSubtask("; then ".join(s.description for s in rest), "", rest[-1].criteria if rest else "")
+        return [*self._subtasks[: most - 1], *([last] if last.description else [])]
+
+    def _text(self, text: str) -> str:
+        """On one line, and no longer than a plan may be."""
+        text = " ".join(text.split())
+        return text if len(text) <= self._limits.text else text[: self._limits.text - 1] + "…"

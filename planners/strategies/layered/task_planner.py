@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System 2 of one process: plans at once, then looks again when something has happened, and never twice for the same
+(TypeGo 6). Pure and on an injected clock: events in by method, plans out through `Tellers`, on one thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from function_tokens.scheduling.calls import Clock, Timer
+from planners.models.model_call import CallEnd, Model, ModelCall
+from planners.prompts.blocks import Layer
+from planners.prompts.prompt import CallReport
+from planners.strategies.layered.plan import FALLBACK, Plan, Subtask
+from planners.strategies.layered.progress import Progress
+from planners.strategies.layered.reasons import Reasons
+from planners.strategies.layered.revision import WrittenSubtask, ending_with, hopeless, revised, revised_events, with_done
+from planners.strategies.layered.task_answer import TaskAnswer, TaskReader
+from planners.strategies.layered.task_prompt import question
+from planners.strategies.layered.task_settings import Asked, TaskSettings, Tellers
+from planners.strategies.layered.watching import differences, labels, watched
+
+SHOWN_CALLS = 20
+RETRY_S, RETRY_MAX_S = 2.0, 30.0
+"""A model that gave no usable answer is asked again after the first, then after twice as long, up to the second."""
+FORBIDDEN_S = 10.0
+"""What the budget forbids is tried again so much later."""
+
+
+class TaskPlanner:
+    """Plans one process from its beginning to its end.
+
+    `system` gives the static front of its prompt; `fields` are those that may be watched. `adopted` is above 0 for a
+    process that was planned before by somebody else: revisions and ids begin above it, and nothing replaces the plan that
+    the other layer may still have until a model has answered.
+    """
+
+    def __init__(
+        self, process_id: str, instruction: str, *, sender: str, system: Callable[[], str], fields: frozenset[str],
+        model: Model, made_by: str, tell: Tellers, clock: Clock, settings: TaskSettings, adopted: int = 0,
+    ) -> None:  # fmt: skip
+        self._process_id, self._instruction, self._sender = process_id, instruction, sender
+        self._system, self._fields, self._made_by = system, fields, made_by
+        self._model, self._tell, self._clock, self._settings = model, tell, clock, settings
+        self._adopted, self._ids = bool(adopted), adopted
+        self.plan = Plan(revision=adopted, complete=False)
+        """The newest one; without subtasks while there is none."""
+        self._progress = Progress(settings.patience)
+        self._calls: deque[CallReport] = deque(maxlen=SHOWN_CALLS)
+        self._running: dict[str, CallReport] = {}
+        self._facts: Mapping[str, Any] | None = None
+        self._shown: set[str] = set()
+        """Labels of things that were in sight when it was asked."""
+        self._reasons = Reasons()
+        self._asked: Asked | None = None
+        self._call: ModelCall[TaskAnswer] | None = None
+        self._timer: Timer | None = None
+        self._not_before_s = clock.now()
+        self._weight = self._revised = self._faults = 0
+        self._failed = self._awaited = self._paused = self._over = self._doubted = False
+        self._put_off = ""
+
+    def begin(self, done: Iterable[CallReport] = (), *, paused: bool = False) -> None:
+        """Ask at once. `done`: calls of the task that ended before."""
+        self._calls.extend(done)
+        self._paused = paused
+        why = "System 2 was started anew and does not know its former plan" if self._adopted else "the task begins"
+        self._happened(why, 0.0)
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def observed(self, facts: Mapping[str, Any] | None) -> None:
+        """The observation as it is now, None without one. Called a few times a second."""
+        self._facts = facts
+        if facts is None or self._asked is None or self.plan.over:
+            return
+        if self._asked.facts is None:
+            self._asked.facts = facts
+            self._shown |= labels(facts)
+        told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
+        if self._reasons.see(told, self._clock.now() + self._settings.settle_s):
+            if not self._reasons:
+                self._tell.skipped(self._process_id, "what it watches is again as it was")
+            self._wake()
+
+    def subtask_done(self, subtask_id: str) -> None:
+        """The other layer has achieved one. That goes as planned: it is looked at again when what follows depends on it."""
+        if not any(s.id == subtask_id and not s.done for s in self.plan.subtasks):
+            return
+        self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
+        self._progress.achieved()
+        self._weight += 1
+        following = next(iter(self.plan.open), None)
+        if following is None or following.conditional:
+            self._happened(f"subtask {subtask_id} is done", self._settings.urgent_s)
+        else:
+            self._wake()
+
+    def call_started(self, call_id: str, report: CallReport) -> None:
+        """A call runs."""
+        self._running[call_id] = report
+
+    def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True) -> None:
+        """A call has ended; one that FAILED or was REFUSED makes System 2 look again. Not `grave`: its failure is an answer,
+        such as that a thing is not there, and no sign that the plan is bad."""
+        self._running.pop(call_id, None)
+        if report.outcome != "DROPPED":
+            self._calls.append(report)
+        if report.outcome not in ("FAILED", "REFUSED") or self._over:
+            return
+        why = f"{report.function} {report.outcome}: {report.message or 'without a word'}"
+        self._weight += 1
+        if grave:
+            self._failed = self._awaited = True
+            self._progress.failed(self.plan.signature, why, self._clock.now())
+        if too_many := self._progress.hopeless():
+            self._finish(replace(self.plan, given_up=True, reason=too_many))
+        else:
+            self._happened(why, self._settings.urgent_s)
+
+    def event_fired(self, event_id: str) -> None:
+        """A global event has come true."""
+        event = next((e for e in self.plan.events if e.id == event_id), None)
+        if event is None:
+            return
+        events = tuple(replace(e, fired=e.fired + 1) if e is event else e for e in self.plan.events)
+        self.plan = replace(self.plan, events=events)
+        self._weight += 1
+        self._happened(f"event {event_id} has come true: {event.condition}", self._settings.urgent_s)
+
+    def planned_anew(self) -> None:
+        """What the other layer had prepared is void: a verdict that was asked for before does not know of it."""
+        self._weight += 1
+
+    def paused(self, paused: bool) -> None:
+        """The process is paused, which ends an answer under way, or goes on."""
+        if paused == self._paused or self._over:
+            return
+        self._paused = paused
+        if paused:
+            self._drop_call()
+            self._wake()
+        else:
+            self._happened("it goes on after a pause", self._settings.urgent_s if self.plan.complete else 0.0)
+
+    def configure(self, settings: TaskSettings) -> None:
+        """Go by other settings from now on."""
+        self._settings = settings
+        self._wake()
+
+    def end(self) -> None:
+        """The process has ended."""
+        self._over = True
+        self._drop_call()
+        self._wake()
+
+    # -- when to ask --------------------------------------------------------------------------------------------------
+
+    def _happened(self, why: str, within_s: float) -> None:
+        self._reasons.add(why, self._clock.now() + within_s)
+        self._wake()
+
+    def _wake(self) -> None:
+        """One timer, for the next question."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._over or self._paused or self._call is not None or self.plan.over:
+            return
+        if self._reasons or not self._settings.cost_aware:
+            due_s = min(self._reasons.due_s, self._clock.now() + self._settings.review_s)
+            wait_s = max(due_s, self._not_before_s) - self._clock.now()
+            if self._awaited and self.plan.complete and wait_s > self._settings.review_s:
+                # The other layer may not have heard yet of what it is told this because of.
+                self._timer = self._clock.call_later(self._settings.urgent_s, self._put_off_long)
+            else:
+                self._timer = self._clock.call_later(max(0.0, wait_s), self._look)
+
+    def _put_off_long(self) -> None:
+        self._timer = None
+        self._keep()
+        self._wake()
+
+    def _look(self) -> None:
+        """Ask, unless it is forbidden."""
+        self._timer = None
+        if self.plan.complete and self._revised >= self._settings.revisions:
+            self._skip(f"the plan was changed {self._revised} times already, and stays now as it is")
+            self._reasons.take()
+            self._keep()
+            return
+        allowed, wait_s, why = self._tell.allowance(self._process_id)
+        if allowed and (wait_s <= 0.0 or not self.plan.complete):
+            self._ask()
+            return
+        if not allowed and not self.plan.complete:
+            self._fall_back(why)
+        self._skip(why)
+        self._keep()
+        self._not_before_s = self._clock.now() + (wait_s if allowed else FORBIDDEN_S)
+        self._wake()
+
+    def _keep(self) -> None:
+        """The other layer, which waits to hear what becomes of a failure, goes on with the plan as it is."""
+        if self._awaited and self.plan.complete and not self.plan.over:
+            self._awaited = False
+            self._publish(replace(self.plan, reason="kept"))
+
+    def _skip(self, why: str) -> None:
+        """Told once in a row."""
+        if why != self._put_off:
+            self._put_off = why
+            self._tell.skipped(self._process_id, why)
+
+    def _ask(self) -> None:
+        why = self._reasons.take() or ("it is time to look again",)
+        done = frozenset(s.id for s in self.plan.subtasks if s.done)
+        asked = Asked(not self.plan.complete, self._failed, self._weight, done, why, self._facts)
+        self._asked, self._failed, self._put_off = asked, False, ""
+        self._shown |= labels(self._facts)
+        request = question(
+            self._system(), instruction=self._instruction, sender=self._sender, calls=[*self._calls, *self._running.values()],
+            plan=self.plan if self.plan.subtasks else None, why=why, observation=self._facts,
+            max_output_tokens=self._settings.max_output_tokens, deadline_s=self._settings.deadline_s,
+        )  # fmt: skip
+        self._call = ModelCall(
+            self._model, self._clock, Layer.S2, self._process_id, request, lambda: self._reader(asked), self._answered,
+            deadline_s=self._settings.deadline_s,
+        )  # fmt: skip
+
+    def _drop_call(self) -> None:
+        """Stop the answer under way; what it was asked for is still to be asked."""
+        if self._call is not None and self._asked is not None:
+            self._call.cancel()
+            self._call = None
+            self._unanswered(self._asked, self._clock.now())
+
+    def _unanswered(self, asked: Asked, due_s: float) -> None:
+        self._reasons.give_back(asked.why, due_s)
+        self._failed = self._failed or asked.failed
+
+    # -- what was answered --------------------------------------------------------------------------------------------
+
+    def _reader(self, asked: Asked) -> TaskReader:
+        """Only the first try at a first plan is followed while it is written: a list that replaces another counts whole."""
+        asked.tries += 1
+        streams = asked.first and asked.tries == 1 and not self._adopted and not self.plan.subtasks
+        return TaskReader(
+            self._settings.limits, known={s.id for s in self.plan.subtasks}, fields=self._fields, first=asked.first,
+            strict=asked.tries == 1, on_subtask=(lambda one: self._streamed(asked, one)) if streams else None,
+        )  # fmt: skip
+
+    def _streamed(self, asked: Asked, one: WrittenSubtask) -> None:
+        asked.streamed.append(one)
+        self._publish(replace(self.plan, subtasks=self._merged(asked, asked.streamed), made_by=self._made_by))
+
+    def _merged(self, asked: Asked, written: Iterable[WrittenSubtask]) -> tuple[Subtask, ...]:
+        return revised(self.plan.subtasks, tuple(written), done_when_asked=asked.done, new_id=lambda: self._new_id("t"))
+
+    def _answered(self, end: CallEnd[TaskAnswer]) -> None:
+        asked, self._call = self._asked, None
+        assert asked is not None  # an answer was asked for
+        self._not_before_s = self._clock.now() + self._settings.gap_s
+        if end.value is None:
+            self._no_answer(asked, end.why)
+        else:
+            self._faults = 0
+            self._take(asked, end.value)
+        self._wake()
+
+    def _no_answer(self, asked: Asked, why: str) -> None:
+        """The old plan stays, and the question is asked again some time later."""
+        if asked.first and not self._adopted:
+            self._fall_back(why)
+        else:
+            self._tell.degraded(self._process_id, "the plan stays as it was", why)
+            self._keep()
+        self._not_before_s = self._clock.now() + min(RETRY_MAX_S, RETRY_S * 2.0 ** min(self._faults, 10))
+        self._faults += 1
+        self._unanswered(asked, self._not_before_s)
+
+    def _fall_back(self, why: str) -> None:
+        """Without a model the task is its own only subtask, or its last one when the model broke off."""
+        if self._adopted and not self.plan.subtasks:
+            return
+        subtasks = ending_with(self.plan.subtasks, self._instruction, lambda: self._new_id("t"))
+        self._publish(replace(self.plan, complete=True, subtasks=subtasks, reason=why, made_by=FALLBACK))
+        self._tell.degraded(self._process_id, "the instruction itself is the plan", why)
+
+    def _take(self, asked: Asked, answer: TaskAnswer) -> None:
+        if answer.achieved or answer.give_up:
+            self._verdict(asked, answer)
+            return
+        self._doubted = False
+        subtasks = self._merged(asked, answer.subtasks) if answer.subtasks else self.plan.subtasks
+        events = revised_events(self.plan.events, answer.events, lambda: self._new_id("e"))
+        plan = replace(self.plan, complete=True, subtasks=subtasks, events=events)
+        changed = plan != self.plan
+        again = self._progress.repeated(plan.signature) if asked.failed else ""
+        if again:
+            self._finish(replace(self.plan, given_up=True, reason=again))
+        elif changed:
+            self._revised += not asked.first
+            reason = "" if asked.first else "; ".join(asked.why)
+            self._publish(replace(plan, reason=reason, made_by=self._made_by))
+        elif asked.failed:
+            self._publish(replace(self.plan, reason="kept"))
+        self._awaited = self._failed
+
+    def _verdict(self, asked: Asked, answer: TaskAnswer) -> None:
+        """That it is achieved or hopeless counts when it was said of what is still so, or is said a second time."""
+        if self._weight != asked.weight and not self._doubted:
+            self._doubted = True
+            self._unanswered(asked, self._clock.now())
+            return
+        reason = answer.give_up or "; ".join(asked.why)
+        self._finish(replace(self.plan, achieved=answer.achieved, given_up=bool(answer.give_up), reason=reason))
+
+    def _finish(self, plan: Plan) -> None:
+        """Nothing is asked any more."""
+        subtasks = hopeless(plan.subtasks) if plan.given_up else plan.subtasks
+        self.end()
+        self._publish(replace(plan, complete=True, subtasks=subtasks, made_by=plan.made_by or self._made_by))
+
+    def _publish(self, plan: Plan) -> None:
+        self.plan = replace(plan, revision=self.plan.revision + 1)
+        self._tell.plan(self._process_id, self.plan)
+
+    def _new_id(self, kind: str) -> str:
+        self._ids += 1
+        return f"{kind}{self._ids}"

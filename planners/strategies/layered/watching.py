@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What System 2 wants to see of an observation: the fields it named, and the things its subtasks speak of. Small changes of a
+number are none, and a thing it has been shown before is no news, unless a subtask speaks of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from planners.strategies.layered.plan import Subtask, plain
+
+POSE_STEP_M = 1.0
+NUMBER_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""A number has changed when it has passed one of these; so it is with distances, speeds and percents alike."""
+SHOWN = 80
+MENTIONED = "in sight"
+"""Stands for the things that are in sight and that a subtask speaks of."""
+
+Seen = Mapping[str, Any]
+"""What is compared, by what it is of."""
+
+
+def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dict[str, Any]:
+    """The part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on."""
+    if facts is None:
+        return {}
+    fields = dict.fromkeys(name for s in subtasks for name in s.watch)
+    words = f" {' '.join(plain(f'{s.description} {s.criteria}') for s in subtasks)} "
+    seen = {name: _coarse(facts[name]) for name in fields if name in facts}
+    mentioned = frozenset(label for label in labels(facts) if _speaks_of(words, label))
+    return {**seen, MENTIONED: mentioned}
+
+
+def differences(before: Seen, after: Seen, shown: Collection[str] = ()) -> list[str]:
+    """What has changed, in words. What was or is not watched is no change; `shown` are labels of things it knows of."""
+    told = []
+    for name in before:
+        old, new = before[name], after.get(name, before[name])
+        if old == new:
+            continue
+        if isinstance(old, frozenset) and isinstance(new, frozenset):
+            mentioned = name == MENTIONED
+            told += [f"{thing} has come into sight" for thing in sorted(new - old) if mentioned or thing not in shown]
+            told += [f"{thing} is no longer in sight" for thing in sorted(old - new) if mentioned]
+        elif isinstance(old, (str, bool)) and isinstance(new, (str, bool)):
+            told.append(f"{name} is {_shown(new)} now, it was {_shown(old)}")
+        else:
+            told.append(f"{name} has changed")
+    return list(dict.fromkeys(told))
+
+
+def _coarse(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "stale_s" in value or "missing" in value:
+            return "not known"
+        if "x_m" in value and "y_m" in value:
+            return tuple(round(_number(value[axis]) / POSE_STEP_M) for axis in ("x_m", "y_m"))
+        return tuple(sorted((str(k), _coarse(v)) for k, v in value.items()))
+    if isinstance(value, (list, tuple)):
+        things = [_label(thing) for thing in value]
+        return frozenset(t for t in things if t)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return sum(value >= step for step in NUMBER_STEPS) - sum(value <= -step for step in NUMBER_STEPS)
+    return value
+
+
+def labels(facts: Mapping[str, Any] | None) -> set[str]:
+    """Labels of all things in sight."""
+    lists = [value for value in (facts or {}).values() if isinstance(value, (list, tuple))]
+    return {label for things in lists for thing in things if (label := _label(thing))}
+
+
+def _label(thing: Any) -> str:
+    return str(thing.get("label", ""))[:SHOWN] if isinstance(thing, Mapping) else ""
+
+
+def _speaks_of(words: str, label: str) -> bool:
+    name = plain(label)
+    forms: Iterable[str] = (name, f"{name}s", f"{name}es")
+    return bool(name) and any(f" {form} " in words for form in forms)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
+
+
+def _shown(value: str | bool) -> str:
+    text = f"'{value}'" if isinstance(value, str) else str(value).lower()
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs code that a model or a person wrote as a rule, and nothing else: parsed, checked against an allow-list and against
+types, then compiled to closures (semantics, section 6)."""
+
+from skill_kernel.guard.code import Caller, SkillRequest
+from skill_kernel.guard.errors import GuardCode, GuardError, RuleFault
+from skill_kernel.guard.limits import LIMITS, Limits
+from skill_kernel.guard.rules import Guarded, GuardedExpression, compile_expression, compile_guarded
+from skill_kernel.guard.vocabulary import Vocabulary
+
+__all__ = [
+    "LIMITS",
+    "Caller",
+    "GuardCode",
+    "GuardError",
+    "Guarded",
+    "GuardedExpression",
+    "Limits",
+    "RuleFault",
+    "SkillRequest",
+    "Vocabulary",
+    "compile_expression",
+    "compile_guarded",
+]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled pieces: closures over a frame, with the type, the greatest cost and, where it is known, the value."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from skill_kernel.guard.errors import GuardCode, RuleFault, at, shown
+from skill_kernel.guard.limits import LARGEST_WHOLE
+from skill_kernel.guard.types import FLOAT, INT, Kind, Type
+from skill_kernel.guard.vocabulary import Vocabulary
+
+Value = Any
+"""bool, int, float, str, or a list of one of these."""
+
+
+class Caller(Protocol):
+    """Answers accessors, as `View.call` does."""
+
+    def __call__(self, name: str, /, *arguments: Any) -> Value: ...
+
+
+class Frame:
+    """The state of one evaluation: who answers accessors, and the local variables by number."""
+
+    __slots__ = ("call", "values")
+
+    def __init__(self, call: Caller, slots: int) -> None:
+        self.call = call
+        self.values: list[Value] = [None] * slots
+
+
+@dataclass(frozen=True)
+class SkillRequest:
+    """What an action asks for next: a skill of the robot, or one of S0's own actions, with typed arguments. `bound`:
+    the action keeps whether it succeeded, and so decides itself what follows a failure."""
+
+    name: str
+    arguments: dict[str, Any]
+    bound: bool = False
+
+
+Evaluate = Callable[[Frame], Value]
+UNKNOWN = object()
+
+
+@dataclass(frozen=True)
+class Code:
+    """A compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known.
+
+    Whatever it was made of, a value of type float is a Python float and one of type int is bounded: whole numbers of Python
+    grow without end, and with them the time one product takes.
+    """
+
+    type: Type
+    run: Evaluate
+    steps: int
+    constant: Value = UNKNOWN
+
+    def __post_init__(self) -> None:
+        keep = {FLOAT: _float, INT: _whole}.get(self.type)
+        if keep is not None:
+            object.__setattr__(self, "run", _keeping(keep, self.run))
+
+    def fitted(self, kind: Kind) -> Code:
+        """The same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
+        if kind is not Kind.FLOAT or self.type.kind is not Kind.INT:
+            return self
+        run, known = self.run, self.constant is not UNKNOWN
+        if not self.type.is_list:
+            return Code(FLOAT, run, self.steps, float(self.constant) if known else UNKNOWN)
+        length = self.type.length or 0
+        constant = _floats(self.constant) if known else UNKNOWN
+        return Code(Type(kind, length), lambda frame: _floats(run(frame)), self.steps + length, constant)
+
+
+def _keeping(keep: Callable[[Value], Value], run: Evaluate) -> Evaluate:
+    return lambda frame: keep(run(frame))
+
+
+def _float(value: Value) -> float:
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise RuleFault(f"a number was expected, but a {type(value).__name__} came")
+
+
+def _whole(value: Value) -> int:
+    if not isinstance(value, int):
+        raise RuleFault(f"a whole number was expected, but a {type(value).__name__} came")
+    if -LARGEST_WHOLE <= value <= LARGEST_WHOLE:
+        return int(value)
+    raise RuleFault(f"a whole number grew beyond {LARGEST_WHOLE:g}")
+
+
+def _floats(values: Iterable[Value]) -> list[float]:
+    return [float(value) for value in values]
+
+
+class Signal(Enum):
+    """Where a block goes on."""
+
+    NEXT = 0
+    BREAK = 1
+    CONTINUE = 2
+    RETURN = 3
+
+
+Steps = Generator[SkillRequest, bool, Signal]
+Perform = Callable[[Frame], Steps]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Compiled statements. `ends` tells that none of what follows is ever reached."""
+
+    perform: Perform
+    steps: int
+    calls: int
+    ends: bool = False
+
+
+class Scope:
+    """Local variables of one function: each has one type, and is known only where it has surely been assigned."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._slots: dict[str, tuple[int, Type]] = {}
+        self.known: set[str] = set()
+
+    @property
+    def size(self) -> int:
+        return len(self._slots)
+
+    def reserve(self) -> None:
+        """Keep number 0 for what the function returns; no name reaches it."""
+        self._slots[""] = (0, Type(Kind.BOOL))
+
+    def find(self, name: str) -> tuple[int, Type] | None:
+        """Number and type of a variable that has a value here."""
+        return self._slots[name] if name in self.known else None
+
+    def kind(self, name: str) -> Kind:
+        """What a variable that was assigned holds, one or a list of it."""
+        return self._slots[name][1].kind
+
+    def assign(self, node: ast.AST, name: str, type_: Type) -> int:
+        """The number of a variable that gets a value of this type. Raises GuardError when the name is taken."""
+        if meaning := self._vocabulary.taken(name):
+            raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
+        number, before = self._slots.get(name, (len(self._slots), type_))
+        if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
+            hint = "; begin with 0.0" if before == Type(Kind.INT) and type_ == Type(Kind.FLOAT) else ""
+            raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
+        self._slots.setdefault(name, (number, type_))
+        self.known.add(name)
+        return number

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a condition as a plan writes it: guarded code over accessors, or a short sentence that a model judges (TypeGo 6)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skill_kernel.guard import Caller, GuardCode, GuardedExpression, GuardError, RuleFault, compile_expression
+from skill_kernel.observation.accessors import Accessor
+from skill_kernel.observation.errors import ObservationError
+
+MAX_SENTENCE = 300
+"""Characters of a sentence; longer ones are no condition."""
+
+_QUOTED_OR_FOREIGN = re.compile(r"""("[^"]*"|'[^']*')|(&&)|(\|\|)|(!(?!=))|\b(true)\b|\b(false)\b""", re.IGNORECASE)
+_PYTHON = {2: " and ", 3: " or ", 4: " not ", 5: "True", 6: "False"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that can be asked: `expression` is None where it is a sentence."""
+
+    text: str
+    expression: GuardedExpression | None
+
+
+def read_condition(text: str, accessors: Mapping[str, Accessor]) -> Condition:
+    """Tell code from a sentence. `&&`, `||`, `!`, `true` and `false` are read as Python writes them.
+
+    Raises GuardError, with what to write instead, for what is meant as code and cannot be run, and for what is too long.
+    """
+    plain = " ".join(text.split())
+    if plain.startswith("`") and plain.endswith("`"):
+        plain = plain.strip("`").strip()
+    if not plain:
+        raise GuardError(GuardCode.FORM, "the condition is empty")
+    code = _QUOTED_OR_FOREIGN.sub(lambda m: m[0] if m.lastindex == 1 else _PYTHON[m.lastindex or 0], plain).strip()
+    try:
+        return Condition(plain, compile_expression(code, accessors))
+    except GuardError:
+        if _is_code(code, accessors):
+            raise
+    if len(plain) > MAX_SENTENCE:
+        message = f"the condition has {len(plain)} characters; write an expression, or a sentence of at most {MAX_SENTENCE}"
+        raise GuardError(GuardCode.TOO_LONG, message)
+    return Condition(plain, None)
+
+
+def holds(expression: GuardedExpression, ask: Caller) -> tuple[bool | None, str]:
+    """Whether an expression holds, None and why when that cannot be told: a field is stale, a number has no end."""
+    try:
+        return bool(expression.evaluate(ask)), ""
+    except (ObservationError, RuleFault) as error:
+        return None, str(error)
+
+
+def _is_code(text: str, accessors: Mapping[str, Accessor]) -> bool:
+    """Whether somebody meant it as code: it names an accessor as code does, calls something, or compares with a number."""
+    for name in re.findall(r"\b([A-Za-z_]\w*)\s*\(", text):
+        if name in accessors:
+            return True
+    if len(text) > MAX_SENTENCE:
+        return False
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in accessors):
+            return True
+        if isinstance(node, ast.Compare) and any(_is_number(x) for x in (node.left, *node.comparators)):
+            return True
+    return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)

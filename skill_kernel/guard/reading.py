@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From untrusted text to a syntax tree that holds nothing but allowed nodes; nothing of it is ever run."""
+
+from __future__ import annotations
+
+import ast
+import io
+import token
+import tokenize
+import unicodedata
+import warnings
+
+from skill_kernel.guard.errors import GuardCode, GuardError, at, shown
+from skill_kernel.guard.limits import Limits
+
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_QUOTES = ("'", '"')
+
+ALLOWED: frozenset[type[ast.AST]] = frozenset({
+    ast.Module, ast.Expression, ast.FunctionDef, ast.arguments, ast.Return, ast.Expr, ast.Assign, ast.AugAssign, ast.If,
+    ast.For, ast.Break, ast.Continue, ast.Pass, ast.Load, ast.Store,
+    ast.Name, ast.Constant, ast.Call, ast.keyword, ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.comprehension,
+    ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.UAdd, ast.IfExp,
+    ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod,
+    ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn,
+})  # fmt: skip
+"""Compared by identity of the type, so that a node a later Python brings is refused until somebody allows it."""
+
+_WORDS = {
+    "Attribute": "a dot (attribute access)", "Subscript": "a subscript in square brackets", "JoinedStr": "an f-string",
+    "NamedExpr": "an assignment inside an expression (:=)", "Lambda": "lambda", "Pow": "a power (**)", "Starred": "a star",
+    "LShift": "a shift (<<)", "RShift": "a shift (>>)", "BitOr": "|", "BitAnd": "&", "BitXor": "^", "Invert": "~",
+    "MatMult": "@", "Is": "is", "IsNot": "is not", "Import": "import", "ImportFrom": "import", "ClassDef": "class",
+    "While": "while", "Try": "try", "TryStar": "try", "With": "with", "Global": "global", "Nonlocal": "nonlocal",
+    "Delete": "del", "Await": "await", "AsyncFunctionDef": "async", "AsyncFor": "async", "AsyncWith": "async",
+    "Yield": "yield", "YieldFrom": "yield", "Raise": "raise", "Assert": "assert", "Match": "match", "Dict": "a dictionary",
+    "Set": "a set", "DictComp": "a dictionary", "SetComp": "a set", "Slice": "a slice", "AnnAssign": "a type annotation",
+    "TypeAlias": "a type alias", "arg": "a parameter", "TemplateStr": "a t-string",
+}  # fmt: skip
+
+
+def read(source: str, limits: Limits, *, expression: bool = False) -> ast.Module | ast.Expression:
+    """Parse code (with `expression` a single one). Raises GuardError, whatever the text is, and within small bounds of
+    time and memory: length, brackets and lines are counted before Python's parser sees anything."""
+    text = _checked_text(source, limits)
+    if expression:
+        text = text.strip()
+    _check_tokens(text, limits)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree: ast.Module | ast.Expression
+            tree = ast.parse(text, mode="eval") if expression else ast.parse(text)
+    except SyntaxError as error:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=line, column=column) from None
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise GuardError(GuardCode.TOO_DEEP, f"this cannot be read ({type(error).__name__}); write it simpler") from None
+    _check_nodes(tree, limits)
+    return tree
+
+
+def _checked_text(source: str, limits: Limits) -> str:
+    if len(source) > limits.characters:
+        why = f"the code has {len(source)} characters; {limits.characters} are allowed"
+        raise GuardError(GuardCode.TOO_LONG, why)
+    text = source.replace("\r\n", "\n")
+    line, begin = 1, 0
+    for index, character in enumerate(text):
+        if character == "\n":
+            line, begin = line + 1, index + 1
+        elif character == "\\":
+            why = "a backslash is not allowed; write the character itself"
+            raise GuardError(GuardCode.CHARACTER, why, line=line, column=index - begin + 1)
+        elif unicodedata.category(character) in _REFUSED_CATEGORIES:
+            why = f"the character U+{ord(character):04X} is not allowed; indent with spaces and write visible characters"
+            raise GuardError(GuardCode.CHARACTER, why, line=line, column=index - begin + 1)
+    return text
+
+
+def _check_tokens(text: str, limits: Limits) -> None:
+    count = on_line = depth = 0
+    try:
+        for kind, word, (line, column), _, _ in tokenize.generate_tokens(io.StringIO(text).readline):
+            count, on_line = count + 1, 0 if kind in (token.NEWLINE, token.INDENT, token.DEDENT) else on_line + 1
+            depth += word in ("(", "[", "{") if kind == token.OP else 0
+            depth -= word in (")", "]", "}") if kind == token.OP else 0
+            problem = _token_problem(kind, word, limits)
+            if count > limits.tokens or on_line > limits.line_tokens:
+                problem = GuardCode.TOO_LONG, f"too long: at most {limits.tokens} words and signs, {limits.line_tokens} a line"
+            elif depth > limits.brackets:
+                problem = GuardCode.TOO_DEEP, f"brackets are nested more than {limits.brackets} deep; use a variable"
+            if problem is not None:
+                raise GuardError(*problem, line=line, column=column + 1)
+    except tokenize.TokenError as error:
+        raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.args[0]}; is a bracket or quote open?") from None
+    except SyntaxError as error:
+        raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=error.lineno or 0, column=1) from None
+
+
+def _token_problem(kind: int, word: str, limits: Limits) -> tuple[GuardCode, str] | None:
+    if kind == token.NAME:
+        if not word.isascii():
+            return GuardCode.NAME, f"the name '{shown(word)}' is not written in plain ASCII letters"
+        if len(word) > limits.name_characters:
+            return GuardCode.NAME, f"the name '{shown(word)}' is longer than {limits.name_characters} characters"
+        if word.startswith("_") and word != "_":
+            return GuardCode.NAME, f"the name '{shown(word)}' begins with an underscore, which is not allowed"
+    elif kind == token.NUMBER:
+        if len(word) > limits.number_characters:
+            return GuardCode.NUMBER, f"the number {shown(word)} has more than {limits.number_characters} digits"
+    elif kind == token.STRING:
+        if not word.startswith(_QUOTES):
+            prefix = word[: min(word.find(q) for q in _QUOTES if q in word)]
+            return GuardCode.CONSTRUCT, f"a text with the prefix {prefix} is not allowed; write plain quotes"
+    elif kind == token.ERRORTOKEN and not word.isspace():
+        return GuardCode.SYNTAX, f"'{shown(word)}' has no meaning here"
+    elif kind not in (token.COMMENT, token.ERRORTOKEN) and not word.isascii():
+        return GuardCode.CONSTRUCT, f"'{shown(word)}' has no meaning here"
+    return None
+
+
+def _check_nodes(tree: ast.AST, limits: Limits) -> None:
+    waiting: list[tuple[ast.AST, int, ast.AST]] = [(tree, 1, tree)]
+    count = 0
+    while waiting:
+        node, depth, placed = waiting.pop()
+        count += 1
+        placed = node if hasattr(node, "lineno") else placed
+        if type(node) not in ALLOWED:
+            name = type(node).__name__
+            raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name)} is not allowed in a reflex")
+        if depth > limits.depth:
+            raise at(placed, GuardCode.TOO_DEEP, f"this is nested more than {limits.depth} deep; use a variable")
+        if count > limits.nodes:
+            raise at(placed, GuardCode.TOO_LONG, f"the code has more than {limits.nodes} parts; write it shorter")
+        waiting.extend((child, depth + 1, placed) for child in ast.iter_child_nodes(node))

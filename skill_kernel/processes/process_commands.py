@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the process scheduler is given and what it asks of the rest of the robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skill_kernel.codes import TaskCode
+from skill_kernel.processes.process import Process
+
+STRATEGIES = ("stream", "layered", "react", "plan_and_execute")
+"""How an instruction can become actions."""
+
+
+class ProcessError(ValueError):
+    """A command that cannot be obeyed; the message says why and what to do. `code` is for a task that does not begin."""
+
+    def __init__(self, message: str, code: TaskCode = TaskCode.TOO_MANY_PROCESSES) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """`idle`: instruction of the idle process, empty for none, begun after `idle_after_s` without another one.
+    `max_processes` may live at a time; the newest `keep` are remembered."""
+
+    strategy: str = "stream"
+    idle: str = ""
+    idle_after_s: float = 5.0
+    max_processes: int = 8
+    keep: int = 50
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the skill kernel keeps for a process."""
+
+    subsystems: tuple[str, ...] = ()
+    pause_causes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A process is as it stands here."""
+
+    process: Process
+
+
+@dataclass(frozen=True)
+class Amended:
+    """What an ended process has cost was learned later; it has been told of as ended before."""
+
+    process: Process
+
+
+@dataclass(frozen=True)
+class EndProcess:
+    """Interrupt whatever it does, along the whole way, then free what it holds."""
+
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class ReleaseProcess:
+    """It has ended by itself: free what it holds."""
+
+    process_id: str
+
+
+@dataclass(frozen=True)
+class PauseProcess:
+    """Add a pause cause at the skill kernel; `ProcessScheduler.paused` is to hear the answer."""
+
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class ResumeProcess:
+    """Take a pause cause back at the skill kernel; `ProcessScheduler.resumed` is to hear the answer."""
+
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class InterruptPlan:
+    """Void all that was planned so far; `ProcessScheduler.interrupted` is to hear the new epoch."""
+
+    process_id: str
+    cause: str
+
+
+Command = Changed | Amended | EndProcess | ReleaseProcess | PauseProcess | ResumeProcess | InterruptPlan

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The set of skills a robot has, collected from modules or a file and replaceable while the system runs."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from skill_kernel.skills.arguments import check_parameters
+from skill_kernel.skills.skill import Skill, SkillDefinitionError
+
+SYNC = "sync"
+"""Attribute every call may carry (law C8); the scheduler takes it, so no skill may have a parameter of that name."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+class RegistryError(ValueError):
+    """A skill set cannot be used: a module does not import, or two skills share a name. The message says which."""
+
+
+class SkillRegistry:
+    """Skills by name, in the order they were defined.
+
+    The set can be exchanged as a whole by `replace_from_modules`, `replace_from_file` or `replace`; a reader sees the
+    old set or the new one, never a mixture, and a set that cannot be loaded leaves the old one in place.
+    """
+
+    def __init__(self, skills: Iterable[Skill] = (), *, text_skill: str = "") -> None:
+        self._set = _SkillSet(skills, text_skill)
+
+    @classmethod
+    def from_modules(cls, modules: Sequence[str], *, text_skill: str = "") -> SkillRegistry:
+        """The functions declared with `robot_skill` in these modules.
+
+        `text_skill` names the skill that plain text goes to (default: the one declared with `speaks_text`). Raises
+        RegistryError when a module does not import, two skills share a name, or `text_skill` is not among them.
+        """
+        return cls(_collect(map(_module_named, modules)), text_skill=text_skill)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, text_skill: str = "") -> SkillRegistry:
+        """The functions declared with `robot_skill` in a Python file; raises RegistryError as `from_modules` does."""
+        return cls(_collect([_module_of_file(Path(path))]), text_skill=text_skill)
+
+    def replace(self, other: SkillRegistry) -> None:
+        """Take over another registry's set. Calls already running keep the skill they were started with."""
+        self._set = other._set
+
+    def replace_from_modules(
+        self,
+        modules: Sequence[str],
+        *,
+        text_skill: str = "",
+        check: Callable[[SkillRegistry], None] = lambda registry: None,
+    ) -> None:
+        """Read the modules, and those below them, anew from disk and take their skills; on RegistryError, which `check`
+        may raise of the new set as well, the present one stays."""
+        importlib.invalidate_caches()
+        before = {name: sys.modules.pop(name) for name in _loaded(modules)}
+        try:
+            new = SkillRegistry.from_modules(modules, text_skill=text_skill)
+            check(new)
+            self.replace(new)
+        except RegistryError:
+            for name in _loaded(modules):
+                del sys.modules[name]
+            sys.modules.update(before)
+            raise
+
+    def replace_from_file(self, path: str | Path, *, text_skill: str = "") -> None:
+        """Read the file anew and take its skills; on RegistryError the present set stays."""
+        self.replace(SkillRegistry.from_file(path, text_skill=text_skill))
+
+    def get(self, name: str) -> Skill | None:
+        """The skill of that name, or None; `suggestions` then tells what may have been meant."""
+        return self._set.by_name.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names in the order of definition."""
+        return tuple(self._set.by_name)
+
+    @property
+    def text_skill(self) -> Skill | None:
+        """The skill that plain text of a stream goes to, if the set has one."""
+        return self._set.text_skill
+
+    @property
+    def version(self) -> str:
+        """Hash of names and signatures, the same in every process that loaded the same set."""
+        return self._set.version
+
+    def suggestions(self, name: str, count: int = 3) -> list[str]:
+        """Up to `count` names that resemble `name`, nearest first, whatever their case."""
+        folded = {known.casefold(): known for known in self._set.by_name}
+        return [folded[near] for near in difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)]
+
+    def __iter__(self) -> Iterator[Skill]:
+        return iter(self._set.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._set.by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._set.by_name
+
+
+class _SkillSet:
+    """An immutable set; the registry exchanges it by one assignment."""
+
+    def __init__(self, skills: Iterable[Skill], text_skill: str) -> None:
+        self.by_name: dict[str, Skill] = {}
+        for skill in skills:
+            other = self.by_name.get(skill.name)
+            if other is not None:
+                raise RegistryError(f"skill '{skill.name}' is defined twice: {_where(other)} and {_where(skill)}")
+            if SYNC in skill.signature.parameters:
+                raise RegistryError(
+                    f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it"
+                )
+            try:
+                check_parameters(skill)
+            except SkillDefinitionError as error:
+                raise RegistryError(f"{error} ({_where(skill)})") from error
+            self.by_name[skill.name] = skill
+        self.text_skill = self._pick_text_skill(text_skill)
+        lines = sorted(f"{s.name}{_ADDRESS.sub('', str(s.signature))}" for s in self.by_name.values())
+        self.version = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+    def _pick_text_skill(self, wanted: str) -> Skill | None:
+        if wanted:
+            if wanted not in self.by_name:
+                raise RegistryError(
+                    f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})"
+                )
+            return self.by_name[wanted]
+        speaking = [s for s in self.by_name.values() if s.speaks_text]
+        if len(speaking) > 1:
+            raise RegistryError(
+                f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill"
+            )
+        return speaking[0] if speaking else None
+
+
+def _loaded(modules: Sequence[str]) -> list[str]:
+    """Names of these modules and of what lies below them, as far as they are imported."""
+    return [name for name in sys.modules if any(name == m or name.startswith(m + ".") for m in modules)]
+
+
+def _module_named(name: str) -> ModuleType:
+    """Import a module of skills; raises RegistryError that names it and the fault."""
+    return _guarded(f"module '{name}'", lambda: importlib.import_module(name))
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise RegistryError(f"skill file {path} does not exist")
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"_skills_{digest}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RegistryError(f"skill file {path} is not a Python file; its name must end in .py")
+    loader, module = spec.loader, importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+
+    def run() -> ModuleType:
+        sys.modules[name] = module
+        loader.exec_module(module)
+        return module
+
+    try:
+        return _guarded(f"skill file {path}", run)
+    except RegistryError:
+        if before is None:
+            sys.modules.pop(name, None)
+        else:
+            sys.modules[name] = before
+        raise
+
+
+def _guarded(what: str, load: Callable[[], ModuleType]) -> ModuleType:
+    try:
+        return load()
+    except SkillDefinitionError as error:
+        raise RegistryError(f"{what}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise RegistryError(f"{what} cannot be loaded ({type(error).__name__}: {error})") from error
+
+
+def _collect(modules: Iterable[ModuleType]) -> Iterator[Skill]:
+    seen: set[int] = set()
+    for module in modules:
+        _refuse_shadowed(module)
+        for value in list(vars(module).values()):
+            skill = getattr(value, "__robot_skill__", None) if callable(value) else None
+            if isinstance(skill, Skill) and id(skill) not in seen:
+                seen.add(id(skill))
+                yield skill
+
+
+def _refuse_shadowed(module: ModuleType) -> None:
+    """Two functions of one name in a module: Python keeps the second, so the first would vanish without a word."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        return
+    lines: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and any("robot_skill" in ast.unparse(d) for d in node.decorator_list):
+            if node.name in lines:
+                file = module.__file__
+                raise RegistryError(
+                    f"skill '{node.name}' is defined twice: {file}:{lines[node.name]} and {file}:{node.lineno}"
+                )
+            lines[node.name] = node.lineno
+
+
+def _where(skill: Skill) -> str:
+    code = getattr(skill.function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else skill.function.__module__
