@@ -27,6 +27,7 @@ test: lint unit integration ## lint, unit and integration
 
 lint: setup ## ruff, mypy (strict on the cores)
 	@$(ENV) ruff check .
+	@$(ENV) ruff format --check --quiet .
 	@$(ENV) mypy $(CORES)
 
 unit: setup ## the cores and tools, without ROS

@@ -46,11 +46,13 @@ def hold(n: int, *, stop_evt: threading.Event, pause_evt: PauseEvent) -> SkillRe
     return SkillReturn.interruption("stopped")
 
 
-ROBOT = RobotConfig.model_validate({
-    "name": "bench",
-    "skills": ["bench.bench_arbitration"],
-    "subsystems": {f"limb_{n}": {"exclusive_per_process": True, "parallel": False} for n in range(LIMBS)},
-})  # fmt: skip
+ROBOT = RobotConfig.model_validate(
+    {
+        "name": "bench",
+        "skills": ["bench.bench_arbitration"],
+        "subsystems": {f"limb_{n}": {"exclusive_per_process": True, "parallel": False} for n in range(LIMBS)},
+    }
+)
 
 
 class Runner:
@@ -61,9 +63,7 @@ class Runner:
         self.ended: dict[str, threading.Event] = {}
         self.changed = threading.Event()
         skills = [f.__robot_skill__ for f in (act, hold)]
-        self.kernel = Kernel(
-            SkillRegistry(skills), ROBOT, None, self.clock, on_result=self._result, on_change=self.changed.set
-        )
+        self.kernel = Kernel(SkillRegistry(skills), ROBOT, None, self.clock, on_result=self._result, on_change=self.changed.set)
 
     def _result(self, call_id: str, _: CallResult) -> None:
         self.ended.pop(call_id).set()
@@ -188,22 +188,37 @@ def main() -> int:
     measured = measure()
     kernel, plain = measured["kernel"], measured["plain_threads"]
     rows = []
-    for what, key in (("execute returns", "returned"), ("skill begins", "began"), ("refused", "refused"),
-                      ("preempted: the other begins", "preempted"), ("resumed", "resumed")):  # fmt: skip
+    for what, key in (
+        ("execute returns", "returned"),
+        ("skill begins", "began"),
+        ("refused", "refused"),
+        ("preempted: the other begins", "preempted"),
+        ("resumed", "resumed"),
+    ):
         reference = plain.get(key)
-        rows.append([what, kernel[key]["median_ms"], kernel[key]["p99_ms"], kernel[key]["max_ms"],
-                     reference and reference["median_ms"], reference and reference["p99_ms"]])  # fmt: skip
+        rows.append(
+            [
+                what,
+                kernel[key]["median_ms"],
+                kernel[key]["p99_ms"],
+                kernel[key]["max_ms"],
+                reference and reference["median_ms"],
+                reference and reference["p99_ms"],
+            ]
+        )
     rows.append(["calls a second, one by one", kernel["calls_per_s"], None, None, plain["calls_per_s"], None])
     columns = ("", "kernel median [ms]", "p99 [ms]", "max [ms]", "threads median [ms]", "p99 [ms]")
     report(
-        "arbitration", measured, [Table(f"{CALLS} calls, {TRIALS} refusals, {TRIALS // 5} preemptions", columns, rows)],
+        "arbitration",
+        measured,
+        [Table(f"{CALLS} calls, {TRIALS} refusals, {TRIALS // 5} preemptions", columns, rows)],
         [
             Target("execute returns, median", kernel["returned"]["median_ms"], 1.0, "ms"),
             Target("skill begins, median", kernel["began"]["median_ms"], 2.0, "ms"),
             Target("preempted, median until the other begins", kernel["preempted"]["median_ms"], 50.0, "ms"),
         ],
         as_json=options.json,
-    )  # fmt: skip
+    )
     return 0
 
 

@@ -102,9 +102,10 @@ def main() -> int:
         Table("BCM by task", ("task", "kind", "pattern", "lang", "|A|", *names), rows),
         Table(
             "beside it: averages of the paper (judged by people on the real robot; other definitions of the tasks)",
-            ("paper's model", "BCM"), [[n, v] for n, v in PAPER.items()],
+            ("paper's model", "BCM"),
+            [[n, v] for n, v in PAPER.items()],
         ),
-    ]  # fmt: skip
+    ]
     targets = [Target("reference streams, lowest BCM", _lowest(results["reference"]), 1.0, least=True)]
     if mutations is not None:
         rest = mutations["mutants"] - mutations["equivalent"]
@@ -112,19 +113,28 @@ def main() -> int:
         tables.append(Table("mutants of the references", ("all", "equivalent", "others", "score < 1.0"), print_row))
         targets.append(Target("mutants that still score 1.0", float(len(mutations["survivors"])), 0.0))
     measured = {
-        "scores": results, "averages": averages, "mutations": mutations,
+        "scores": results,
+        "averages": averages,
+        "mutations": mutations,
         "paper": {"averages": PAPER, "source": "GhostShell, table 1; manual assessment on the real robot"},
         "note": "structural scores of schedules on a virtual clock; the offline parser knows direct commands only",
-    }  # fmt: skip
+    }
     report("coco_tasks", measured, tables, targets, as_json=options.json)
     return 0
 
 
 def _as_json(task: Task, run: Performance, scored: Score) -> dict[str, Any]:
     return {
-        "bcm": scored.bcm(task), "raw": scored.raw(task), "level": task.level, "held": scored.held, "of": scored.of,
-        "missing": list(scored.missing), "faults": list(scored.faults), "error": run.error, "stream": run.stream,
-    }  # fmt: skip
+        "bcm": scored.bcm(task),
+        "raw": scored.raw(task),
+        "level": task.level,
+        "held": scored.held,
+        "of": scored.of,
+        "missing": list(scored.missing),
+        "faults": list(scored.faults),
+        "error": run.error,
+        "stream": run.stream,
+    }
 
 
 def _shown(runs: list[dict[str, Any]]) -> str:

@@ -193,11 +193,16 @@ def main() -> int:
 
 
 def _report(times: dict[str, dict[str, list[float]]], options: argparse.Namespace) -> None:
-    names = {"halt": "halt called to base at rest", "answer": "halt called to its answer",
-             "round trip": "reference: plain service round trip"}  # fmt: skip
+    names = {
+        "halt": "halt called to base at rest",
+        "answer": "halt called to its answer",
+        "round trip": "reference: plain service round trip",
+    }
     results = {f"{names[kind]}, {load}": spread_of(values) for load, kinds in times.items() for kind, values in kinds.items()}
-    targets = [Target(f"halt to rest, {load}, p99", spread_of(kinds["halt"])["p99_ms"], BOUND_MS, "ms")
-               for load, kinds in times.items()]  # fmt: skip
+    targets = [
+        Target(f"halt to rest, {load}, p99", spread_of(kinds["halt"])["p99_ms"], BOUND_MS, "ms")
+        for load, kinds in times.items()
+    ]
     gate = "the gate at ordinary priority" if options.ordinary else "the gate at its priority"
     title = f"halt, all nodes of {ROBOT} up and {options.burners} busy processes besides, {gate} [ms]"
     measured = {"results": results, "burners": options.burners, "ordinary": options.ordinary}

@@ -51,10 +51,14 @@ class Records:
         choose, kind, room = self._random, self._random.choice(KINDS), self._random.choice(ROOMS)
         text = f"kalos saw a {self.word()} beside the {self.word()} in the {room} at step {number}"
         return Record(
-            Tier.M0 if kind == "observation" else Tier.M1, kind, BEGIN_S + number / 2, text, {"n": number, "label": "ball"},
+            Tier.M0 if kind == "observation" else Tier.M1,
+            kind,
+            BEGIN_S + number / 2,
+            text,
+            {"n": number, "label": "ball"},
             Provenance(f"robot{number % 3}", "bench", f"p{number // 500}"),
             Spot(choose.uniform(-2, 12), choose.uniform(-4, 4), room),
-        )  # fmt: skip
+        )
 
 
 def insert(store: Store, count: int) -> float:
@@ -206,13 +210,23 @@ def main() -> None:
     inserted = [[name, round(rate)] for name, rate in rates.items()]
     report(
         "memory",
-        {"records": count, "bytes": size, "insert_per_s": rates, "queries": asked, "reference": reference, "busy": busy,
-         "vectors": {"count": options.vectors, "dimensions": DIMENSIONS, **found}},
+        {
+            "records": count,
+            "bytes": size,
+            "insert_per_s": rates,
+            "queries": asked,
+            "reference": reference,
+            "busy": busy,
+            "vectors": {"count": options.vectors, "dimensions": DIMENSIONS, **found},
+        },
         [
             Table(f"insert, {count:,} records ({size / 1e6:.0f} MB)", ("what", "records/s"), inserted),
             Table("query, 20 records each [ms]", ("by", "median", "p95", "max", "× reference"), rows),
-            Table(f"the 100 nearest of {options.vectors:,} vectors [ms]", ("what", "median", "p95"),
-                  [["memory", found["median_ms"], found["p95_ms"]], ["bare product", found["bare_median_ms"], None]]),
+            Table(
+                f"the 100 nearest of {options.vectors:,} vectors [ms]",
+                ("what", "median", "p95"),
+                [["memory", found["median_ms"], found["p95_ms"]], ["bare product", found["bare_median_ms"], None]],
+            ),
         ],
         [
             Target(f"inserts at {count:,} records", rates["memory (5 indexes, full text, flushed)"], 5000, "1/s", least=True),
@@ -220,7 +234,7 @@ def main() -> None:
             Target("nearest vectors found as by brute force", found["right"], 50, "of 50", least=True),
         ],
         as_json=options.json,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -98,8 +98,11 @@ def measure(probe: Probe, trials: int) -> dict[str, list[float]]:
             raise RuntimeError(f"the displaced process did not come back: {probe.faults[-1:]}")
         if trial >= 0:
             for name, value in (
-                ("there", there - contention), ("said", there - said), ("back", back - ended), ("round trip", answered - asked),
-            ):  # fmt: skip
+                ("there", there - contention),
+                ("said", there - said),
+                ("back", back - ended),
+                ("round trip", answered - asked),
+            ):
                 times[name].append(value)
     return times
 
@@ -116,9 +119,13 @@ def main() -> int:
     try:
         with ros_probe.brought_up(ROBOT, Probe) as probe:
             ros_probe.until(
-                lambda: probe.said.get_subscription_count() and probe.count_publishers("events") >= 4
-                and probe.count_publishers(ros_probe.GOALS), "the process scheduler and the driver",
-            )  # fmt: skip
+                lambda: (
+                    probe.said.get_subscription_count()
+                    and probe.count_publishers("events") >= 4
+                    and probe.count_publishers(ros_probe.GOALS)
+                ),
+                "the process scheduler and the driver",
+            )
             probe.call(ros_probe.ECHO_SERVICE)
             # Nodes that have found each other answer the first call of a service late: not what is measured.
             time.sleep(1.0)
@@ -144,8 +151,13 @@ def _report(times: dict[str, list[float]], as_json: bool) -> None:
     ]
     ratios = {name: round(r["median_ms"] / trip["median_ms"], 1) for name, r in (("there", there), ("back", back))}
     title = f"processes over ROS, no model [ms]; there takes {ratios['there']}, back {ratios['back']} service round trips"
-    report("processes", {"results": results, "ratio_to_round_trip": ratios}, [spread_table(title, results)], targets,
-           as_json=as_json)  # fmt: skip
+    report(
+        "processes",
+        {"results": results, "ratio_to_round_trip": ratios},
+        [spread_table(title, results)],
+        targets,
+        as_json=as_json,
+    )
 
 
 if __name__ == "__main__":

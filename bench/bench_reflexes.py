@@ -113,9 +113,13 @@ class Probe(ros_probe.Probe):
         """Start a walk; what is heard of it."""
         heard: dict[str, Any] = {}
         call = SkillCall(
-            process_id="walker", stream_id="s", call_id=uuid.uuid4().hex, function="move_forward", channels=["movement"],
+            process_id="walker",
+            stream_id="s",
+            call_id=uuid.uuid4().hex,
+            function="move_forward",
+            channels=["movement"],
             args_json=json.dumps({"distance_m": metres}),
-        )  # fmt: skip
+        )
 
         def ended(_: object, result: Any) -> None:
             with self.changed:
@@ -277,10 +281,13 @@ def _report(
         Target("a firing's cost to a walk beyond the detour, median", beyond["median_ms"], COST_MS, "ms"),
     ]
     more = {
-        "reflexes": len(states.reflexes), "evaluation_us": round(mean_us, 2), "rounds_hz": round(states.rate_hz, 1),
-        "late_ms": round(states.late_ms, 2), "latest_ms": round(states.latest_ms, 2),
+        "reflexes": len(states.reflexes),
+        "evaluation_us": round(mean_us, 2),
+        "rounds_hz": round(states.rate_hz, 1),
+        "late_ms": round(states.late_ms, 2),
+        "latest_ms": round(states.latest_ms, 2),
         "ratio_to_round_trip": round(stop["median_ms"] / trip["median_ms"], 1),
-    }  # fmt: skip
+    }
     title = (
         f"{more['reflexes']} reflexes, {mean_us:.1f} µs an evaluation, {more['rounds_hz']} rounds a second, late by "
         f"{more['late_ms']} ms (median of the last second); a stop takes {more['ratio_to_round_trip']} round trips [ms]"

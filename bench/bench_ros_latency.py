@@ -61,9 +61,7 @@ class Probe(ros_probe.Probe):
     def send(self, stream_id: str, seq: int, text: str, *, last: bool = False) -> float:
         """Publish a chunk; the time it was handed over."""
         stamp = self.get_clock().now()
-        message = LlmChunk(
-            stamp=stamp.to_msg(), process_id=f"bench{NONCE}", stream_id=stream_id, seq=seq, text=text, last=last
-        )
+        message = LlmChunk(stamp=stamp.to_msg(), process_id=f"bench{NONCE}", stream_id=stream_id, seq=seq, text=text, last=last)
         self.chunks.publish(message)
         return stamp.nanoseconds * 1e-9
 
@@ -111,9 +109,7 @@ def measure(probe: Probe, trials: int, spacing_s: float) -> dict[str, list[float
         probe.send(stream_id, 0, tag + "/")
         sent = probe.send(stream_id, 1, ">", last=True)
         probe.wait(lambda: stream_id in probe.tokens, "the token")  # noqa: B023
-        probe.wait(
-            lambda: set(probe.goals.accepted) != known or stream_id in probe.ended, "a goal of the driver"  # noqa: B023
-        )
+        probe.wait(lambda: set(probe.goals.accepted) != known or stream_id in probe.ended, "a goal of the driver")  # noqa: B023
         fresh = set(probe.goals.accepted) - known
         lost += not fresh
         if lost > trials / 10:
@@ -142,10 +138,14 @@ def main() -> int:
     try:
         with ros_probe.brought_up(ROBOT, Probe) as probe:
             ros_probe.until(
-                lambda: probe.chunks.get_subscription_count() and probe.ping.get_subscription_count()
-                and probe.count_publishers("bench_pong") and probe.count_publishers(ros_probe.GOALS),
+                lambda: (
+                    probe.chunks.get_subscription_count()
+                    and probe.ping.get_subscription_count()
+                    and probe.count_publishers("bench_pong")
+                    and probe.count_publishers(ros_probe.GOALS)
+                ),
                 "token_parser, the echo process and the driver",
-            )  # fmt: skip
+            )
             up_s = time.monotonic() - began
             times = measure(probe, options.trials, options.spacing_s)
             outcomes = list(probe.ended.values())
@@ -171,8 +171,7 @@ def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_
     ]
     title = f"over ROS, all nodes up [ms]; the way of a call takes {ratio} round trips"
     measured = {"results": results, "ratio_to_round_trip": ratio, "bring_up_s": round(up_s, 2)}
-    report("ros_latency", measured, [spread_table(title, results)], targets,
-           as_json=as_json)  # fmt: skip
+    report("ros_latency", measured, [spread_table(title, results)], targets, as_json=as_json)
 
 
 if __name__ == "__main__":

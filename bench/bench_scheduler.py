@@ -53,14 +53,16 @@ def hold(seconds: float = 60.0, *, stop_evt: threading.Event) -> SkillReturn:
     return SkillReturn.success()
 
 
-ROBOT = RobotConfig.model_validate({
-    "name": "bench",
-    "skills": ["bench.bench_scheduler"],
-    "subsystems": {
-        "main": {"exclusive_per_process": False, "parallel": False},
-        **{f"limb_{n}": {"exclusive_per_process": True, "parallel": False} for n in range(CHANNELS)},
-    },
-})  # fmt: skip
+ROBOT = RobotConfig.model_validate(
+    {
+        "name": "bench",
+        "skills": ["bench.bench_scheduler"],
+        "subsystems": {
+            "main": {"exclusive_per_process": False, "parallel": False},
+            **{f"limb_{n}": {"exclusive_per_process": True, "parallel": False} for n in range(CHANNELS)},
+        },
+    }
+)
 
 
 class NotingExecutor:
@@ -167,6 +169,7 @@ def kernel_latency(registry: SkillRegistry, trials: int) -> list[float]:
 
 def call_chain(trials: int) -> list[float]:
     """The reference: three plain Python calls with the same arguments, ending in the same time stamp."""
+
     def last(action: str, duration: float) -> float:
         return time.perf_counter()
 
@@ -208,7 +211,7 @@ def together(registry: SkillRegistry, trials: int, make: Callable[[Loop], Noting
             loop.run_until(lambda: bool(BEGUN), 10.0)
             BEGUN.clear()
             executor.kernel.reset(first.call_id)
-            loop.run_until(lambda: executor.ended == CHANNELS + 1, 10.0) # noqa: B023
+            loop.run_until(lambda: executor.ended == CHANNELS + 1, 10.0)  # noqa: B023
             times = list(BEGUN)
         else:
             scheduler.ended(first.call_id, CallResult(Outcome.DONE))
@@ -311,11 +314,14 @@ def main() -> None:
         Table("start of a function [ms]", ("what", "median", "p99", "max", "trials"), _rows(starts)),
         Table("first to last of 20 [ms]", ("what", "median", "p99", "max", "trials"), _rows(spreads)),
         Table(
-            f"processor while one call waits {cpu['seconds']:g} s", ("what", "share of a core"),
-            [["scheduler, kernel, loop", cpu["cpu_share_of_a_core"]],
-             ["reference: a process that sleeps", cpu["sleeping_process"]]],
+            f"processor while one call waits {cpu['seconds']:g} s",
+            ("what", "share of a core"),
+            [
+                ["scheduler, kernel, loop", cpu["cpu_share_of_a_core"]],
+                ["reference: a process that sleeps", cpu["sleeping_process"]],
+            ],
         ),
-    ]  # fmt: skip
+    ]
     measured: dict[str, Any] = {"starts": starts, "spreads": spreads, "waiting": cpu}
     report("scheduler", measured, tables, targets, as_json=options.json)
 

@@ -93,12 +93,27 @@ def _measure(rtf: float) -> dict[str, Any]:
     """Start the node, walk, and give real-time factor, cores used and rates over MEASURE_S."""
     process = subprocess.Popen(
         [
-            sys.executable, "-m", "ghostshell_ros.nodes.sim.node", "--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", f"robot:={ROBOT}",
-            "-p", "world:=building", "-p", "camera:=front_camera", "-p", "camera_rate_hz:=5.0", "-p", "publish_clock:=true",
-            "-p", f"rtf:={rtf}",
+            sys.executable,
+            "-m",
+            "ghostshell_ros.nodes.sim.node",
+            "--ros-args",
+            "-r",
+            f"__ns:=/{ROBOT}",
+            "-p",
+            f"robot:={ROBOT}",
+            "-p",
+            "world:=building",
+            "-p",
+            "camera:=front_camera",
+            "-p",
+            "camera_rate_hz:=5.0",
+            "-p",
+            "publish_clock:=true",
+            "-p",
+            f"rtf:={rtf}",
         ],
         cwd=ROOT,
-    )  # fmt: skip
+    )
     probe = Probe()
     try:
         with NodeHost([probe]) as host:

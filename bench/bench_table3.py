@@ -72,35 +72,54 @@ def patterns() -> list[Pattern]:
     triangle = next(t for t in TaskFile.load(TASKS).tasks if t.name == "Triangle Walk")
     side, turn = ToolUse("spider_run_distance", {"distance": 30}), ToolUse("spider_rotate", {"angle": 120})
     parallel = Task(
-        name="move & head & ears", kind="objective", pattern="parallel", reference="", instruction="",
+        name="move & head & ears",
+        kind="objective",
+        pattern="parallel",
+        reference="",
+        instruction="",
         expect={
-            "move": Expected(call="spider_run_distance"), "head": Expected(call="head_act"),
+            "move": Expected(call="spider_run_distance"),
+            "head": Expected(call="head_act"),
             "left": Expected(call="ear_swing", args={"side": "left"}),
             "right": Expected(call="ear_swing", args={"side": "right"}),
         },
         order=(("together", "move", "head", "left", "right"),),
-    )  # fmt: skip
+    )
     condition = Task(
-        name="rotate until counted to 8", kind="objective", pattern="condition", reference="", instruction="",
+        name="rotate until counted to 8",
+        kind="objective",
+        pattern="condition",
+        reference="",
+        instruction="",
         expect={"turn": Expected(call="spider_rotate"), "count": Expected(text="(?i)one.*eight")},
         order=(("until", "turn", "count"),),
-    )  # fmt: skip
+    )
     event = Task(
-        name="dance until interrupted", kind="objective", pattern="event", reference="", instruction="",
+        name="dance until interrupted",
+        kind="objective",
+        pattern="event",
+        reference="",
+        instruction="",
         expect={"wave": Expected(call="spider_wave_move", outcome="INTERRUPTED")},
-    )  # fmt: skip
+    )
     waves = '<spider_wave_move times="20"/>' * _LOOP
     return [
         Pattern("sequential", "sequential (walk a triangle)", triangle.reference, (side, turn) * 3, triangle),
         Pattern(
-            "parallel", "parallel (move & head & ears)",
+            "parallel",
+            "parallel (move & head & ears)",
             '<spider_run_distance distance="30"/><head_act action="nod"/><ear_swing side="left"/><ear_swing side="right"/>',
-            (ToolUse("spider_run_distance", {"distance": 30}), ToolUse("head_act", {"action": "nod"}),
-             ToolUse("ear_swing", {"side": "left"}), ToolUse("ear_swing", {"side": "right"})),
+            (
+                ToolUse("spider_run_distance", {"distance": 30}),
+                ToolUse("head_act", {"action": "nod"}),
+                ToolUse("ear_swing", {"side": "left"}),
+                ToolUse("ear_swing", {"side": "right"}),
+            ),
             parallel,
         ),
         Pattern(
-            "condition", "condition (rotate until counted to 8)",
+            "condition",
+            "condition (rotate until counted to 8)",
             f'<spider_rotate angle="360">{_COUNT}</spider_rotate>',
             (ToolUse("spider_rotate", {"angle": 360}), ToolUse(SPEAK, {"text": _COUNT})),
             condition,
@@ -108,14 +127,16 @@ def patterns() -> list[Pattern]:
             "turn for a fixed angle",
         ),
         Pattern(
-            "event", "event (dance until interrupted at 1 s)",
+            "event",
+            "event (dance until interrupted at 1 s)",
             f'<play_bgm name="dance">{waves}</play_bgm>',
             (ToolUse("play_bgm", {"name": "dance"}), *(ToolUse("spider_wave_move", {"times": 20}),) * _LOOP),
-            event, interrupt_s=1.0,
+            event,
+            interrupt_s=1.0,
             native_lacks="when the answer must be complete first, nothing runs yet that an event could end; run call by "
             "call it can be ended, by the scheduler below and not by the interface",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @dataclass
@@ -183,7 +204,12 @@ def run_once(pattern: Pattern, provider: str, robot: Robot, rate: float, first_t
 
 
 def _events(
-    server: ModelServer, provider: str, pattern: Pattern, bodies: list[Body], result: dict[str, Any], name: str,
+    server: ModelServer,
+    provider: str,
+    pattern: Pattern,
+    bodies: list[Body],
+    result: dict[str, Any],
+    name: str,
     tools: tuple[ToolSpec, ...],
 ) -> Iterator[Any]:
     """The events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
@@ -306,17 +332,32 @@ def main() -> None:
     rows: list[list[object]] = []
     for row in results.values():
         times, done, ratio, paper = row["first_action_ms"], row["done"], row["ratio"], row["paper"]
-        rows.append([
-            row["title"], row["provider"], times["tokens"], times["call by call"], times["complete"],
-            ratio["call by call"], ratio["complete"],
-            "/".join(mark[done[way]] for way in ("tokens", "call by call", "complete")),
-            f"{row['tokens_of_the_answer']['tokens']}/{row['tokens_of_the_answer']['native']}",
-            f"{_or_dash(paper['ours_ms'])}/{_or_dash(paper['native_ms'])} {paper['ours']}/{paper['native']}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                row["title"],
+                row["provider"],
+                times["tokens"],
+                times["call by call"],
+                times["complete"],
+                ratio["call by call"],
+                ratio["complete"],
+                "/".join(mark[done[way]] for way in ("tokens", "call by call", "complete")),
+                f"{row['tokens_of_the_answer']['tokens']}/{row['tokens_of_the_answer']['native']}",
+                f"{_or_dash(paper['ours_ms'])}/{_or_dash(paper['native_ms'])} {paper['ours']}/{paper['native']}",
+            ]
+        )
     columns = (
-        "task", "SDK", "tokens", "native, call by call", "native, complete", "ratio", "ratio", "done", "answer [tokens]",
+        "task",
+        "SDK",
+        "tokens",
+        "native, call by call",
+        "native, complete",
+        "ratio",
+        "ratio",
+        "done",
+        "answer [tokens]",
         "paper: ours/native",
-    )  # fmt: skip
+    )
     title = f"first token to first action [ms] at {options.rate:g} tokens/s, first token after {options.first_token_s:g} s"
     event = next(r for r in results.values() if "interrupt_to_all_ended_ms" in r)
     lacks = {row["title"]: row["native_lacks"] for row in results.values() if row["native_lacks"]}

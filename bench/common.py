@@ -103,12 +103,7 @@ def spread_table(title: str, results: Mapping[str, Mapping[str, float]]) -> Tabl
 
 
 def report(
-    name: str,
-    measured: dict[str, Any],
-    tables: Iterable[Table],
-    targets: Iterable[Target] = (),
-    *,
-    as_json: bool = False,
+    name: str, measured: dict[str, Any], tables: Iterable[Table], targets: Iterable[Target] = (), *, as_json: bool = False
 ) -> Path:
     """Print the tables (or the JSON), write out/bench/NAME.json and return its path."""
     bounds = list(targets)

@@ -66,9 +66,12 @@ def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient],
         store = _routines(task, folder)
         model = client(store) if callable(client) else client
         planner = StreamPlanner(
-            skills=lambda: iter(robot.registry), routines=store.list, options=robot.options,
-            robot_name=robot.config.name, robot_description=robot.config.description,
-        )  # fmt: skip
+            skills=lambda: iter(robot.registry),
+            routines=store.list,
+            options=robot.options,
+            robot_name=robot.config.name,
+            robot_description=robot.config.description,
+        )
         for turn in task.setup.turns:
             planner.begin(turn.user)
             planner.wrote(turn.stream)
@@ -116,9 +119,11 @@ def _turn_result(part: Performance) -> TurnResult:
 def _later(calls: Sequence[CallRecord], offset_s: float, turn: int) -> list[CallRecord]:
     return [
         replace(
-            c, call=f"t{turn}.{c.call}", parent=f"t{turn}.{c.parent}" if c.parent else "",
+            c,
+            call=f"t{turn}.{c.call}",
+            parent=f"t{turn}.{c.parent}" if c.parent else "",
             start_s=None if c.start_s is None else c.start_s + offset_s,
             end_s=None if c.end_s is None else c.end_s + offset_s,
         )
         for c in calls
-    ]  # fmt: skip
+    ]

@@ -16,10 +16,15 @@ def rules() -> list[dict[str, Any]]:
         return {"name": name, "sentence": name, "source": source, "cooldown_s": 0.1, **settings}
 
     kinds = (
-        "front_distance_m() < 0.0{n}", "nearest_distance_m() < 0.0{n}", "distance_to('person') < 0.{n}",
-        "battery_percent() < 0.{n} and not charging()", "any(distance_to(x) < 0.0{n} for x in ['ball', 'chair'])",
-        "heard_words('halt{n}') and heard_age_s() < 2", "room() == 'kitchen' and speed_mps() > {n}.0", "x_m() > 1{n}",
-    )  # fmt: skip
+        "front_distance_m() < 0.0{n}",
+        "nearest_distance_m() < 0.0{n}",
+        "distance_to('person') < 0.{n}",
+        "battery_percent() < 0.{n} and not charging()",
+        "any(distance_to(x) < 0.0{n} for x in ['ball', 'chair'])",
+        "heard_words('halt{n}') and heard_age_s() < 2",
+        "room() == 'kitchen' and speed_mps() > {n}.0",
+        "x_m() > 1{n}",
+    )
     made = [
         rule("stop", "front_distance_m() < 0.2", "stop()", priority=90),
         rule("detour", "left_distance_m() < 0.2", "move_back(distance_m=0.2)", priority=80),

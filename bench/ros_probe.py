@@ -129,9 +129,7 @@ def brought_up(robot: str, make: Callable[[], Probe], /, **arguments: str) -> It
     something does not come."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     lines: list[str] = []
-    specs = describe(
-        ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": robot, "default_robot": "false", **arguments}
-    )
+    specs = describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": robot, "default_robot": "false", **arguments})
     echo = subprocess.Popen([sys.executable, sys.argv[0], ECHO], stdin=subprocess.PIPE)
     launch = LaunchRun(specs, listener=lambda event: lines.append(str(getattr(event, "line", event))))
     probe = make()

@@ -14,9 +14,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.common import OUT, ROOT
 
 NAMES = (
-    "parser", "scheduler", "arbitration", "memory", "table3", "coco_tasks", "ros_latency", "halt", "processes", "sim",
-    "detection", "observer", "reflexes",
-)  # fmt: skip
+    "parser",
+    "scheduler",
+    "arbitration",
+    "memory",
+    "table3",
+    "coco_tasks",
+    "ros_latency",
+    "halt",
+    "processes",
+    "sim",
+    "detection",
+    "observer",
+    "reflexes",
+)
 
 
 def main() -> int:
@@ -34,8 +45,10 @@ def main() -> int:
             lines.append(f"{name}: did not run to its end (exit status {code})")
             continue
         for target in json.loads(path.read_text(encoding="utf-8"))["targets"]:
-            lines.append(f"{name}: {target['what']}: {target['value']:g} ({target['bound']} {target['unit']})"
-                         f" {'met' if target['met'] else 'MISSED'}")  # fmt: skip
+            lines.append(
+                f"{name}: {target['what']}: {target['value']:g} ({target['bound']} {target['unit']})"
+                f" {'met' if target['met'] else 'MISSED'}"
+            )
             failed += [] if target["met"] else [name]
     print(f"\n== {time.monotonic() - began:.0f} s in all\n" + "\n".join(lines))
     return 1 if failed else 0

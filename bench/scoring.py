@@ -214,9 +214,7 @@ def score(task: Task, records: Sequence[CallRecord], classes: Mapping[str, Seque
     return _graded(task, verdicts, faults, matched)
 
 
-def shape_matches(
-    expected: Expected, record: CallRecord, classes: Mapping[str, Sequence[Shape]]
-) -> bool:
+def shape_matches(expected: Expected, record: CallRecord, classes: Mapping[str, Sequence[Shape]]) -> bool:
     """Whether the call is what is expected, its class of interchangeable calls included."""
     if record.outcome != expected.outcome or record.start_s is None:
         return False
@@ -226,9 +224,7 @@ def shape_matches(
     return any(s.matches(record) for s in classes[expected.of_class]) and extra.matches(record)
 
 
-def _graded(
-    task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], matched: Mapping[str, CallRecord]
-) -> Score:
+def _graded(task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], matched: Mapping[str, CallRecord]) -> Score:
     held, total = sum(verdicts.values()), len(verdicts) + len(faults)
     share = held / total
     if task.steps:
@@ -273,14 +269,12 @@ class _Matcher:
     LIMIT = 4000
 
     def __init__(self, task: Task, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]) -> None:
-        ordered = sorted((r for r in records if r.start_s is not None), key=lambda r: (r.start_s or 0.0))
+        ordered = sorted((r for r in records if r.start_s is not None), key=lambda r: r.start_s or 0.0)
         self._task = task
         self._records = ordered
         self._names = list(task.expect)
         self._shapes = [task.expect[n].model_dump_json() for n in self._names]
-        self._fits = [
-            [i for i, r in enumerate(ordered) if shape_matches(task.expect[n], r, classes)] for n in self._names
-        ]
+        self._fits = [[i for i, r in enumerate(ordered) if shape_matches(task.expect[n], r, classes)] for n in self._names]
         self._best: dict[str, int] = {}
         self._best_value = -1
         self._leaves = 0
@@ -302,8 +296,9 @@ class _Matcher:
                 self._best, self._best_value = dict(taken), value
             return
         name, used = self._names[k], set(taken.values())
-        alike = [taken[n] for n, s in zip(self._names[:k], self._shapes[:k], strict=True)
-                 if s == self._shapes[k] and n in taken]  # fmt: skip
+        alike = [
+            taken[n] for n, s in zip(self._names[:k], self._shapes[:k], strict=True) if s == self._shapes[k] and n in taken
+        ]
         free = [i for i in self._fits[k] if i not in used and i > max(alike, default=-1)]
         for i in free:
             taken[name] = i
@@ -313,9 +308,7 @@ class _Matcher:
             self._search(k + 1, taken)
 
 
-def _structure(
-    checks: Checks, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]
-) -> dict[str, bool]:
+def _structure(checks: Checks, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]) -> dict[str, bool]:
     done = [r for r in records if r.outcome == "DONE" and r.start_s is not None]
     spoken = [r for r in done if r.function == "text"]
     faces = [r for r in done if "face" in r.channels]

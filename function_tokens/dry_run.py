@@ -79,9 +79,15 @@ def dry_run(
 
     ids = itertools.count(1)
     scheduler = Scheduler(
-        mapper, executor, clock, on_event, new_call_id=lambda: f"c{next(ids)}", routines=routines, settings=_SETTINGS,
+        mapper,
+        executor,
+        clock,
+        on_event,
+        new_call_id=lambda: f"c{next(ids)}",
+        routines=routines,
+        settings=_SETTINGS,
         conditions=conditions,
-    )  # fmt: skip
+    )
     executor.scheduler = scheduler
     parser = StreamingParser(mode)
     scheduler.open_stream(STREAM, strict=mode == "strict")

@@ -120,9 +120,7 @@ class Mapper:
         subsystems = skill.subsystems_for(bound.values)
         channels = frozenset(subsystems) | ({MAIN} if sync else frozenset())
         exclusive = not builtin and any(self.exclusive.get(s, True) for s in subsystems)
-        return Mapped(
-            skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped)
-        )
+        return Mapped(skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped))
 
     def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
         """What a refused one held was planned on, so that what follows it must not run either."""

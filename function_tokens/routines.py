@@ -81,9 +81,7 @@ class RoutineStore:
         with self._lock:
             self._refresh()
             if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
-                raise RoutineError(
-                    f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'"
-                )
+                raise RoutineError(f"there are {MAX_ROUTINES} routines already; remove one before saving '{routine.name}'")
             self._write({**self._routines, routine.name: routine})
         return routine
 
@@ -110,9 +108,7 @@ class RoutineStore:
 
     def _write(self, routines: dict[str, Routine]) -> None:
         if self._unreadable:
-            raise RoutineFileError(
-                f"routines are not saved, because {self._path} cannot be read; make it readable first"
-            )
+            raise RoutineFileError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
         document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
         try:

@@ -13,14 +13,34 @@ from importlib import import_module
 ENDING = (signal.SIGINT, signal.SIGTERM)
 NODES = {
     "ghostshell_ros.nodes": (
-        "process_scheduler", "action_planner", "task_planner", "token_parser", "channel_scheduler", "mind", "skill_kernel",
-        "safety_gate", "lifecycle_manager", "object_detector", "memory", "observer", "reflexes", "teleop", "sim",
+        "process_scheduler",
+        "action_planner",
+        "task_planner",
+        "token_parser",
+        "channel_scheduler",
+        "mind",
+        "skill_kernel",
+        "safety_gate",
+        "lifecycle_manager",
+        "object_detector",
+        "memory",
+        "observer",
+        "reflexes",
+        "teleop",
+        "sim",
     ),
     "ghostshell_ros.drivers": (
-        "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver", "drive_driver", "navigate_driver",
-        "posture_driver", "base_drivers", "drivers",
+        "move_joints_driver",
+        "speak_driver",
+        "play_sound_driver",
+        "show_face_driver",
+        "drive_driver",
+        "navigate_driver",
+        "posture_driver",
+        "base_drivers",
+        "drivers",
     ),
-}  # fmt: skip
+}
 """Executables by their package; each is a module's `main`."""
 
 

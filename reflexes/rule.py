@@ -74,9 +74,17 @@ class Rule(Section):
     def hash(self) -> str:
         """SHA-256 over all that a person approves, as 64 hexadecimal digits."""
         approved = [
-            self.name, self.sentence, self.source, self.model, self.priority, self.cooldown_s, self.repeats, self.budget_ms,
-            self.limit_s, self.approver,
-        ]  # fmt: skip
+            self.name,
+            self.sentence,
+            self.source,
+            self.model,
+            self.priority,
+            self.cooldown_s,
+            self.repeats,
+            self.budget_ms,
+            self.limit_s,
+            self.approver,
+        ]
         return hashlib.sha256(json.dumps(approved, ensure_ascii=True).encode()).hexdigest()
 
 

@@ -7,6 +7,16 @@ from skill_kernel.skills.returns import SkillReturn
 from skill_kernel.skills.skill import Content, ContentStream, Limited, Skill, SkillDefinitionError, robot_skill
 
 __all__ = [
-    "CallCode", "Content", "ContentStream", "Limited", "ModelCode", "Outcome", "ParseCode", "PauseEvent", "Skill",
-    "SkillDefinitionError", "SkillReturn", "robot_skill",
+    "CallCode",
+    "Content",
+    "ContentStream",
+    "Limited",
+    "ModelCode",
+    "Outcome",
+    "ParseCode",
+    "PauseEvent",
+    "Skill",
+    "SkillDefinitionError",
+    "SkillReturn",
+    "robot_skill",
 ]

@@ -121,10 +121,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
 
 _Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
 _ClassPath = Annotated[
-    str,
-    AfterValidator(
-        _matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'")
-    ),
+    str, AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'"))
 ]
 _Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
 
@@ -155,9 +152,9 @@ class RobotConfig(Section):
     waypoints: Annotated[dict[str, WaypointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     rooms: Annotated[dict[str, RoomConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     """Named areas of the map; the first one that holds the robot is the room it is in."""
-    observation: Annotated[
-        dict[FieldName, FieldConfig], BeforeValidator(_empty), AfterValidator(checked_fields)
-    ] = Field(default_factory=default_fields)
+    observation: Annotated[dict[FieldName, FieldConfig], BeforeValidator(_empty), AfterValidator(checked_fields)] = Field(
+        default_factory=default_fields
+    )
     idle: str = ""
     """Instruction of the idle process, which runs whenever nothing else does; empty for none."""
     first_actions: tuple[str, ...] = ()
@@ -251,4 +248,3 @@ def _is_path(name_or_path: str | Path) -> bool:
 def _shares() -> list[Path]:
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
     return [Path(prefix) / "share" / PACKAGE for prefix in prefixes if prefix]
-

@@ -98,9 +98,17 @@ def _table(model: str) -> str:
 
 
 def _run(
-    model: str, fast_model: str, trials: int, tasks: Sequence[str], strategies: Sequence[str], errors: Sequence[float],
-    fast_scales: Sequence[float], out: Path, limit: float, table: str,
-) -> bool:  # fmt: skip
+    model: str,
+    fast_model: str,
+    trials: int,
+    tasks: Sequence[str],
+    strategies: Sequence[str],
+    errors: Sequence[float],
+    fast_scales: Sequence[float],
+    out: Path,
+    limit: float,
+    table: str,
+) -> bool:
     # A domain of this run's own, unless one was chosen: no other robot is meant.
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

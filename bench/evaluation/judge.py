@@ -11,17 +11,7 @@ from pathlib import Path
 
 from bench.evaluation.tasks import Setting, Task
 from bench.evaluation.trace import Call, PoseAt, Trace
-from bench.evaluation.truth import (
-    bearing,
-    distance,
-    faced_all_around,
-    nods,
-    number_said,
-    paused,
-    rests,
-    room_of,
-    turned,
-)
+from bench.evaluation.truth import bearing, distance, faced_all_around, nods, number_said, paused, rests, room_of, turned
 from skill_kernel.codes import TaskCode
 from skill_kernel.robot import RobotConfig
 
@@ -44,8 +34,9 @@ GOING = ("goto_waypoint", "nav")
 
 _REFUSES = re.compile(
     r"\b(cannot|can't|can not|could not|couldn't|unable|not able|blocked|shut|closed|not reach|did not|didn't|failed|fail|"
-    r"no way|no path|not possible|impossible|stuck)\b", re.IGNORECASE,
-)  # fmt: skip
+    r"no way|no path|not possible|impossible|stuck)\b",
+    re.IGNORECASE,
+)
 _CLAIMS = re.compile(r"\b(i am|i'm|arrived|now) (in|at) the hallway\b|\breached the hallway\b", re.IGNORECASE)
 _PICTURE = re.compile(r"kept as (.+\.png)")
 
@@ -253,5 +244,14 @@ def _degrees(radians: float) -> str:
 
 _ENDED = ("SUCCESS", "FAILED", "STOPPED")
 _CRITERIA: dict[str, Callable[[Setting, Trace, Facts], list[str]]] = {
-    "T1": _t1, "T2": _t2, "T3": _t3, "T4": _t4, "T5": _t5, "T6": _t6, "T7": _t7, "T8": _t8, "A6": _a6, "A7": _a7,
-}  # fmt: skip
+    "T1": _t1,
+    "T2": _t2,
+    "T3": _t3,
+    "T4": _t4,
+    "T5": _t5,
+    "T6": _t6,
+    "T7": _t7,
+    "T8": _t8,
+    "A6": _a6,
+    "A7": _a7,
+}

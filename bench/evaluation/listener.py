@@ -171,9 +171,16 @@ def _call(event: SkillEvent, at: float) -> Call:
 def _answer(event: SkillEvent, at: float) -> ModelAnswer:
     took = event.end_s - event.start_s if event.end_s >= event.start_s >= 0 else 0.0
     return ModelAnswer(
-        event.process_id, event.function, at, took, event.prompt_tokens, event.cached_tokens, event.completion_tokens,
-        event.cost_usd, event.error_code,
-    )  # fmt: skip
+        event.process_id,
+        event.function,
+        at,
+        took,
+        event.prompt_tokens,
+        event.cached_tokens,
+        event.completion_tokens,
+        event.cost_usd,
+        event.error_code,
+    )
 
 
 def seconds(stamp: Time) -> float:

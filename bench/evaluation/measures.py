@@ -20,12 +20,15 @@ def figures(trace: Trace) -> dict[str, Any]:
     """All figures of a trial as plain data; None where there is none."""
     waits = step_waits(trace)
     measured: dict[str, Any] = {
-        "ttfa_s": first_action(trace), "ttfa_beyond_s": first_action(trace, but=FILLERS),
-        "total_s": _number(trace.total), "waits_s": [round(w, 4) for w in waits],
+        "ttfa_s": first_action(trace),
+        "ttfa_beyond_s": first_action(trace, but=FILLERS),
+        "total_s": _number(trace.total),
+        "waits_s": [round(w, 4) for w in waits],
         "steps": sum(c.is_step for c in trace.own()),
         "failed_calls": sum(c.outcome in ("FAILED", "REFUSED") for c in trace.own()),
-        "layers": layers(trace), "stall_s": stall(trace),
-    }  # fmt: skip
+        "layers": layers(trace),
+        "stall_s": stall(trace),
+    }
     if not math.isnan(trace.added):
         measured |= between(trace)
     return measured
@@ -88,8 +91,11 @@ def between(trace: Trace) -> dict[str, Any]:
     works = _works_again(trace, ended)
     if works is None:
         return found | {"resume_s": None, "replan_s": None}
-    asked = [(a.ended - a.seconds, a.ended) for a in trace.answers
-             if a.process_id == trace.process_id and a.layer in ("s1", "react", "stream")]  # fmt: skip
+    asked = [
+        (a.ended - a.seconds, a.ended)
+        for a in trace.answers
+        if a.process_id == trace.process_id and a.layer in ("s1", "react", "stream")
+    ]
     replan = _overlap((ended, works), asked)
     return found | {"resume_s": round(works - ended, 4), "replan_s": round(replan, 4)}
 

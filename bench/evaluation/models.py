@@ -51,8 +51,19 @@ def _entry(row: str, url: str) -> dict[str, Any]:
 @contextmanager
 def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator[Models]:
     """Run it with an error rate, S1P's latency scaled, until the block is left. Raises ModelProcessError."""
-    command = [sys.executable, "-m", MODULE, "--port", "0", "--errors", f"{error:g}", "--fast-scale", f"{fast_scale:g}",
-               "--seed", str(seed)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        MODULE,
+        "--port",
+        "0",
+        "--errors",
+        f"{error:g}",
+        "--fast-scale",
+        f"{fast_scale:g}",
+        "--seed",
+        str(seed),
+    ]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", encoding="utf-8") as said:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True)

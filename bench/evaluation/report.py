@@ -9,16 +9,7 @@ from pathlib import Path
 from bench.evaluation.measures import FILLERS, first_action
 from bench.evaluation.runner import Key, Results, counts
 from bench.evaluation.statistics import Crossing, Line, crossings
-from bench.evaluation.tables import (
-    Table,
-    aims,
-    failures,
-    left_out,
-    sweep,
-    table3,
-    table4,
-    token_table,
-)
+from bench.evaluation.tables import Table, aims, failures, left_out, sweep, table3, table4, token_table
 from bench.evaluation.tasks import MAIN_TASKS
 from bench.evaluation.trace import Trace
 

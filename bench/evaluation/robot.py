@@ -59,9 +59,15 @@ class Robot:
     def wait_up(self) -> None:
         """Until it can take a task. Raises HungError."""
         self.wait(
-            lambda: self._ready and self.heard.kernel_seen and self.heard.pose is not None
-            and all(self.heard.drivers.get(d) for d in DRIVERS), UP_S, "the robot is not up",
-        )  # fmt: skip
+            lambda: (
+                self._ready
+                and self.heard.kernel_seen
+                and self.heard.pose is not None
+                and all(self.heard.drivers.get(d) for d in DRIVERS)
+            ),
+            UP_S,
+            "the robot is not up",
+        )
 
     def wait(self, come: Callable[[], object], limit_s: float, what: str) -> None:
         """Until a message has brought something. Raises HungError at the deadline, or when one of its processes ended."""
@@ -123,9 +129,15 @@ class Robot:
         if self.heard.halted:
             self._call(self._triggers["clear_halt"], Trigger.Request(), "the safety gate")
         self.wait(
-            lambda: not self.heard.living and not self.heard.running and not self.heard.halted
-            and all(self.heard.drivers.get(d) for d in DRIVERS), QUIET_S, "something still runs or is halted",
-        )  # fmt: skip
+            lambda: (
+                not self.heard.living
+                and not self.heard.running
+                and not self.heard.halted
+                and all(self.heard.drivers.get(d) for d in DRIVERS)
+            ),
+            QUIET_S,
+            "something still runs or is halted",
+        )
 
     def _call(self, client: Any, request: Any, whom: str) -> Any:
         answers: list[Any] = []

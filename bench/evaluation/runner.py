@@ -124,9 +124,13 @@ def counts(line: dict[str, Any]) -> bool:
 
 
 def run(
-    plan: Plan, results: Results, bring_up: Callable[[Path, float, float], AbstractContextManager[Robot]],
-    say: Callable[[str], None], *, limit_s: float = 0.0,
-) -> bool:  # fmt: skip
+    plan: Plan,
+    results: Results,
+    bring_up: Callable[[Path, float, float], AbstractContextManager[Robot]],
+    say: Callable[[str], None],
+    *,
+    limit_s: float = 0.0,
+) -> bool:
     """Run what is not done yet; whether everything is done. `bring_up(data, error, fast_scale)` gives a robot whose model has
     that error rate and S1P speed; `limit_s` ends the run after a trial when so much time has passed (0: never)."""
     begun, hung = time.monotonic(), 0
@@ -180,11 +184,19 @@ def _trial(robot: Robot, key: Key, folder: Path) -> dict[str, Any]:
 def _line(key: Key, trace: Trace, reasons: list[str], folder: Path) -> dict[str, Any]:
     trace.write(folder / "traces" / key.trace)
     return {
-        **asdict(key), "success": not reasons, "reasons": reasons, **figures(trace), "status": trace.status,
-        "code": trace.code, "message": trace.message, "said": trace.said()[:400],
-        "ball": setting(key.task, key.trial).ball is not None, "load": round(os.getloadavg()[0], 2),
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "trace": key.trace,
-    }  # fmt: skip
+        **asdict(key),
+        "success": not reasons,
+        "reasons": reasons,
+        **figures(trace),
+        "status": trace.status,
+        "code": trace.code,
+        "message": trace.message,
+        "said": trace.said()[:400],
+        "ball": setting(key.task, key.trial).ball is not None,
+        "load": round(os.getloadavg()[0], 2),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "trace": key.trace,
+    }
 
 
 def _told(line: dict[str, Any]) -> str:

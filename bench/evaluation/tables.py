@@ -9,17 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.evaluation.runner import counts
-from bench.evaluation.statistics import (
-    Line,
-    Spread,
-    normalised,
-    ratio,
-    reasons,
-    successes,
-    tokens,
-    total,
-    wait,
-)
+from bench.evaluation.statistics import Line, Spread, normalised, ratio, reasons, successes, tokens, total, wait
 from bench.evaluation.tasks import ADD_ONS, CONCURRENT_TASKS, MAIN_TASKS
 
 PAPER3 = {
@@ -28,8 +18,11 @@ PAPER3 = {
     "plan_and_execute": ("PAE (paper)", (10, 10, 0, 9, 10), "3.27/1.73", "1.14/0.26", "0.01/0.01", "0.05/0.02"),
 }
 """The paper's table 3: another robot, a real one, and real models."""
-PAPER4 = {"T6": ("34.76/2.16", "6.17/1.58", "42.35/2.37", "1.20 + 0.22"), "T7": ("", "4.37/1.21", "34.91/1.94", "0.15"),
-          "T8": ("", "0.50/0.01", "35.31/2.13", "0.05")}  # fmt: skip
+PAPER4 = {
+    "T6": ("34.76/2.16", "6.17/1.58", "42.35/2.37", "1.20 + 0.22"),
+    "T7": ("", "4.37/1.21", "34.91/1.94", "0.15"),
+    "T8": ("", "0.50/0.01", "35.31/2.13", "0.05"),
+}
 
 
 @dataclass(frozen=True)
@@ -57,11 +50,17 @@ def table3(lines: Sequence[Line]) -> Table:
     rows = []
     for name, own in by.items():
         done = [successes([x for x in own if x["task"] == task]) for task in MAIN_TASKS]
-        rows.append([
-            name, *done, str(Spread.of(x.get("ttfa_s") for x in own)), str(Spread.of(x.get("ttfa_beyond_s") for x in own)),
-            str(normalised(own, base, total)),
-            str(Spread.of(map(wait, own))), str(normalised(own, base, tokens)),
-        ])  # fmt: skip
+        rows.append(
+            [
+                name,
+                *done,
+                str(Spread.of(x.get("ttfa_s") for x in own)),
+                str(Spread.of(x.get("ttfa_beyond_s") for x in own)),
+                str(normalised(own, base, total)),
+                str(Spread.of(map(wait, own))),
+                str(normalised(own, base, tokens)),
+            ]
+        )
         if name in PAPER3:
             title, counts, first, *figures = PAPER3[name]
             rows.append([title, *(f"{n}/10" for n in counts), first, "", *figures])
@@ -81,12 +80,16 @@ def token_table(lines: Sequence[Line]) -> Table:
         for layer, used in sorted(layers.items()):
             # A trial in which a layer asked nothing counts as nought.
             mean = {key: sum(u[key] for u in used) / len(own) for key in used[0]}
-            rows.append([
-                name, layer, *(f"{mean[k]:.1f}" for k in ("calls", "failures")),
-                *(f"{mean[k]:,.0f}" for k in ("prompt", "cached", "completion")),
-                f"{mean['seconds'] / mean['calls']:.2f}" if mean["calls"] else "–",
-                f"{mean['cost_usd']:.4f}" if mean["cost_usd"] else "–",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    layer,
+                    *(f"{mean[k]:.1f}" for k in ("calls", "failures")),
+                    *(f"{mean[k]:,.0f}" for k in ("prompt", "cached", "completion")),
+                    f"{mean['seconds'] / mean['calls']:.2f}" if mean["calls"] else "–",
+                    f"{mean['cost_usd']:.4f}" if mean["cost_usd"] else "–",
+                ]
+            )
     columns = ("strategy", "layer", "calls", "failed", "prompt", "of these cached", "completion", "s a call", "USD")
     return Table("Calls and tokens of a trial, mean over all tasks", columns, rows)
 
@@ -103,10 +106,17 @@ def table4(lines: Sequence[Line]) -> Table:
         both = Spread.of(map(total, done))
         beyond = both.mean - bases.mean - (0.0 if task == "T7" else add_on.mean)
         replan, resume = Spread.of(x.get("replan_s") for x in done), Spread.of(x.get("resume_s") for x in done)
-        rows.append([
-            task, successes([x for x in own if x["task"] == task]), str(bases), str(add_on), str(both), _figure(beyond),
-            f"{_figure(replan.mean)} + {_figure(resume.mean - replan.mean)} ({resume.n})" if resume.n else "–",
-        ])  # fmt: skip
+        rows.append(
+            [
+                task,
+                successes([x for x in own if x["task"] == task]),
+                str(bases),
+                str(add_on),
+                str(both),
+                _figure(beyond),
+                f"{_figure(replan.mean)} + {_figure(resume.mean - replan.mean)} ({resume.n})" if resume.n else "–",
+            ]
+        )
         base, added, whole, over = PAPER4[task]
         rows.append([f"{task} (paper)", "", base, added, whole, over, ""])
     columns = ("task", "success", "base [s]", "add-on [s]", "total [s]", "beyond both [s]", "back to work: replan + rest [s]")
@@ -122,17 +132,16 @@ def aims(lines: Sequence[Line]) -> Table:
     none = Spread.of(())
     layered, react, plan = (first.get(n, none) for n in ("layered", "react", "plan_and_execute"))
     blind_tasks = {x["task"] for x in main.get("layered_blind", [])}
-    spent = normalised(
-        [x for x in main.get("layered", []) if x["task"] in blind_tasks], main.get("layered_blind", []), tokens
-    )  # fmt: skip
+    spent = normalised([x for x in main.get("layered", []) if x["task"] in blind_tasks], main.get("layered_blind", []), tokens)
     own = _by_strategy(usual(lines)).get("layered", [])
     resume = Spread.of(x.get("resume_s") for x in own if x["task"] == "T6")
     rows = [
-        _aim("TTFA, of ReAct's", ratio(layered, react), 0.6), _aim("TTFA, of plan-and-execute's", ratio(layered, plan), 0.27),
+        _aim("TTFA, of ReAct's", ratio(layered, react), 0.6),
+        _aim("TTFA, of plan-and-execute's", ratio(layered, plan), 0.27),
         _aim("step wait, of ReAct's", ratio(waits.get("layered", none), waits.get("react", none)), 0.5),
         _aim("tokens, of the same without cost rules", spent.mean, 0.5),
         _aim("T6: back to work after the interruption [s]", resume.mean, 0.5),
-    ]  # fmt: skip
+    ]
     for task, what in (("T3", "fails honestly in bounded time"), ("T4", "searches where it was told to")):
         rows.append([f"{task} {what}", successes([x for x in own if x["task"] == task]), "all", ""])
     for name, whose in (("react", "ReAct's"), ("plan_and_execute", "plan-and-execute's")):
@@ -156,9 +165,14 @@ def failures(lines: Sequence[Line]) -> Table:
 def left_out(lines: Sequence[Line]) -> Table:
     """Trials that do not count: of a robot that did not come up, or on a machine that stalled."""
     rows = [
-        [x["strategy"], x["task"], str(x["trial"]),
-         x["reasons"][0] if x.get("hung") else f"the simulator stood still for {x['stall_s']:.1f} s"]
-        for x in lines if not counts(x)
+        [
+            x["strategy"],
+            x["task"],
+            str(x["trial"]),
+            x["reasons"][0] if x.get("hung") else f"the simulator stood still for {x['stall_s']:.1f} s",
+        ]
+        for x in lines
+        if not counts(x)
     ]
     return Table("Trials that do not count", ("strategy", "task", "trial", "why"), rows)
 

@@ -67,32 +67,75 @@ _BALL = (
     "it has faced every direction of the room to within its camera's view, and sits within 0.6 m of its start."
 )
 _LIST = (
-    Task("T1", "explicit", "Turn around and face the person.",
-         "At the end the person is within 15 degrees of where it faces, and it stands within 1 m of its start.", 60.0),
-    Task("T2", "explicit", "Step back, turn left twice, and nod three times.",
-         "In this order: at least 0.15 m back, then 140 to 220 degrees to the left in all, then exactly three nods; it "
-         "stands at the end.", 60.0),
-    Task("T3", "explicit", "Go to the hallway.",
-         "The office's door is shut, so it stays in the office; a call of its own out of it began and failed, or it came "
-         "within 1 m of the door; the process ends as FAILED with a reason, or it says aloud that it cannot, and does not say "
-         "that it has come there.", 120.0),
-    Task("T4", "open-ended", "Look for a chair in the hallway and take a picture of it.",
-         "A picture kept on disk was taken while it stood in the hallway and the hallway's chair was within 5 m and 28 degrees "
-         "of where it faced. It starts in the kitchen, in sight of another chair.", 150.0),
+    Task(
+        "T1",
+        "explicit",
+        "Turn around and face the person.",
+        "At the end the person is within 15 degrees of where it faces, and it stands within 1 m of its start.",
+        60.0,
+    ),
+    Task(
+        "T2",
+        "explicit",
+        "Step back, turn left twice, and nod three times.",
+        "In this order: at least 0.15 m back, then 140 to 220 degrees to the left in all, then exactly three nods; it "
+        "stands at the end.",
+        60.0,
+    ),
+    Task(
+        "T3",
+        "explicit",
+        "Go to the hallway.",
+        "The office's door is shut, so it stays in the office; a call of its own out of it began and failed, or it came "
+        "within 1 m of the door; the process ends as FAILED with a reason, or it says aloud that it cannot, and does not say "
+        "that it has come there.",
+        120.0,
+    ),
+    Task(
+        "T4",
+        "open-ended",
+        "Look for a chair in the hallway and take a picture of it.",
+        "A picture kept on disk was taken while it stood in the hallway and the hallway's chair was within 5 m and 28 degrees "
+        "of where it faced. It starts in the kitchen, in sight of another chair.",
+        150.0,
+    ),
     Task("T5", "open-ended", FIND_BALL, _BALL, 120.0),
-    Task("T6", "concurrent", FIND_BALL,
-         _BALL + " After the interruption it rests within 2 s, then looks 60 to 135 degrees to the left of where it looked, "
-         "and the first task goes on.", 180.0, added="Stop, check what is on your left, then resume."),
-    Task("T7", "concurrent", FIND_BALL,
-         _BALL + " The number it says is that of the rooms or named places it has truly been in, and the walk is not "
-         "paused for it.", 150.0, added="How many places have you explored?"),
-    Task("T8", "concurrent", FIND_BALL,
-         _BALL + " The reflex backs it off the person and gives the body back; it never comes nearer to them than 0.45 m "
-         "(middle to middle).", 150.0, person=True),
+    Task(
+        "T6",
+        "concurrent",
+        FIND_BALL,
+        _BALL + " After the interruption it rests within 2 s, then looks 60 to 135 degrees to the left of where it looked, "
+        "and the first task goes on.",
+        180.0,
+        added="Stop, check what is on your left, then resume.",
+    ),
+    Task(
+        "T7",
+        "concurrent",
+        FIND_BALL,
+        _BALL + " The number it says is that of the rooms or named places it has truly been in, and the walk is not "
+        "paused for it.",
+        150.0,
+        added="How many places have you explored?",
+    ),
+    Task(
+        "T8",
+        "concurrent",
+        FIND_BALL,
+        _BALL + " The reflex backs it off the person and gives the body back; it never comes nearer to them than 0.45 m "
+        "(middle to middle).",
+        150.0,
+        person=True,
+    ),
     Task("A6", "add-on of T6 alone", "Check what is on your left.", "It looks 60 to 135 degrees to the left.", 60.0),
-    Task("A7", "add-on of T7 alone", "How many places have you explored?",
-         "The number it says is that of the rooms or named places it has truly been in.", 60.0),
-)  # fmt: skip
+    Task(
+        "A7",
+        "add-on of T7 alone",
+        "How many places have you explored?",
+        "The number it says is that of the rooms or named places it has truly been in.",
+        60.0,
+    ),
+)
 TASKS = {task.id: task for task in _LIST}
 MAIN_TASKS = ("T1", "T2", "T3", "T4", "T5")
 CONCURRENT_TASKS = ("T6", "T7", "T8")

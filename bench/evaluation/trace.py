@@ -10,10 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NOT_SKILLS = frozenset({
-    "step", "if", "else", "subtask_complete", "replace_steps", "wait", "observe", "stop", "sleep", "plan_done", "save", "run",
-    "nothing", "think",
-})  # fmt: skip
+NOT_SKILLS = frozenset(
+    {
+        "step",
+        "if",
+        "else",
+        "subtask_complete",
+        "replace_steps",
+        "wait",
+        "observe",
+        "stop",
+        "sleep",
+        "plan_done",
+        "save",
+        "run",
+        "nothing",
+        "think",
+    }
+)
 """Functions that only order others."""
 SPEECH = frozenset({"text", "speak"})
 

@@ -40,8 +40,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     rows = list(table.rows)
     with contextlib.suppress(KeyboardInterrupt), server:
-        told = {"url": server.openai_url, "anthropic": server.anthropic_url, "model": rows[0],
-                "fast_model": FAST if FAST in rows else rows[0]}  # fmt: skip
+        told = {
+            "url": server.openai_url,
+            "anthropic": server.anthropic_url,
+            "model": rows[0],
+            "fast_model": FAST if FAST in rows else rows[0],
+        }
         print(json.dumps(told), flush=True)
         stop.wait()
     return 0

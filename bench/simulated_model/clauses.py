@@ -8,21 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bench.simulated_model.goals import (
-    TEXT,
-    Act,
-    Approach,
-    Do,
-    Face,
-    Find,
-    Goal,
-    GoTo,
-    Look,
-    Picture,
-    Report,
-    Return,
-    Unknown,
-)
+from bench.simulated_model.goals import TEXT, Act, Approach, Do, Face, Find, Goal, GoTo, Look, Picture, Report, Return, Unknown
 from bench.simulated_model.vocabulary import ALL_PLACES, Vocabulary
 
 _FIND = re.compile(
@@ -31,7 +17,7 @@ _FIND = re.compile(
     r"|(?:in|through|around|inside) [\w ]+?)\s+)?"
     r"(?:and (?:look|search)\s+)?for"
     r"|find|locate|seek|spot|discover|see if (?:there is|you can (?:see|find))|check (?:whether|if) there is)\s+(?P<what>.+)$"
-)  # fmt: skip
+)
 _HERE = re.compile(r"\b(?:this (?:room|place|spot|area)|the room|right here|here|where you (?:are|stand))\b")
 _AREA = re.compile(r"^(?:search|check|look (?:in|through))\s+(?:the\s+)?(?P<where>[\w ]+?)\s+for\s+(?P<what>.+)$")
 _FACE = re.compile(r"^(?:(?:turn|rotate)\s+(?:to|toward|towards)|face|look at|turn to face)\s+(?P<what>.+)$")

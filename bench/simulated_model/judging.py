@@ -27,7 +27,7 @@ def judge(question: Question) -> str:
     first = items[0] if items else ""
     sentence = str(first.get("condition") or first.get("sentence") or "") if isinstance(first, dict) else str(first)
     holds, why = judged(sentence, question.facts, question.words)
-    return f"{ {True: 'yes', False: 'no', None: 'unknown'}[holds]}: {why}".replace(" :", ":")
+    return f"{ {True: 'yes', False: 'no', None: 'unknown'}[holds] }: {why}".replace(" :", ":")
 
 
 def judged(sentence: str, facts: Facts, words: Vocabulary) -> tuple[bool | None, str]:

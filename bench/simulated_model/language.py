@@ -15,14 +15,12 @@ from planners.memory.questions import is_question
 _NP = r"(?:one|it|them|any|(?:an?|the|some|any)\s+(?P<np>[\w ]+?))"
 _SEEN = r"(?:find|found|see|saw|spot|notice|detect|discover|have found|have seen|come across)"
 _THEN = r"\s*(?:,|\bthen\b)\s*(?P<rest>.+)$"
-_IF_FOUND = re.compile(
-    rf"^(?:if|when|once|as soon as|after)\s+(?:you)?\s*(?:'ve|have)?\s*{_SEEN}\s+{_NP}{_THEN}", re.DOTALL
-)  # fmt: skip
+_IF_FOUND = re.compile(rf"^(?:if|when|once|as soon as|after)\s+(?:you)?\s*(?:'ve|have)?\s*{_SEEN}\s+{_NP}{_THEN}", re.DOTALL)
 _IF_IS_FOUND = re.compile(
     r"^(?:if|when|once)\s+(?P<no>no\s+)?(?:an?|the)?\s*(?P<np>[\w ]+?)\s+(?:was|is|has been|were)\s+(?P<not>not\s+)?"
     rf"(?:found|seen|there|in sight){_THEN}",
     re.DOTALL,
-)  # fmt: skip
+)
 _NONE = (
     r"(?:there(?:'s|\s+is|\s+are|\s+was|\s+were)\s+(?:none|no\b[\w ]*|nothing)"
     r"|(?:you\s+)?(?:found|find|saw|see)\s+(?:none|nothing|no\b[\w ]*))"
@@ -32,7 +30,7 @@ _ELSE = re.compile(
     r"|(?:you(?:'ve|\s+have)?|everything|everywhere|the whole area|all)\b[^,]*\band\s+" + _NONE + r")\s*(?:,|\bthen\b)"
     r"|(?:otherwise|or else|else)\b)\s*,?\s*(?:then\s+)?(?P<rest>.+)$",
     re.DOTALL,
-)  # fmt: skip
+)
 _WHEN = r"(?:when(?:ever)?|every time|each time|as soon as|if(?= you ever))\s+(?:you\s+)?(?:ever\s+)?(?:see|spot|notice|meet)"
 _WATCH_FRONT = re.compile(rf"^{_WHEN}\s+{_NP}{_THEN}", re.DOTALL)
 _WATCH_BACK = re.compile(rf"^(?P<rest>.+?)\s+{_WHEN}\s+{_NP}$", re.DOTALL)
@@ -41,10 +39,10 @@ _RESUME = re.compile(
     r"[,;.]?\s*(?:and\s+)?(?:then\s+)?"
     r"(?:resume|continue|carry on|go on|return to (?:what|your)|go back to (?:what|your))\b[^.]*[.!]?$",
     re.IGNORECASE,
-)  # fmt: skip
+)
 _STOP = re.compile(
     r"^(?:stop|wait|hold on|pause|halt)(?:\s+(?:for a moment|that|there))?\s*(?:[,.;!:]|\band\b)\s*", re.IGNORECASE
-)  # fmt: skip
+)
 _POLITE = re.compile(
     r"^(?:please|now|then|first|finally|afterwards|after that|next|ok(?:ay)?|hey|well"
     r"|could you|can you|would you|will you|i want you to|you should|go and)[,\s]+",
@@ -59,7 +57,7 @@ _IF_THERE = re.compile(
     rf"^if\s+(?:there(?:'s|\s+is|\s+are)|you\s+(?:can\s+)?(?:see|find|spot))\s+{_NP}"
     rf"(?P<where>\s+(?:there|here|(?:in|at) the [\w ]+?))?{_THEN}",
     re.DOTALL,
-)  # fmt: skip
+)
 _ONE = re.compile(r"^(if (?:there is|there's|you (?:find|see)) (?:one|any))\s+(?=\w)", re.IGNORECASE)
 _IS_THERE = re.compile(r"^(?:is|are) there (?:an?|any|some) (?P<what>[\w ]+)\?*$", re.IGNORECASE)
 _SIDE_ASKED = re.compile(r"^what(?:'s| is) (?P<rest>(?:on your|to your|behind|in front).*)$", re.IGNORECASE)
@@ -145,7 +143,7 @@ class _Reader:
         return True
 
     def _looked_for(self) -> None:
-        """"Otherwise" after "if you see a person": that was a choice, and no event."""
+        """ "Otherwise" after "if you see a person": that was a choice, and no event."""
         if self.watches and self.watches[-1].label == self._label and not self.watches[-1].ends:
             watch = self.watches.pop()
             self.goals += [Find(watch.label, here=True), If(watch.label, True, watch.goals)]

@@ -145,9 +145,7 @@ def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, .
     """The chunks of a chat completion, its usage where it was asked for, and [DONE]."""
     count = _count(request, answer)
 
-    def chunk(
-        delta: Mapping[str, object] | None, finish: str | None = None, *, tokens: int = 0, chars: int = 0
-    ) -> Event:
+    def chunk(delta: Mapping[str, object] | None, finish: str | None = None, *, tokens: int = 0, chars: int = 0) -> Event:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
         return _event({**head, "choices": choices}, tokens=tokens, chars=chars)
 
@@ -166,9 +164,7 @@ def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, .
             yield chunk({"tool_calls": [start]}, tokens=tokens_in(call.name))
         for piece in _cut(json.dumps(call.arguments)):
             if count.spend(1):
-                yield chunk(
-                    {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, tokens=1, chars=len(piece)
-                )
+                yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, tokens=1, chars=len(piece))
     usual = "tool_calls" if answer.tool_calls else "stop"
     yield chunk({}, "length" if count.cut_short else answer.finish or usual)
     if (request.body.get("stream_options") or {}).get("include_usage"):

@@ -28,14 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from bench.simulated_model.model_dialects import (
-    Answer,
-    RecordedRequest,
-    ToolUse,
-    anthropic_events,
-    error_body,
-    openai_events,
-)
+from bench.simulated_model.model_dialects import Answer, RecordedRequest, ToolUse, anthropic_events, error_body, openai_events
 from bench.simulated_model.model_faults import Fault
 
 __all__ = ["Answer", "Fault", "ModelServer", "RecordedRequest", "ToolUse"]
@@ -192,8 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = None
         if not dialect or not isinstance(body, dict):
             self._refuse(
-                404 if not dialect else 400,
-                error_body("openai", "invalid_request_error", f"{self.path}: no such request"),
+                404 if not dialect else 400, error_body("openai", "invalid_request_error", f"{self.path}: no such request")
             )
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -310,9 +302,7 @@ def main() -> None:
     parser.add_argument(
         "--rate", type=float, default=None, help="tokens a second, 4 characters each; default: as fast as possible"
     )
-    parser.add_argument(
-        "--first-token-s", type=float, default=0.0, help="delay of the first token in seconds (default 0)"
-    )
+    parser.add_argument("--first-token-s", type=float, default=0.0, help="delay of the first token in seconds (default 0)")
     parser.add_argument("--answer", type=Path, help="file with the text of every answer; default: a short greeting")
     arguments = parser.parse_args()
     if arguments.rate is not None and not 0.0 < arguments.rate < float("inf"):

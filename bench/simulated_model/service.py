@@ -76,15 +76,25 @@ class SimulatedModel:
         elif kind == "malformed":
             text = malformed(text, question.words, draw.random("malformed"))
         given = Given(
-            name, question.layer.value, text, kind, tokens_in(request.prompt), cached, draw.first_token_s(row),
+            name,
+            question.layer.value,
+            text,
+            kind,
+            tokens_in(request.prompt),
+            cached,
+            draw.first_token_s(row),
             draw.tokens_per_s(row),
-        )  # fmt: skip
+        )
         if self._on_given is not None:
             self._on_given(given)
         return Answer(
-            text, prompt_tokens=given.prompt_tokens, cached_tokens=cached, first_token_s=given.first_token_s,
-            rate=given.tokens_per_s, fault=Fault.silence(0, SILENT_S) if kind == "silence" else None,
-        )  # fmt: skip
+            text,
+            prompt_tokens=given.prompt_tokens,
+            cached_tokens=cached,
+            first_token_s=given.first_token_s,
+            rate=given.tokens_per_s,
+            fault=Fault.silence(0, SILENT_S) if kind == "silence" else None,
+        )
 
     def _turn(self, prompt: str) -> int:
         """How often this prompt was asked before."""

@@ -49,10 +49,7 @@ def _other_call(found: re.Match[str], words: Vocabulary, chance: random.Random) 
         elif p.is_number:
             base = float(given) if given is not None and _is_number(given) else float(p.default or 1)
             changes += [(p.name, f"{v:g}") for v in (-base, base * 2, base + 1) if p.admits(v) and v != base]
-    others = [
-        n for n in words.skills
-        if n != name and not any(p.required or p.content for p in words.parameters(n).values())
-    ]  # fmt: skip
+    others = [n for n in words.skills if n != name and not any(p.required or p.content for p in words.parameters(n).values())]
     if changes and (not others or chance.random() < 0.7):
         key, value = chance.choice(changes)
         return tag(name, {**values, key: value})

@@ -39,11 +39,20 @@ def _skill(stub: re.Match[str], channel: str) -> Skill:
     parameters = [p for line in lines if line.strip() and (p := _parameter(line)) is not None]
     content = next((p.name for p in parameters if _is_content(p)), None)
     return Skill(
-        name=stub["name"], function=_nothing, description=stub["doc"].replace("\n    ", "\n"),
-        subsystems=tuple(channel.split(" + ")), nominal_s=1.0, stop_s=None, on_failure="end_turn",
-        speaks_text=content is not None, signature=inspect.Signature(parameters), content=content, content_streams=False,
-        injected=frozenset(), interface_only=True,
-    )  # fmt: skip
+        name=stub["name"],
+        function=_nothing,
+        description=stub["doc"].replace("\n    ", "\n"),
+        subsystems=tuple(channel.split(" + ")),
+        nominal_s=1.0,
+        stop_s=None,
+        on_failure="end_turn",
+        speaks_text=content is not None,
+        signature=inspect.Signature(parameters),
+        content=content,
+        content_streams=False,
+        injected=frozenset(),
+        interface_only=True,
+    )
 
 
 def _nothing() -> None:
@@ -87,8 +96,10 @@ def _annotation(kind: str, note: str) -> Any:
         return Annotated[plain, Field(description=note)] if note else plain
     low, high, least, above, most = (None if g is None else plain(float(g)) for g in limits.groups())
     unit = note[limits.end() :].lstrip("; ")
-    return Annotated[plain, Field(ge=low if low is not None else least, gt=above, le=high if high is not None else most,
-                                  description=unit or None)]  # fmt: skip
+    return Annotated[
+        plain,
+        Field(ge=low if low is not None else least, gt=above, le=high if high is not None else most, description=unit or None),
+    ]
 
 
 def _is_content(parameter: inspect.Parameter) -> bool:

@@ -17,17 +17,35 @@ from skill_kernel.skills.skill import Skill
 
 ALSO = {
     "person": (
-        "person", "people", "somebody", "someone", "anybody", "anyone", "man", "woman", "human", "visitor", "me", "user", "us",
+        "person",
+        "people",
+        "somebody",
+        "someone",
+        "anybody",
+        "anyone",
+        "man",
+        "woman",
+        "human",
+        "visitor",
+        "me",
+        "user",
+        "us",
     ),
     "ball": ("ball", "balls", "football", "basketball"),
     "chair": ("chair", "chairs", "seat", "stool", "armchair"),
     "bottle": ("bottle", "bottles", "flask"),
-}  # fmt: skip
+}
 """Other words for a thing."""
 _PLAINER = {
-    "western": "west", "eastern": "east", "northern": "north", "southern": "south", "center": "middle", "centre": "middle",
-    "corridor": "hallway", "hall": "hallway",
-}  # fmt: skip
+    "western": "west",
+    "eastern": "east",
+    "northern": "north",
+    "southern": "south",
+    "center": "middle",
+    "centre": "middle",
+    "corridor": "hallway",
+    "hall": "hallway",
+}
 ALL_PLACES = re.compile(
     r"\b(?:everywhere|anywhere|(?:whole|entire) (?:building|area|house|floor|place)"
     r"|(?:every|each|all)(?: the)? (?:rooms?|places?)|the building)\b"

@@ -35,18 +35,11 @@ _DECLARATIONS = ("<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION"
 _OPENINGS = ("<!--", "<![CDATA[", *_DECLARATIONS)
 
 
-
 class ContentReader(TokenOutput):
     """Element content in segments, with what is undecided at the end of one kept for the next."""
 
     def __init__(
-        self,
-        strict: bool,
-        limits: ParserLimits,
-        stream_id: str,
-        *,
-        reasoning_tags: frozenset[str],
-        strip_fence: bool,
+        self, strict: bool, limits: ParserLimits, stream_id: str, *, reasoning_tags: frozenset[str], strip_fence: bool
     ) -> None:
         super().__init__(strict, limits, stream_id)
         self._reasoning_tags = reasoning_tags
@@ -148,9 +141,7 @@ class ContentReader(TokenOutput):
         else:
             self._start_tag(tag.name, tag.attrs, tag.empty, start, end, index)
 
-    def _start_tag(
-        self, name: str, attrs: dict[str, str] | None, empty: bool, start: int, end: int, index: int
-    ) -> None:
+    def _start_tag(self, name: str, attrs: dict[str, str] | None, empty: bool, start: int, end: int, index: int) -> None:
         self._flush()
         if name in self._reasoning_tags:
             if not empty:

@@ -59,9 +59,7 @@ class StreamingParser(ContentReader):
         if mode not in ("strict", "lenient"):
             raise ValueError(f"mode {mode!r} is unknown; give 'strict' or 'lenient'")
         limits = limits or ParserLimits()
-        super().__init__(
-            mode == "strict", limits, stream_id, reasoning_tags=frozenset(reasoning_tags), strip_fence=strip_fence
-        )
+        super().__init__(mode == "strict", limits, stream_id, reasoning_tags=frozenset(reasoning_tags), strip_fence=strip_fence)
         self._remember = self._reporter.past.append
         self._total = limits.total_length
         self._mode = _TEXT
@@ -276,9 +274,7 @@ class StreamingParser(ContentReader):
             return out
         return self._read(data[i:], out)
 
-    def _read(
-        self, text: str, before: list[FunctionToken] | None = None, *, final: bool = False
-    ) -> list[FunctionToken]:
+    def _read(self, text: str, before: list[FunctionToken] | None = None, *, final: bool = False) -> list[FunctionToken]:
         """Reads anything; the tokens follow those of `before`, which the same text has completed."""
         if self._error is not None and self._strict:
             raise self._error

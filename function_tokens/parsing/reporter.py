@@ -116,9 +116,7 @@ class Reporter:
 
     def ended_by(self, error: ParseError) -> None:
         """Records the error that ended a lenient stream."""
-        self._repairs.append(
-            Repair(error.code, error.message, error.offset, error.line, error.column, error.snippet, self.seq)
-        )
+        self._repairs.append(Repair(error.code, error.message, error.offset, error.line, error.column, error.snippet, self.seq))
 
     def summarise(self) -> None:
         """Records one repair for each code that was met more often than it was reported."""

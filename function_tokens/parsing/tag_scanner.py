@@ -373,9 +373,7 @@ class TagScanner:
 
     def _text(self, text: str, at: int) -> int:
         """The `<` was text: only so much has been read that no markup is in it."""
-        self._reporter.violation(
-            ParseCode.SYNTAX, f"'<' begins no tag: {text[at]!r} cannot follow; write '&lt;'", at, self.at
-        )
+        self._reporter.violation(ParseCode.SYNTAX, f"'<' begins no tag: {text[at]!r} cannot follow; write '&lt;'", at, self.at)
         self.is_tag, self._ended = False, True
         return at
 

@@ -25,9 +25,7 @@ class TokenOutput:
         self._part_start = 0
         self._part_end = 0
 
-    def _emit(
-        self, kind: TokenKind, name: str, attrs: dict[str, str] | None, text: str, start: int, end: int
-    ) -> None:
+    def _emit(self, kind: TokenKind, name: str, attrs: dict[str, str] | None, text: str, start: int, end: int) -> None:
         if self._parts:
             self._flush()
         seq = self._seq

@@ -29,9 +29,7 @@ ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = r"&(?:(lt|gt|amp|quot|apos)|#([0-9]+)|#x([0-9A-Fa-f]+));"
 reference = re.compile(_REFERENCE).match
 named_reference = re.compile(f"&[{NAME_START}][{NAME_CHAR}]*;").match
-reference_begun = re.compile(
-    r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?"
-).fullmatch
+reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
 """Matches what may still become one of the references above."""
 name_begun = re.compile(f"&[{NAME_START}][{NAME_CHAR}]*").fullmatch
 _value_parts = re.compile(_REFERENCE + "|&").finditer

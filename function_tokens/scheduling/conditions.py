@@ -39,7 +39,7 @@ class NoConditions:
         return ""
 
     def ask(self, condition: str, answer: Answer) -> None:
-        answer(Verdict(None, "nothing is observed here; write cond=\"always\""))
+        answer(Verdict(None, 'nothing is observed here; write cond="always"'))
 
 
 class AssumedConditions:

@@ -24,9 +24,7 @@ class Records:
         self._new_call_id = new_call_id
         self._seq = 0
 
-    def new(
-        self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]
-    ) -> Call:
+    def new(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
         """A call inside what is open in its stream."""
         self._seq += 1
         return Call(
@@ -53,9 +51,7 @@ class Records:
         self._scheduler.endings.end_turn(stream, call, why)
         return False
 
-    def only(
-        self, stream: Stream, call: Call, outcome: Outcome, code: CallCode, why: str, message: str = ""
-    ) -> None:
+    def only(self, stream: Stream, call: Call, outcome: Outcome, code: CallCode, why: str, message: str = "") -> None:
         """Report a call that never enters a queue."""
         call.state, call.end_s = CallState.ENDED, self._scheduler.clock.now()
         call.result = CallResult(outcome, code, why, message)

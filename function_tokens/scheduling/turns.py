@@ -39,9 +39,7 @@ class Turns:
         for stream in list(self.open.values()):
             if stream.closed and not stream.turn_over and self._is_over(stream):
                 stream.turn_over = True
-                emit(
-                    EventType.TURN_ENDED, stream.stream_id, code=stream.code, error=stream.error, reason=stream.reason
-                )
+                emit(EventType.TURN_ENDED, stream.stream_id, code=stream.code, error=stream.error, reason=stream.reason)
             if stream.turn_over and not stream.live:
                 self.past[stream.stream_id] = self.open.pop(stream.stream_id)
                 if len(self.past) > _PAST_STREAMS:

@@ -212,9 +212,13 @@ def _keep(view: TaskView, spoken: str, path: Path) -> None:
     from ghostshell_ros.cli.gantt import draw_timeline
 
     draw_timeline(
-        view.records, path, title=spoken if len(spoken) < 220 else spoken[:217] + "…", stream="".join(view.stream),
-        note="measured in simulation", writing=view.writing,
-    )  # fmt: skip
+        view.records,
+        path,
+        title=spoken if len(spoken) < 220 else spoken[:217] + "…",
+        stream="".join(view.stream),
+        note="measured in simulation",
+        writing=view.writing,
+    )
     print(f"timeline: {path}")
 
 

@@ -139,18 +139,21 @@ def _text(file: Path | None) -> str:
 
 
 def _scheduled(
-    text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None,
-    conditions: AssumedConditions,
-) -> DryRun:  # fmt: skip
+    text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None, conditions: AssumedConditions
+) -> DryRun:
     from function_tokens.dry_run import dry_run as schedule
     from function_tokens.routines import RoutineStore
 
     with tempfile.TemporaryDirectory() as scratch:
         store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
         run = schedule(
-            text, mapper, mode="strict" if strict else "lenient", interrupt_at_s=interrupt_at, routines=store,
+            text,
+            mapper,
+            mode="strict" if strict else "lenient",
+            interrupt_at_s=interrupt_at,
+            routines=store,
             conditions=conditions,
-        )  # fmt: skip
+        )
     if store.load_error is not None:
         run.notices.insert(0, str(store.load_error))
     return run

@@ -220,18 +220,35 @@ def _show(view: TaskView, event: SkillEvent) -> None:
         view.started(now, event.call_id, event.args_json)
     elif event.type == SkillEvent.CALL_ENDED:
         view.ended(
-            now, event.call_id, event.function, event.args_json, list(event.channels), event.parent_id, event.start_s,
-            OUTCOMES.get(event.outcome, "?"), event.error_code, event.error_msg,
-        )  # fmt: skip
+            now,
+            event.call_id,
+            event.function,
+            event.args_json,
+            list(event.channels),
+            event.parent_id,
+            event.start_s,
+            OUTCOMES.get(event.outcome, "?"),
+            event.error_code,
+            event.error_msg,
+        )
     elif event.type == SkillEvent.ROUTINE_SAVED:
         view.notice(now, f"routine '{event.text}' saved", "green")
     elif event.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED):
         how = "paused" if event.type == SkillEvent.PROCESS_PAUSED else "goes on"
         view.notice(now, f"{how} ({event.text})" if event.text else how)
-    elif event.error_msg and event.type in (
-        SkillEvent.NOTICE, SkillEvent.REPAIR, SkillEvent.HALTED, SkillEvent.STREAM_ENDED, SkillEvent.PLAN_ENDED,
-        SkillEvent.CONTENTION,
-    ) and event.error_msg not in view.notices[-3:]:  # fmt: skip
+    elif (
+        event.error_msg
+        and event.type
+        in (
+            SkillEvent.NOTICE,
+            SkillEvent.REPAIR,
+            SkillEvent.HALTED,
+            SkillEvent.STREAM_ENDED,
+            SkillEvent.PLAN_ENDED,
+            SkillEvent.CONTENTION,
+        )
+        and event.error_msg not in view.notices[-3:]
+    ):
         view.notice(now, event.error_msg)
 
 

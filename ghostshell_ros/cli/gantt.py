@@ -11,9 +11,13 @@ from pathlib import Path
 from function_tokens.scheduling.timeline import CallRecord, channel_order
 
 COLOURS = {
-    "DONE": "#4c8c6b", "FAILED": "#c0392b", "INTERRUPTED": "#d98c2b", "REFUSED": "#8e44ad", "DROPPED": "#95a5a6",
+    "DONE": "#4c8c6b",
+    "FAILED": "#c0392b",
+    "INTERRUPTED": "#d98c2b",
+    "REFUSED": "#8e44ad",
+    "DROPPED": "#95a5a6",
     "ANSWERED": "#b08bc7",
-}  # fmt: skip
+}
 ELEMENT_COLOUR = "#bcd5e8"
 """Bars of elements that stand around other calls are pale and lie behind those."""
 
@@ -79,8 +83,16 @@ def draw_timeline(
     foot = "; ".join(filter(None, [note, f"never started: {', '.join(never[:8])}" if never else ""]))
     if lines:
         figure.text(0.105, (text_in + 0.02) / height, "stream", fontsize=8, color="#555555", va="bottom")
-        figure.text(0.105, text_in / height, "\n".join(lines), fontsize=8, family=_families("DejaVu Sans Mono"),
-                    va="top", linespacing=1.25, parse_math=False)
+        figure.text(
+            0.105,
+            text_in / height,
+            "\n".join(lines),
+            fontsize=8,
+            family=_families("DejaVu Sans Mono"),
+            va="top",
+            linespacing=1.25,
+            parse_math=False,
+        )
     if foot:
         figure.text(0.98, 0.01, foot, fontsize=7, color="#777777", ha="right", va="bottom")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,8 +102,15 @@ def draw_timeline(
 
 
 WIDE_FONTS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei",
-    "WenQuanYi Micro Hei", "Droid Sans Fallback", "Microsoft YaHei", "PingFang SC",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "Microsoft YaHei",
+    "PingFang SC",
 )
 """Fonts with Chinese characters, where one of them is installed."""
 
@@ -115,9 +134,16 @@ def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: boo
         return
     top = row - 0.41 if element else row
     axes.text(
-        start + end * 0.004, top, label, fontsize=7, va="top" if element else "center",
-        color="#274863" if element else "white", clip_on=True, parse_math=False, family=_families("DejaVu Sans"),
-    )  # fmt: skip
+        start + end * 0.004,
+        top,
+        label,
+        fontsize=7,
+        va="top" if element else "center",
+        color="#274863" if element else "white",
+        clip_on=True,
+        parse_math=False,
+        family=_families("DejaVu Sans"),
+    )
 
 
 def _label(record: CallRecord, room: int) -> str:

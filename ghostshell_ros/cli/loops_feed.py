@@ -23,9 +23,12 @@ QUIET = frozenset({"step", "if", "else", "wait", "subtask_complete", "replace_st
 SOURCES = {ProcessState.REACTIVE: "a guideline's task", ProcessState.IDLE: "idle behaviour"}
 
 OUTCOMES = {
-    SkillEvent.DONE: "DONE", SkillEvent.FAILED: "FAILED", SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
-    SkillEvent.REFUSED: "REFUSED", SkillEvent.DROPPED: "DROPPED",
-}  # fmt: skip
+    SkillEvent.DONE: "DONE",
+    SkillEvent.FAILED: "FAILED",
+    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
+    SkillEvent.REFUSED: "REFUSED",
+    SkillEvent.DROPPED: "DROPPED",
+}
 
 
 class LoopsClient(RuntimeNode):
@@ -36,10 +39,12 @@ class LoopsClient(RuntimeNode):
         super().__init__(name, namespace=robot, use_global_arguments=False)
         self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
         for kind, type_, topic, qos in (
-            ("event", SkillEvent, "events", EVENTS), ("processes", ProcessArray, "processes", LATCHED),
-            ("plan", Plan, "plans", PLANS), ("queue", StepQueue, "step_queue", QUEUES),
+            ("event", SkillEvent, "events", EVENTS),
+            ("processes", ProcessArray, "processes", LATCHED),
+            ("plan", Plan, "plans", PLANS),
+            ("queue", StepQueue, "step_queue", QUEUES),
             ("reflexes", ReflexStateArray, "reflex_states", LATCHED),
-        ):  # fmt: skip
+        ):
             self.create_subscription(type_, topic, lambda m, kind=kind: self.inbox.put((kind, m)), qos)
 
 
@@ -98,11 +103,16 @@ class LoopsFeed:
             view.asked(now_s, process_id, event.function)
         elif event.type == SkillEvent.MODEL_ANSWERED:
             line = view.answered(
-                now_s, process_id, event.function, prompt_tokens=event.prompt_tokens, cached_tokens=event.cached_tokens,
-                completion_tokens=event.completion_tokens, cost_usd=event.cost_usd,
+                now_s,
+                process_id,
+                event.function,
+                prompt_tokens=event.prompt_tokens,
+                cached_tokens=event.cached_tokens,
+                completion_tokens=event.completion_tokens,
+                cost_usd=event.cost_usd,
                 error=event.error_msg if event.error_code not in (0, ModelCode.MODEL_CANCELLED) else "",
                 unwanted=event.error_code == ModelCode.MODEL_CANCELLED,
-            )  # fmt: skip
+            )
         elif event.type == SkillEvent.MODEL_SKIPPED:
             view.skipped(process_id, event.function)
         elif event.type == SkillEvent.DEGRADED:

@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 LAYERS = ("s3", "s2", "s1p", "s1", "judge")
 NAMES = {
-    "s0": "S0 reflexes", "s1p": "S1 first action", "s1": "S1 actions", "s2": "S2 plan", "s3": "S3 processes",
+    "s0": "S0 reflexes",
+    "s1p": "S1 first action",
+    "s1": "S1 actions",
+    "s2": "S2 plan",
+    "s3": "S3 processes",
     "judge": "judge of conditions",
-}  # fmt: skip
+}
 SHOWN = 90
 
 
@@ -86,9 +90,18 @@ class LoopsView:
         state.calls += 1
 
     def answered(
-        self, now_s: float, process_id: str, layer: str, *, prompt_tokens: int = 0, cached_tokens: int = 0,
-        completion_tokens: int = 0, cost_usd: float = -1.0, error: str = "", unwanted: bool = False,
-    ) -> str:  # fmt: skip
+        self,
+        now_s: float,
+        process_id: str,
+        layer: str,
+        *,
+        prompt_tokens: int = 0,
+        cached_tokens: int = 0,
+        completion_tokens: int = 0,
+        cost_usd: float = -1.0,
+        error: str = "",
+        unwanted: bool = False,
+    ) -> str:
         """Its model has answered, or failed, or the layer wanted its answer no longer."""
         state = self.of(process_id).layer(layer)
         took_s = now_s - state.asked_s if state.asked_s is not None else 0.0

@@ -34,11 +34,16 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 @memory.command("query")
 def query(
     question: Annotated[str, typer.Argument(help="a question in words; nothing: list what fits the options")] = "",
-    robot: RobotName = "", kind: Kinds = None, since: Since = "", until: Until = "", room: Room = "", text: Words = "",
+    robot: RobotName = "",
+    kind: Kinds = None,
+    since: Since = "",
+    until: Until = "",
+    room: Room = "",
+    text: Words = "",
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="records at most")] = 20,
     model: Annotated[str, typer.Option(help="sentence-transformers model, by name or folder; loading takes seconds")] = "",
     data_dir: DataDir = "",
-) -> None:  # fmt: skip
+) -> None:
     """Ask the memory, or list records, newest first."""
     from planners.memory.sentences import clock
 
@@ -60,8 +65,9 @@ def query(
 @memory.command("export")
 def export(
     file: Annotated[Path, typer.Argument(help="JSON Lines file to write; -: standard output")],
-    kind: Kinds = None, data_dir: DataDir = "",
-) -> None:  # fmt: skip
+    kind: Kinds = None,
+    data_dir: DataDir = "",
+) -> None:
     """Write all records, one a line; forgotten ones as such, so that an import forgets them elsewhere too."""
     from planners.memory.exchange import export_lines
 
@@ -85,7 +91,7 @@ def export(
 def import_(
     file: Annotated[Path, typer.Argument(help="JSON Lines file of an export; -: standard input", allow_dash=True)],
     data_dir: DataDir = "",
-) -> None:  # fmt: skip
+) -> None:
     """Take over an export. Doing it twice changes nothing more."""
     from planners.memory.exchange import import_lines
 
@@ -101,12 +107,17 @@ def import_(
 @memory.command("forget")
 def forget(
     ids: Annotated[list[int] | None, typer.Argument(help="ids of records, as `query` shows them")] = None,
-    robot: RobotName = "", kind: Kinds = None, since: Since = "", until: Until = "", room: Room = "", text: Words = "",
+    robot: RobotName = "",
+    kind: Kinds = None,
+    since: Since = "",
+    until: Until = "",
+    room: Room = "",
+    text: Words = "",
     sender: Sender = "",
     why: Annotated[str, typer.Option(help="kept with the empty record")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     data_dir: DataDir = "",
-) -> None:  # fmt: skip
+) -> None:
     """Erase records and all that was made of them: those named, or all that fit the options."""
     if not ids and not any((robot, kind, since, until, room, text, sender)):
         _fail("name records by their ids, or say which by the options")
@@ -163,15 +174,19 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
         _fail(str(error))
 
 
-def _query(
-    robot: str, kind: list[str] | None, since: str, until: str, room: str, text: str, sender: str, limit: int
-) -> Query:
+def _query(robot: str, kind: list[str] | None, since: str, until: str, room: str, text: str, sender: str, limit: int) -> Query:
     from planners.memory import Query
 
     return Query(
-        text=text, kinds=tuple(kind or ()), since_s=_time(since), until_s=_time(until), robot=robot, room=room, sender=sender,
+        text=text,
+        kinds=tuple(kind or ()),
+        since_s=_time(since),
+        until_s=_time(until),
+        robot=robot,
+        room=room,
+        sender=sender,
         limit=limit,
-    )  # fmt: skip
+    )
 
 
 def _time(said: str) -> float | None:

@@ -44,8 +44,16 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
         head = f"process {number} ({track.source.lower()}, {track.status}): {track.instruction} {track.note}"
         late = track.begun_s > 0.55 * end
         at = min([end, *view.halts]) - 0.003 * end if late else track.begun_s + 0.003 * end
-        axes.text(at, y + 0.16, textwrap.shorten(head, 140), fontsize=8, va="center", ha="right" if late else "left",
-                  fontweight="bold", parse_math=False)  # fmt: skip
+        axes.text(
+            at,
+            y + 0.16,
+            textwrap.shorten(head, 140),
+            fontsize=8,
+            va="center",
+            ha="right" if late else "left",
+            fontweight="bold",
+            parse_math=False,
+        )
         for row, subsystem in enumerate(own):
             at = y + 0.75 + row
             ticks.append((at, subsystem))
@@ -59,8 +67,17 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
                     room = int(LABEL_CHARACTERS * width / end)
                     label = bar.label if len(bar.label) <= room else bar.label[: room - 1] + "…" if room > 3 else ""
                     if label:
-                        axes.text(bar.start_s + 0.004 * end, at, label, fontsize=7, va="center", color="white",
-                                  clip_on=True, zorder=3, parse_math=False)  # fmt: skip
+                        axes.text(
+                            bar.start_s + 0.004 * end,
+                            at,
+                            label,
+                            fontsize=7,
+                            va="center",
+                            color="white",
+                            clip_on=True,
+                            zorder=3,
+                            parse_math=False,
+                        )
             _pauses(axes, track, subsystem, at, end)
         y += len(own) + 0.75
     for at in view.halts:
@@ -95,5 +112,13 @@ def _pauses(axes: Axes, track: ProcessTrack, subsystem: str, at: float, end: flo
                     axes.barh(
                         at, high - low, left=low, height=0.6, facecolor="#dcdcdc", hatch="////", edgecolor="#888888", zorder=3
                     )
-                    axes.text((low + high) / 2, at, state.why, fontsize=7, va="center", ha="center", zorder=5,
-                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+                    axes.text(
+                        (low + high) / 2,
+                        at,
+                        state.why,
+                        fontsize=7,
+                        va="center",
+                        ha="center",
+                        zorder=5,
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+                    )

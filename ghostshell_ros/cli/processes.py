@@ -149,9 +149,13 @@ def _row(process: Any, now_s: float) -> tuple[str, ...]:
     failed = f", {process.calls_failed} failed" if process.calls_failed else ""
     said = _shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
     return (
-        process.process_id, ProcessStatus(process.status).name, f"{(ended_s or now_s) - created_s:.0f} s",
-        f"{process.calls_done}{failed}", " ".join(process.subsystems) or "-", said,
-    )  # fmt: skip
+        process.process_id,
+        ProcessStatus(process.status).name,
+        f"{(ended_s or now_s) - created_s:.0f} s",
+        f"{process.calls_done}{failed}",
+        " ".join(process.subsystems) or "-",
+        said,
+    )
 
 
 def _notes(process: Any) -> list[str]:

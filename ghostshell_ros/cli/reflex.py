@@ -51,9 +51,17 @@ def add(
             raise typer.Exit(2) from error
     with _Client(robot, wait) as client:
         answer = client.ask(
-            "ADD", COMPILE_S, sentence=sentence, source=source, name=name, priority=priority, cooldown_s=cooldown_s,
-            repeats=repeats, offline=offline, person=by or getpass.getuser(),
-        )  # fmt: skip
+            "ADD",
+            COMPILE_S,
+            sentence=sentence,
+            source=source,
+            name=name,
+            priority=priority,
+            cooldown_s=cooldown_s,
+            repeats=repeats,
+            offline=offline,
+            person=by or getpass.getuser(),
+        )
         _show(answer.reflexes)
         print(answer.report)
         if answer.reflexes:
@@ -228,9 +236,15 @@ def _row(state: Any) -> list[str]:
         holds = f"unknown: {state.stale_field}"
     sentence = state.sentence if len(state.sentence) <= SHOWN else state.sentence[: SHOWN - 1] + "…"
     return [
-        state.name, "acting" if state.acting else _states()[state.state], str(state.priority), holds, str(state.fired),
-        f"{state.mean_us:.0f}", sentence, state.reason or state.last,
-    ]  # fmt: skip
+        state.name,
+        "acting" if state.acting else _states()[state.state],
+        str(state.priority),
+        holds,
+        str(state.fired),
+        f"{state.mean_us:.0f}",
+        sentence,
+        state.reason or state.last,
+    ]
 
 
 def _show(reflexes: Any) -> None:

@@ -116,8 +116,10 @@ class Story:
         track = self._new(before)[0]
         self._until(
             lambda: track.running(function) is not None if function else bool(track.acts()),
-            limit_s, f"{function or 'it'} does not begin", track,
-        )  # fmt: skip
+            limit_s,
+            f"{function or 'it'} does not begin",
+            track,
+        )
         return track
 
     def _meet(self, walk: ProcessTrack) -> ProcessTrack:

@@ -75,8 +75,19 @@ class TaskView:
         call.args = _arguments(args_json)
         self._line(call.start_s, "start", _shown(call.function, call.args), call.channels, "cyan")
 
-    def ended(self, time_s: float, call_id: str, function: str, args_json: str, channels: list[str], parent: str,
-              start_s: float, outcome: str, code: int, error: str) -> None:  # fmt: skip
+    def ended(
+        self,
+        time_s: float,
+        call_id: str,
+        function: str,
+        args_json: str,
+        channels: list[str],
+        parent: str,
+        start_s: float,
+        outcome: str,
+        code: int,
+        error: str,
+    ) -> None:
         """A call has its outcome; `start_s` is below 0 when it never started."""
         end = self._tick(time_s)
         call = self._calls.pop(call_id, None)
@@ -84,9 +95,18 @@ class TaskView:
         if start is None and start_s >= 0:
             start = max(0.0, self.since(start_s))
         record = CallRecord(
-            call_id, function, _arguments(args_json), channels[0] if channels else "", tuple(channels), start, end,
-            outcome, error, parent, code,
-        )  # fmt: skip
+            call_id,
+            function,
+            _arguments(args_json),
+            channels[0] if channels else "",
+            tuple(channels),
+            start,
+            end,
+            outcome,
+            error,
+            parent,
+            code,
+        )
         self.records.append(record)
         for channel in channels:
             self._last[channel] = record

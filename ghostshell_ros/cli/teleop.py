@@ -17,9 +17,17 @@ HELD_S = 0.7
 """A key counts as held so long: terminals repeat a held key only after half a second or so."""
 PERIOD_S = 0.05
 DIRECTIONS = {
-    "w": (1, 0, 0), "s": (-1, 0, 0), "a": (0, 0, 1), "d": (0, 0, -1), "q": (0, 1, 0), "e": (0, -1, 0),
-    "\x1b[A": (1, 0, 0), "\x1b[B": (-1, 0, 0), "\x1b[D": (0, 0, 1), "\x1b[C": (0, 0, -1),
-}  # fmt: skip
+    "w": (1, 0, 0),
+    "s": (-1, 0, 0),
+    "a": (0, 0, 1),
+    "d": (0, 0, -1),
+    "q": (0, 1, 0),
+    "e": (0, -1, 0),
+    "\x1b[A": (1, 0, 0),
+    "\x1b[B": (-1, 0, 0),
+    "\x1b[D": (0, 0, 1),
+    "\x1b[C": (0, 0, -1),
+}
 HELP = """w/s or up/down: forward, back    a/d or left/right: turn    q/e: sideways    space: stand still
 +/-: faster, slower              h: halt, c: clear it       x or Ctrl-C: give the base back and leave"""
 

@@ -104,9 +104,7 @@ class RosDrivers:
 
         return self._move.call(goal, stop, values)
 
-    def speak(
-        self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0
-    ) -> DriverResult:
+    def speak(self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0) -> DriverResult:
         goal = Speak.Goal(text=ros_text(text), voice=ros_text(voice), rate=float(rate), volume=float(volume))
         return self._speak.call(goal, stop, lambda r: {"spoken_chars": float(r.spoken_chars)})
 
@@ -155,14 +153,7 @@ class RosDrivers:
         return self._navigate.call(goal, stop, ended)
 
     def set_posture(
-        self,
-        posture: str,
-        *,
-        stop: StopEvent,
-        roll: float = 0.0,
-        pitch: float = 0.0,
-        yaw: float = 0.0,
-        duration_s: float = 0.0,
+        self, posture: str, *, stop: StopEvent, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, duration_s: float = 0.0
     ) -> DriverResult:
         if self._posture is None:
             return _NO_BASE

@@ -34,14 +34,10 @@ class DriveDriver(BaseDriver):
 
     def __init__(self) -> None:
         super().__init__("drive_driver", Drive, "drive", other=(NavigateTo, "navigate_to"))
-        self._stall_s = self.declare(
-            "stall_s", 2.5, "without progress for so long, a goal ends [s]", minimum=0.5, maximum=30.0
-        )
+        self._stall_s = self.declare("stall_s", 2.5, "without progress for so long, a goal ends [s]", minimum=0.5, maximum=30.0)
         self._tolerance = DriveTolerance(
             linear=self.declare("tolerance_m", 0.03, "a way is done so near to its end [m]", minimum=0.005, maximum=0.5),
-            angular=self.declare(
-                "tolerance_rad", 0.03, "a turn is done so near to its end [rad]", minimum=0.005, maximum=0.5
-            ),
+            angular=self.declare("tolerance_rad", 0.03, "a turn is done so near to its end [rad]", minimum=0.005, maximum=0.5),
             creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", minimum=0.01, maximum=0.5),
             creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", minimum=0.01, maximum=1.0),
         )

@@ -57,9 +57,13 @@ class DriverCaller:
     """Calls one action. Built on the executor's thread or before spinning; `call` is for other threads."""
 
     def __init__(
-        self, node: RuntimeNode, action_type: Any, name: str, states: DriverStates,
+        self,
+        node: RuntimeNode,
+        action_type: Any,
+        name: str,
+        states: DriverStates,
         on_lost: Callable[[str], None] = lambda why: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A driver that is not active by `states` gets no goal. `on_lost(why)` is called on the calling thread when nobody
         knows any more what the driver does: it vanished, or did not confirm that it stopped. Whatever the caller makes of
         the result, the robot should be halted then."""
@@ -71,9 +75,7 @@ class DriverCaller:
         """Whether the driver is there to be used; asking is what probes it. On the executor's thread."""
         return self._client.server_is_ready()
 
-    def call(
-        self, goal: Any, stop: StopEvent, values: Callable[[Any], Mapping[str, float]] = lambda _: {}
-    ) -> DriverResult:
+    def call(self, goal: Any, stop: StopEvent, values: Callable[[Any], Mapping[str, float]] = lambda _: {}) -> DriverResult:
         """Send a goal and wait for its end, the stop event, or the driver's silence, whichever comes first."""
         if stop.is_set():
             return DriverResult(False, cancelled=True)

@@ -62,9 +62,13 @@ class MemoryCaller:
         if found:
             response = found[0]
             return MemoryAnswer(
-                bool(response.success), str(response.answer), str(response.note), tuple(r.text for r in response.records),
-                int(response.error_code), str(response.error_msg),
-            )  # fmt: skip
+                bool(response.success),
+                str(response.answer),
+                str(response.note),
+                tuple(r.text for r in response.records),
+                int(response.error_code),
+                str(response.error_msg),
+            )
         late = not arrived.is_set()
         arrived.set()
         self._node.call_soon(lambda: [self._client.remove_pending_request(f) for f in pending])

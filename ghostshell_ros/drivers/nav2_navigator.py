@@ -29,17 +29,25 @@ PROGRESS_M = 0.1
 DETOUR_M = 0.3
 """A way that grows by more is a new one, and its progress counts anew."""
 DETOURS = 8
-CODES = {
-    NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208),
-    NavigateTo.Goal.LOCALISATION_LOST: (102, 202),
-}
+CODES = {NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208), NavigateTo.Goal.LOCALISATION_LOST: (102, 202)}
 """Of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
 NAMES = {
-    101: "unknown controller", 102: "no transform", 103: "bad path", 104: "patience exceeded", 105: "no progress",
-    106: "no valid control", 107: "controller timed out", 201: "unknown planner", 202: "no transform",
-    203: "start outside the map", 204: "goal outside the map", 205: "start occupied", 206: "goal occupied",
-    207: "planning timed out", 208: "no valid path",
-}  # fmt: skip
+    101: "unknown controller",
+    102: "no transform",
+    103: "bad path",
+    104: "patience exceeded",
+    105: "no progress",
+    106: "no valid control",
+    107: "controller timed out",
+    201: "unknown planner",
+    202: "no transform",
+    203: "start outside the map",
+    204: "goal outside the map",
+    205: "start occupied",
+    206: "goal occupied",
+    207: "planning timed out",
+    208: "no valid path",
+}
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,7 @@ class PlaySoundDriver(TimedDriver):
             return Work(None if request.loop else tune.duration_s)
         volume = request.volume if math.isfinite(request.volume) else 1.0
         command = (str(self._aplay), "-q", "-")
-        return Work(
-            None, command, partial(wav, tune, volume), deadline_s=10.0 + 2.0 * tune.duration_s, loop=request.loop
-        )
+        return Work(None, command, partial(wav, tune, volume), deadline_s=10.0 + 2.0 * tune.duration_s, loop=request.loop)
 
     def failed(self, activity: Activity, text: str) -> DriverRefusal:
         if self._fall_back:

@@ -107,9 +107,7 @@ class Surroundings:
 
         with self._one_look:
             made: list[Any] = []
-            self._node.call_soon(
-                lambda: made.append(self._node.create_subscription(Image, "camera/image_raw", take, IMAGES))
-            )
+            self._node.call_soon(lambda: made.append(self._node.create_subscription(Image, "camera/image_raw", take, IMAGES)))
             arrived.wait(IMAGE_WAIT_S)
             self._node.call_soon(lambda: [self._node.destroy_subscription(s) for s in made])
         try:
@@ -123,9 +121,7 @@ class Surroundings:
         self._scan = (self._node.steady_now(), scan)
 
     def _on_detections(self, message: DetectionArray) -> None:
-        seen = tuple(
-            Detection(d.label, float(d.confidence), float(d.bearing), float(d.distance)) for d in message.detections
-        )
+        seen = tuple(Detection(d.label, float(d.confidence), float(d.bearing), float(d.distance)) for d in message.detections)
         self._seen = (self._node.steady_now(), seen)
 
     def _on_tf(self, message: Any) -> None:

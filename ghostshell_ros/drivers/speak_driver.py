@@ -51,8 +51,7 @@ class SpeakDriver(TimedDriver):
             raise DriverRefusal(Speak.Goal.SYNTHESIS_FAILED, "another text is being said: wait for it or cancel it")
         if len(request.text) > MAX_CHARS:
             raise DriverRefusal(
-                Speak.Goal.SYNTHESIS_FAILED,
-                f"the text has {len(request.text)} characters: at most {MAX_CHARS} are said",
+                Speak.Goal.SYNTHESIS_FAILED, f"the text has {len(request.text)} characters: at most {MAX_CHARS} are said"
             )
         timing = SpeechTiming(request.text, request.rate)
         goal.state = timing

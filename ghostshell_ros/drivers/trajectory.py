@@ -44,18 +44,12 @@ class Trajectory:
 
     @classmethod
     def checked(
-        cls,
-        known: Collection[str],
-        joints: Sequence[str],
-        times_s: Sequence[float],
-        positions: Sequence[Sequence[float]],
+        cls, known: Collection[str], joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]]
     ) -> Trajectory:
         """Raises MotionError when it names a joint that is not in `known`, or is not well formed."""
         for joint in joints:
             if joint not in known:
-                raise MotionError(
-                    MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})"
-                )
+                raise MotionError(MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})")
         if not joints or not times_s:
             raise _bad("it has no joints or no points: send at least one of each")
         if len(set(joints)) != len(joints):
@@ -119,8 +113,7 @@ class Motions:
         overlap = sorted(busy.intersection(trajectory.joints))
         if overlap:
             raise MotionError(
-                MotionCode.JOINTS_BUSY,
-                f"joints {', '.join(overlap)} are moving for another goal: wait or cancel that one",
+                MotionCode.JOINTS_BUSY, f"joints {', '.join(overlap)} are moving for another goal: wait or cancel that one"
             )
         first = dict(zip(trajectory.joints, trajectory.positions[0], strict=True))
         begin = tuple(start.get(joint, first[joint]) for joint in trajectory.joints)

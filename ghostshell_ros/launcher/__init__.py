@@ -13,8 +13,22 @@ from ghostshell_ros.launcher.resolver import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, Exited, LaunchRun, Output, Report, Started
 from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
 
-__all__ = ["PACKAGE", "DeclaredArgument", "Event", "Exited", "InlineParameters", "LaunchError", "LaunchRun", "Output",
-           "ProcessSpec", "Report", "Started", "declared_arguments", "describe", "find_launch_file"]
+__all__ = [
+    "PACKAGE",
+    "DeclaredArgument",
+    "Event",
+    "Exited",
+    "InlineParameters",
+    "LaunchError",
+    "LaunchRun",
+    "Output",
+    "ProcessSpec",
+    "Report",
+    "Started",
+    "declared_arguments",
+    "describe",
+    "find_launch_file",
+]
 
 PACKAGE = "ghostshell"
 
@@ -31,9 +45,7 @@ def describe(
     return resolver.describe(find_launch_file(path, surroundings), arguments, surroundings)
 
 
-def declared_arguments(
-    path: str | os.PathLike[str], environment: Mapping[str, str] | None = None
-) -> list[DeclaredArgument]:
+def declared_arguments(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> list[DeclaredArgument]:
     """The arguments the launch file declares; `path` and `environment` as in `describe`."""
     return resolver.declared_arguments(find_launch_file(path, os.environ if environment is None else environment))
 

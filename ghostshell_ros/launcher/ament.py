@@ -17,8 +17,10 @@ def package_prefix(package: str, environment: Mapping[str, str]) -> Path:
     """The first prefix on AMENT_PREFIX_PATH that holds `package`; raises LaunchError when none does."""
     prefixes = [Path(part) for part in environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if part]
     if not prefixes:
-        raise LaunchError(f"package '{package}' cannot be looked up: AMENT_PREFIX_PATH is empty; "
-                          "source install/setup.bash, or start through ./ghostshell")
+        raise LaunchError(
+            f"package '{package}' cannot be looked up: AMENT_PREFIX_PATH is empty; "
+            "source install/setup.bash, or start through ./ghostshell"
+        )
     for prefix in prefixes:
         if package and (prefix / _MARKERS / package).is_file():
             return prefix
@@ -37,6 +39,8 @@ def package_executable(package: str, executable: str, environment: Mapping[str, 
     found = shutil.which(executable, path=str(folder))
     if found is None:
         there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        raise LaunchError(f"executable '{executable}' is not in '{folder}'; "
-                          f"there: {', '.join(there) or 'nothing'}; build the package again if it is new")
+        raise LaunchError(
+            f"executable '{executable}' is not in '{folder}'; "
+            f"there: {', '.join(there) or 'nothing'}; build the package again if it is new"
+        )
     return Path(found)

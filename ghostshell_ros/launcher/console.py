@@ -137,8 +137,7 @@ def _line(event: Event) -> str:
         return f"[{event.level}] [{event.name}]: {event.text}"
     if event.returncode == 0:
         return f"[INFO] [{event.name}]: process has finished cleanly [pid {event.pid}]"
-    return (f"[ERROR] [{event.name}]: process has died "
-            f"[pid {event.pid}, exit code {event.returncode}, cmd '{event.command}'].")
+    return f"[ERROR] [{event.name}]: process has died [pid {event.pid}, exit code {event.returncode}, cmd '{event.command}']."
 
 
 @contextlib.contextmanager

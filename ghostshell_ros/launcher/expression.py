@@ -18,11 +18,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda item, container: item in container,
     ast.NotIn: lambda item, container: item not in container,
 }
-_SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.Not: operator.not_,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
+_SIGNS: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.Not: operator.not_, ast.USub: operator.neg, ast.UAdd: operator.pos}
 
 
 def evaluate(expression: str) -> str:
@@ -72,7 +68,8 @@ def _value(node: ast.expr) -> Any:
 
 def _refusal(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
-        return (f"'{node.id}' is a name, only literals are allowed: "
-                f"put quotes around a text, as in '$(var x)' == '{node.id}'")
-    return (f"{type(node).__name__} is not among the plain comparisons allowed here: "
-            "literals, ==, !=, <, <=, >, >=, in, not in, and, or, not")
+        return f"'{node.id}' is a name, only literals are allowed: put quotes around a text, as in '$(var x)' == '{node.id}'"
+    return (
+        f"{type(node).__name__} is not among the plain comparisons allowed here: "
+        "literals, ==, !=, <, <=, >, >=, in, not in, and, or, not"
+    )

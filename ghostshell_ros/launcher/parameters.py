@@ -29,9 +29,14 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("yaml", None),
-        Kind("bool", bool), Kind("int", int), Kind("float", float), Kind("str", str),
-        Kind("list_of_bool", bool, True), Kind("list_of_int", int, True),
-        Kind("list_of_float", float, True), Kind("list_of_str", str, True),
+        Kind("bool", bool),
+        Kind("int", int),
+        Kind("float", float),
+        Kind("str", str),
+        Kind("list_of_bool", bool, True),
+        Kind("list_of_int", int, True),
+        Kind("list_of_float", float, True),
+        Kind("list_of_str", str, True),
     )
 }
 
@@ -146,6 +151,9 @@ def _from_yaml(text: str, place: Place, *, may_be_text: bool) -> Value:
     items = value if isinstance(value, list) else [value]
     others = {type(item) for item in items if not (may_be_text and isinstance(item, str))}
     if len(others) > 1 or not others <= {bool, int, float, str}:
-        raise LaunchError(f"parameter value '{text}' is neither bool, int, float, string nor a list of one of them; "
-                          'add type="str" if it is a text', place)
+        raise LaunchError(
+            f"parameter value '{text}' is neither bool, int, float, string nor a list of one of them; "
+            'add type="str" if it is a text',
+            place,
+        )
     return value

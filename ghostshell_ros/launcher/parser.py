@@ -67,8 +67,9 @@ class _Reader:
         try:
             return read(value)
         except ValueError as error:
-            raise LaunchError(f"attribute '{name}' of <{self.element.tag}> is '{value}', it must be {wanted}",
-                              self.place) from error
+            raise LaunchError(
+                f"attribute '{name}' of <{self.element.tag}> is '{value}', it must be {wanted}", self.place
+            ) from error
 
     def condition(self) -> Condition | None:
         positive, negative = self.template("if"), self.template("unless")
@@ -89,12 +90,16 @@ class _Reader:
     def finish(self) -> None:
         for name in self.element.attributes:
             if name not in self._asked:
-                raise LaunchError(f"attribute '{name}' of <{self.element.tag}> is not known here; "
-                                  f"{nearest(name, self._asked)}", self.place)
+                raise LaunchError(
+                    f"attribute '{name}' of <{self.element.tag}> is not known here; {nearest(name, self._asked)}", self.place
+                )
         for child in self.element.children:
             if child.tag not in self._asked_children:
-                raise LaunchError(f"element <{child.tag}> inside <{self.element.tag}> is not known here; "
-                                  f"{nearest(child.tag, self._asked_children)}", child.place)
+                raise LaunchError(
+                    f"element <{child.tag}> inside <{self.element.tag}> is not known here; "
+                    f"{nearest(child.tag, self._asked_children)}",
+                    child.place,
+                )
 
 
 def _action(element: Element) -> Action:
@@ -112,18 +117,25 @@ def _argument(reader: _Reader) -> description.Argument:
         choices.append(substitution.unescape(child.required_text("value")))
         child.finish()
     return description.Argument(
-        reader.place, reader.condition(), substitution.unescape(reader.required_text("name")),
-        reader.template("default"), reader.plain("description") or "", tuple(choices))
+        reader.place,
+        reader.condition(),
+        substitution.unescape(reader.required_text("name")),
+        reader.template("default"),
+        reader.plain("description") or "",
+        tuple(choices),
+    )
 
 
 def _let(reader: _Reader) -> description.Let:
-    return description.Let(reader.place, reader.condition(), reader.required_template("name"),
-                           reader.required_template("value"))
+    return description.Let(
+        reader.place, reader.condition(), reader.required_template("name"), reader.required_template("value")
+    )
 
 
 def _set_env(reader: _Reader) -> description.SetEnvironment:
-    return description.SetEnvironment(reader.place, reader.condition(), reader.required_template("name"),
-                                      reader.required_template("value"))
+    return description.SetEnvironment(
+        reader.place, reader.condition(), reader.required_template("name"), reader.required_template("value")
+    )
 
 
 def _unset_env(reader: _Reader) -> description.SetEnvironment:
@@ -136,13 +148,15 @@ def _push_namespace(reader: _Reader) -> description.PushNamespace:
 
 def _group(reader: _Reader) -> description.Group:
     scoped = reader.literal("scoped", parameters.boolean, "true or false")
-    return description.Group(reader.place, reader.condition(), scoped is not False,
-                             tuple(_action(child) for child in reader.all_children()))
+    return description.Group(
+        reader.place, reader.condition(), scoped is not False, tuple(_action(child) for child in reader.all_children())
+    )
 
 
 def _include(reader: _Reader) -> description.Include:
-    return description.Include(reader.place, reader.condition(), reader.required_template("file"),
-                               _pairs(reader, "arg", "name", "value"))
+    return description.Include(
+        reader.place, reader.condition(), reader.required_template("file"), _pairs(reader, "arg", "name", "value")
+    )
 
 
 def _node(reader: _Reader) -> description.Node:
@@ -238,8 +252,10 @@ def _words(template: Template | None) -> tuple[Template, ...] | None:
         try:
             tokens = shlex.split(piece)
         except ValueError as error:
-            raise LaunchError(f"'{piece.strip()}' cannot be split into words: {error}; quotes may not reach over "
-                              "a substitution", template.place) from error
+            raise LaunchError(
+                f"'{piece.strip()}' cannot be split into words: {error}; quotes may not reach over a substitution",
+                template.place,
+            ) from error
         if not tokens or (piece[0].isspace() and word):
             words.append(word)
             word = []

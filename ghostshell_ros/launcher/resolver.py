@@ -44,8 +44,10 @@ def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str,
     resolver.include(path, tuple(arguments), None)
     for name in arguments:
         if name in resolver.fixed and name not in resolver.declared:
-            raise LaunchError(f"'{path}' sets '{name}' itself, at {resolver.fixed[name]}, and would ignore it; launch the file "
-                              "included there, or one of your own")
+            raise LaunchError(
+                f"'{path}' sets '{name}' itself, at {resolver.fixed[name]}, and would ignore it; launch the file "
+                "included there, or one of your own"
+            )
         if name not in resolver.declared:
             raise LaunchError(f"'{path}' declares no argument '{name}'; {nearest(name, resolver.declared)}")
     return resolver.specs
@@ -91,8 +93,11 @@ class _Resolver:
         self._files.pop()
 
     def _check_required(self, file: description.LaunchFile, given: tuple[str, ...], place: Place | None) -> None:
-        missing = [argument for argument, conditional in file.arguments()
-                   if not conditional and argument.default is None and argument.name not in given]
+        missing = [
+            argument
+            for argument, conditional in file.arguments()
+            if not conditional and argument.default is None and argument.name not in given
+        ]
         if missing:
             unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
             hint = "".join(f"\n  given, but not declared: {name} ({nearest(name, self.declared)})" for name in unknown)
@@ -134,8 +139,9 @@ class _Resolver:
             self._set(argument.name, self.text(argument.default), argument.place)
         value = self.variables[argument.name]
         if argument.choices and value not in argument.choices:
-            raise LaunchError(f"argument '{argument.name}' is '{value}', it must be one of "
-                              f"{', '.join(argument.choices)}", argument.place)
+            raise LaunchError(
+                f"argument '{argument.name}' is '{value}', it must be one of {', '.join(argument.choices)}", argument.place
+            )
 
     def _include(self, include: description.Include) -> None:
         path = Path(self.text(include.file))
@@ -146,8 +152,11 @@ class _Resolver:
 
     def _set(self, name: str, value: str, place: Place) -> None:
         if name in _UNSUPPORTED_VARIABLES:
-            raise LaunchError(f"the variable '{name}' has a meaning of its own for ros2 launch, which is not "
-                              "supported here; take another name", place)
+            raise LaunchError(
+                f"the variable '{name}' has a meaning of its own for ros2 launch, which is not "
+                "supported here; take another name",
+                place,
+            )
         self.variables[name] = value
 
     def _add_process(self, process: description.Node | description.Executable) -> None:
@@ -163,20 +172,22 @@ class _Resolver:
         output = self.text(options.output) if options.output else "log"
         if output not in _OUTPUTS:
             raise LaunchError(f"output is '{output}', only {', '.join(_OUTPUTS)} are known here", process.place)
-        self.specs.append(ProcessSpec(
-            name=f"{label}-{len(self.specs) + 1}",
-            command=command,
-            environment=environment,
-            cwd=self.text(options.cwd) if options.cwd else None,
-            shell=isinstance(process, description.Executable) and process.shell,
-            output=output,
-            respawn=self._boolean(options.respawn) if options.respawn else False,
-            respawn_delay_s=options.respawn_delay_s,
-            respawn_max_retries=options.respawn_max_retries,
-            shutdown_on_exit=options.shutdown_on_exit,
-            sigterm_timeout_s=self._timeout("sigterm_timeout", options.sigterm_timeout_s, process.place),
-            sigkill_timeout_s=self._timeout("sigkill_timeout", options.sigkill_timeout_s, process.place),
-        ))
+        self.specs.append(
+            ProcessSpec(
+                name=f"{label}-{len(self.specs) + 1}",
+                command=command,
+                environment=environment,
+                cwd=self.text(options.cwd) if options.cwd else None,
+                shell=isinstance(process, description.Executable) and process.shell,
+                output=output,
+                respawn=self._boolean(options.respawn) if options.respawn else False,
+                respawn_delay_s=options.respawn_delay_s,
+                respawn_max_retries=options.respawn_max_retries,
+                shutdown_on_exit=options.shutdown_on_exit,
+                sigterm_timeout_s=self._timeout("sigterm_timeout", options.sigterm_timeout_s, process.place),
+                sigkill_timeout_s=self._timeout("sigkill_timeout", options.sigkill_timeout_s, process.place),
+            )
+        )
 
     def _node_command(self, node: description.Node) -> tuple[str | InlineParameters, ...]:
         executable = self.text(node.executable)
@@ -192,8 +203,7 @@ class _Resolver:
         name = self.text(node.name) if node.name else None
         if name is not None:
             if not _NODE_NAME.fullmatch(name):
-                raise LaunchError(f"'{name}' is no node name: letters, digits and underscores, no digit first",
-                                  node.place)
+                raise LaunchError(f"'{name}' is no node name: letters, digits and underscores, no digit first", node.place)
             words += ["-r", f"__node:={name}"]
         namespace = None
         if node.namespace is not None or NAMESPACE in self.variables:
@@ -210,10 +220,13 @@ class _Resolver:
         self, parameter: description.ParameterFile | tuple[description.Parameter, ...], target: str
     ) -> str | InlineParameters:
         if isinstance(parameter, tuple):
-            return InlineParameters(target, {
-                ".".join(self.text(name) for name in leaf.names): parameters.evaluate(leaf.value, self.text)
-                for leaf in parameter
-            })
+            return InlineParameters(
+                target,
+                {
+                    ".".join(self.text(name) for name in leaf.names): parameters.evaluate(leaf.value, self.text)
+                    for leaf in parameter
+                },
+            )
         path = self.text(parameter.path)
         if not os.path.isfile(path):
             raise LaunchError(f"there is no parameter file '{path}'", parameter.place)
@@ -231,8 +244,9 @@ class _Resolver:
         stripped = joined.rstrip("/")
         absolute = stripped if stripped.startswith("/") else f"/{stripped}"
         if not _NAMESPACE.fullmatch(absolute):
-            raise LaunchError(f"'{absolute}' is no namespace: parts of letters, digits and underscores, no digit "
-                              "first, parted by '/'", place)
+            raise LaunchError(
+                f"'{absolute}' is no namespace: parts of letters, digits and underscores, no digit first, parted by '/'", place
+            )
         return absolute
 
     def _holds(self, condition: description.Condition) -> bool:
@@ -253,13 +267,11 @@ class _Resolver:
         try:
             return float(self.variables.get(variable, "5"))
         except ValueError as error:
-            raise LaunchError(f"{variable} is '{self.variables[variable]}', it must be a number of seconds",
-                              place) from error
+            raise LaunchError(f"{variable} is '{self.variables[variable]}', it must be a number of seconds", place) from error
 
     def text(self, template: Template) -> str:
         """The template with its substitutions performed."""
-        return "".join(piece if isinstance(piece, str) else self._call(piece, template.place)
-                       for piece in template.pieces)
+        return "".join(piece if isinstance(piece, str) else self._call(piece, template.place) for piece in template.pieces)
 
     def _call(self, call: Call, place: Place) -> str:
         arguments = [self.text(argument) for argument in call.arguments]
@@ -288,8 +300,10 @@ class _Resolver:
     def _directory(self) -> str:
         here = os.path.dirname(self._files[-1])
         if os.path.dirname(self._last_included) != here:
-            raise LaunchError(f"after an <include>, ros2 launch means the folder of '{self._last_included}' and not "
-                              "of this file; put $(dirname) into a <let> before the <include>")
+            raise LaunchError(
+                f"after an <include>, ros2 launch means the folder of '{self._last_included}' and not "
+                "of this file; put $(dirname) into a <let> before the <include>"
+            )
         return here
 
 
@@ -302,6 +316,8 @@ def _shown(template: Template | None) -> str | None:
     if template is None:
         return None
     return "".join(
-        piece if isinstance(piece, str)
+        piece
+        if isinstance(piece, str)
         else "$(" + " ".join([piece.name, *(_shown(argument) or "''" for argument in piece.arguments)]) + ")"
-        for piece in template.pieces)
+        for piece in template.pieces
+    )

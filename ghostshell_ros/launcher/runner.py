@@ -107,9 +107,7 @@ class LaunchRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -189,8 +187,11 @@ class LaunchRun:
                     self._start(slot, folder)
                 elif slot.next_stage_s <= now_s:
                     self._escalate(slot, now_s)
-            due_s = [min(slot.start_s, slot.next_stage_s) for slot in self._slots
-                     if slot.child is not None or slot.start_s < float("inf")]
+            due_s = [
+                min(slot.start_s, slot.next_stage_s)
+                for slot in self._slots
+                if slot.child is not None or slot.start_s < float("inf")
+            ]
             if not due_s:
                 return
             until_s = min(due_s)
@@ -246,8 +247,11 @@ class LaunchRun:
             self._tell(Exited(slot.spec.name, child.pid, returncode, child.command))
             if slot.spec.shutdown_on_exit:
                 self._shut_down(slot)
-            if slot.spec.respawn and not self._stop_requests and (
-                    slot.spec.respawn_max_retries < 0 or slot.respawns < slot.spec.respawn_max_retries):
+            if (
+                slot.spec.respawn
+                and not self._stop_requests
+                and (slot.spec.respawn_max_retries < 0 or slot.respawns < slot.spec.respawn_max_retries)
+            ):
                 slot.respawns += 1
                 slot.start_s = time.monotonic() + slot.spec.respawn_delay_s
 
@@ -269,8 +273,9 @@ class LaunchRun:
         slot.stage += 1
         number = _STAGES[slot.stage]
         if slot.stage > 0:
-            self._report("ERROR", f"process[{name}] has not ended by {_STAGES[slot.stage - 1].name}, "
-                                  f"sending {number.name}", name)
+            self._report(
+                "ERROR", f"process[{name}] has not ended by {_STAGES[slot.stage - 1].name}, sending {number.name}", name
+            )
         slot.child.signal(number)
         slot.next_stage_s = now_s + (slot.spec.sigterm_timeout_s, slot.spec.sigkill_timeout_s, _GIVE_UP_S)[slot.stage]
 

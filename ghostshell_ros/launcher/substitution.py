@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from ghostshell_ros.launcher.errors import LaunchError, Place, nearest
 
-ARITY = {
-    "var": (1, 2),
-    "env": (1, 2),
-    "find-pkg-share": (1, 1),
-    "find-pkg-prefix": (1, 1),
-    "dirname": (0, 0),
-    "eval": (1, 1),
-}
+ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "find-pkg-prefix": (1, 1), "dirname": (0, 0), "eval": (1, 1)}
 """The substitutions that are known, with the least and the most arguments each takes."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -126,8 +119,8 @@ class _Scanner:
         return Template(tuple(pieces), self._place)
 
     def _literal(self, *quotes: str | None) -> str:
-        length = 2 if self._char() == "\\" and self._text[self._at + 1:self._at + 2] in quotes else 1
-        taken = self._text[self._at:self._at + length]
+        length = 2 if self._char() == "\\" and self._text[self._at + 1 : self._at + 2] in quotes else 1
+        taken = self._text[self._at : self._at + length]
         self._at += length
         return taken
 
@@ -138,10 +131,10 @@ class _Scanner:
         return self._at > 0 and self._text[self._at - 1] == "\\"
 
     def _char(self) -> str:
-        return self._text[self._at:self._at + 1]
+        return self._text[self._at : self._at + 1]
 
     def _rest(self) -> str:
-        return self._text[self._at:self._at + 20]
+        return self._text[self._at : self._at + 20]
 
     def _error(self, message: str) -> LaunchError:
         return LaunchError(f"in '{self._text}' at character {self._at + 1}: {message}", self._place)

@@ -49,8 +49,9 @@ def read(path: Path) -> Element:
     def text(characters: str) -> None:
         if characters.strip():
             place = Place(file, parser.CurrentLineNumber)
-            raise LaunchError(f"text '{characters.strip()}' inside <{open_elements[-1].tag}>: values belong "
-                              "into attributes", place)
+            raise LaunchError(
+                f"text '{characters.strip()}' inside <{open_elements[-1].tag}>: values belong into attributes", place
+            )
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end

@@ -38,10 +38,7 @@ class OccupancyGrid:
 
     def cell(self, x: float, y: float) -> tuple[int, int]:
         """Row and column of a place; they may lie outside the grid."""
-        return (
-            math.floor(y / self.resolution) - self.origin[1],
-            math.floor(x / self.resolution) - self.origin[0],
-        )
+        return (math.floor(y / self.resolution) - self.origin[1], math.floor(x / self.resolution) - self.origin[0])
 
     def place(self, row: int, column: int) -> tuple[float, float]:
         """x, y in m of a cell's middle."""

@@ -94,9 +94,7 @@ class CostMap:
         return self.grid.place(int(rows[best[0]]), int(columns[best[1]]))
 
 
-def plan(
-    grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *, goal_reach: float = 0.0
-) -> Plan | None:
+def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *, goal_reach: float = 0.0) -> Plan | None:
     """The cheapest path, straightened; None when there is none. `goal_reach` m is how far a goal in an obstacle's reach
     may be moved."""
     wide = CostMap(grid, costs)
@@ -125,8 +123,16 @@ def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, 
     first, last = (start[0] + 1) * width + start[1] + 1, (goal[0] + 1) * width + goal[1] + 1
     goal_row, goal_column = divmod(last, width)
     diagonal = math.sqrt(2.0)
-    moves = ((1, 1.0), (-1, 1.0), (width, 1.0), (-width, 1.0), (width + 1, diagonal), (width - 1, diagonal),
-             (-width + 1, diagonal), (-width - 1, diagonal))  # fmt: skip
+    moves = (
+        (1, 1.0),
+        (-1, 1.0),
+        (width, 1.0),
+        (-width, 1.0),
+        (width + 1, diagonal),
+        (width - 1, diagonal),
+        (-width + 1, diagonal),
+        (-width - 1, diagonal),
+    )
     best = {first: 0.0}
     came: dict[int, int] = {}
     closed = bytearray(len(price))

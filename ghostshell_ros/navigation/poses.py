@@ -17,9 +17,7 @@ def composed(first: Pose2D, second: Pose2D) -> Pose2D:
     """`second`, given in the frame of `first`, in the frame that `first` is given in."""
     cos, sin = math.cos(first.yaw), math.sin(first.yaw)
     return Pose2D(
-        first.x + cos * second.x - sin * second.y,
-        first.y + sin * second.x + cos * second.y,
-        wrapped(first.yaw + second.yaw),
+        first.x + cos * second.x - sin * second.y, first.y + sin * second.x + cos * second.y, wrapped(first.yaw + second.yaw)
     )
 
 

@@ -11,13 +11,7 @@ KINDS = ("onnx", "yolo", "colour")
 
 
 def make_detector(
-    kind: str,
-    *,
-    model: str = "",
-    confidence: float = 0.35,
-    overlap: float = 0.5,
-    threads: int = 1,
-    looks: Sequence[str] = (),
+    kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
 ) -> Detector:
     """A detector of one of `KINDS`. Raises DetectorError when it cannot be had."""
     if kind == "onnx":

@@ -102,9 +102,14 @@ class CallBook:
             self._in_stream[event.stream_id] = number + 1
             key = self.by_id[event.call_id] = Key(event.stream_id, number)
             self.calls[key] = RecordedCall(
-                key, event.process_id, event.function, event.args_json, tuple(sorted(event.channels)),
-                self.by_id.get(event.parent_id), now_s,
-            )  # fmt: skip
+                key,
+                event.process_id,
+                event.function,
+                event.args_json,
+                tuple(sorted(event.channels)),
+                self.by_id.get(event.parent_id),
+                now_s,
+            )
         return self.calls[key]
 
     def _told(self, now_s: float, kind: int, key: Key) -> Output:

@@ -137,9 +137,13 @@ class KernelStandIn(RuntimeNode):
 
 def _result(answer: Answer) -> ExecuteSkill.Result:
     return ExecuteSkill.Result(
-        outcome=answer.outcome, error_code=answer.code, error_msg=answer.error, message=answer.message,
-        start_s=answer.start_s, end_s=answer.end_s,
-    )  # fmt: skip
+        outcome=answer.outcome,
+        error_code=answer.code,
+        error_msg=answer.error,
+        message=answer.message,
+        start_s=answer.start_s,
+        end_s=answer.end_s,
+    )
 
 
 class Player(RuntimeNode):

@@ -28,9 +28,7 @@ def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> di
     return {name: _shown(value, _secret(name), known) for name, value in values.items()}
 
 
-def presentable_text(
-    text: str, environment: Mapping[str, str], load: Callable[[str], Any], dump: Callable[[Any], str]
-) -> str:  # fmt: skip
+def presentable_text(text: str, environment: Mapping[str, str], load: Callable[[str], Any], dump: Callable[[Any], str]) -> str:
     """A file as it is where it holds no key, else written anew without. `load` raises ValueError for what it cannot read."""
     known = _known(environment)
     try:

@@ -84,10 +84,13 @@ class Timeline:
             return True
         at_s, uses = now_s + SETTLED_S, self.uses.get(call.key, frozenset())
         return any(
-            other.key != call.key and other.started_s is not None and other.started_s <= at_s
-            and at_s <= self.results_s.get(other.key, float("inf")) and uses & self.uses.get(other.key, frozenset())
+            other.key != call.key
+            and other.started_s is not None
+            and other.started_s <= at_s
+            and at_s <= self.results_s.get(other.key, float("inf"))
+            and uses & self.uses.get(other.key, frozenset())
             for other in self.book.calls.values()
-        )  # fmt: skip
+        )
 
     def judged(self, condition: str, now_s: float) -> Judgement | None:
         """What the judge answered when it was asked at this time: anew, or what it had answered shortly before."""
@@ -121,9 +124,7 @@ def timeline(run: RunFile, robot: str) -> Timeline:
     made.partial |= {m.value.stream_id for m in by_topic["events"] if m.value.node == SCHEDULER} - begun - {""}
     interrupts = _events(made, [m.value for m in by_topic["events"]], set(first))
     told_s = [at_s for at_s, _ in made.outputs]
-    for name, what in (
-        ("llm_chunks", What.CHUNK), ("observation", What.OBSERVATION), ("kernel_state", What.KERNEL_STATE)
-    ):  # fmt: skip
+    for name, what in (("llm_chunks", What.CHUNK), ("observation", What.OBSERVATION), ("kernel_state", What.KERNEL_STATE)):
         for message in by_topic[name]:
             at_s = stamp_s(message.value.stamp)
             if what is not What.CHUNK or message.value.stream_id not in made.partial:

@@ -81,9 +81,10 @@ def ground_truth_in(topics: Iterable[tuple[str, list[str]]], robots: Iterable[st
     """Topics with the true poses of a simulated world, below the namespaces of robots."""
     wanted = set(robots)
     return {
-        topic for topic, kinds in topics
+        topic
+        for topic, kinds in topics
         if GROUND_TRUTH_KIND in kinds and (found := GROUND_TRUTH.fullmatch(topic)) and found["robot"] in wanted
-    }  # fmt: skip
+    }
 
 
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"

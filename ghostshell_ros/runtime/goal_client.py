@@ -170,9 +170,7 @@ class GoalClient:
         self._answers = True
 
     def _handle(self, goal_id: bytes) -> ClientGoalHandle:
-        return ClientGoalHandle(
-            self._client, UUID(uuid=list(goal_id)), self._type.Impl.SendGoalService.Response(accepted=True)
-        )
+        return ClientGoalHandle(self._client, UUID(uuid=list(goal_id)), self._type.Impl.SendGoalService.Response(accepted=True))
 
     def send(
         self,

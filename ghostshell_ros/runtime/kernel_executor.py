@@ -120,11 +120,17 @@ class KernelLink:
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
             return
         message = SkillCall(
-            process_id=process_id, stream_id=call.stream_id, call_id=call.call_id,
-            parent_id=call.parent.call_id if call.parent is not None else "", epoch=call.epoch, function=function,
-            args_json=to_json(call.arguments), channels=sorted(call.channels),
-            open=call.open and not call.takes_content, streams_content=call.takes_content,
-        )  # fmt: skip
+            process_id=process_id,
+            stream_id=call.stream_id,
+            call_id=call.call_id,
+            parent_id=call.parent.call_id if call.parent is not None else "",
+            epoch=call.epoch,
+            function=function,
+            args_json=to_json(call.arguments),
+            channels=sorted(call.channels),
+            open=call.open and not call.takes_content,
+            streams_content=call.takes_content,
+        )
         flight.heard_s, flight.kernel_states = self._node.steady_now(), self._kernel_states
         # A server still tracks the goal it refused, so that a second try needs an id of its own.
         flight.sent = self._client.send(

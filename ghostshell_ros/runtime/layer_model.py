@@ -70,9 +70,15 @@ class LayerModel:
         return ok, wait_s, why
 
     def ask(
-        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
-    ) -> Answer:  # fmt: skip
+        self,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream_id: str = "",
+    ) -> Answer:
         """Ask; `on_text` and `on_end` hear of the answer on the executor's thread, never from within this call. What the
         budget forbids ends with BUDGET_SPENT, unasked."""
         client = self._clients[layer]
@@ -142,19 +148,31 @@ class LayerModel:
             for m in request.messages
         ]
         return LlmPrompt(
-            stamp=self._node.get_clock().now().to_msg(), process_id=answer.process_id, stream_id=answer.stream_id,
-            layer=answer.layer.value, model=answer.client.name, sha256=request.sha256(), system=ros_text(request.system),
+            stamp=self._node.get_clock().now().to_msg(),
+            process_id=answer.process_id,
+            stream_id=answer.stream_id,
+            layer=answer.layer.value,
+            model=answer.client.name,
+            sha256=request.sha256(),
+            system=ros_text(request.system),
             messages_json=ros_text(json.dumps(messages, ensure_ascii=False)),
-        )  # fmt: skip
+        )
 
 
 class Answer:
     """One answer being written; a `Handle` of the cores."""
 
     def __init__(
-        self, owner: LayerModel, client: ModelClient, layer: Layer, process_id: str, stream_id: str, request: ModelRequest,
-        on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None],
-    ) -> None:  # fmt: skip
+        self,
+        owner: LayerModel,
+        client: ModelClient,
+        layer: Layer,
+        process_id: str,
+        stream_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+    ) -> None:
         self.client, self.layer, self.process_id, self.stream_id = client, layer, process_id, stream_id
         self.request = request
         self._owner, self._on_text, self._on_end = owner, on_text, on_end
@@ -245,22 +263,38 @@ class Answer:
         self._over = True
         usage = self._used(code, whole=whole)
         cost = {
-            "error_code": code, "error_msg": ros_text(why), "prompt_tokens": usage.prompt_tokens,
-            "cached_tokens": usage.cached_tokens, "completion_tokens": usage.completion_tokens,
+            "error_code": code,
+            "error_msg": ros_text(why),
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "completion_tokens": usage.completion_tokens,
             "cost_usd": usage.cost_usd if usage.cost_usd is not None else -1.0,
-        }  # fmt: skip
+        }
         self._owner.over(self, lambda: self._message(cost))
         self._owner.write(
-            SkillEvent.MODEL_ANSWERED, self.layer, self.process_id, stream_id=self.stream_id, text=self.client.name,
-            start_s=self._began_s, end_s=self._owner.now_s(), **cost,
-        )  # fmt: skip
+            SkillEvent.MODEL_ANSWERED,
+            self.layer,
+            self.process_id,
+            stream_id=self.stream_id,
+            text=self.client.name,
+            start_s=self._began_s,
+            end_s=self._owner.now_s(),
+            **cost,
+        )
 
     def _message(self, cost: Mapping[str, Any]) -> LlmAnswer:
         return LlmAnswer(
-            process_id=self.process_id, stream_id=self.stream_id, layer=self.layer.value, model=self.client.name,
-            sha256=self.request.sha256(), pieces=[ros_text(text) for text in self._written], times_s=self._times_s,
-            end_s=self._owner.steady_now() - self._asked_s, finish=self._finish, **cost,
-        )  # fmt: skip
+            process_id=self.process_id,
+            stream_id=self.stream_id,
+            layer=self.layer.value,
+            model=self.client.name,
+            sha256=self.request.sha256(),
+            pieces=[ros_text(text) for text in self._written],
+            times_s=self._times_s,
+            end_s=self._owner.steady_now() - self._asked_s,
+            finish=self._finish,
+            **cost,
+        )
 
     def _used(self, code: int, *, whole: bool) -> Usage:
         """What it has cost; nothing where no language model began to answer. One that was given up waiting for has read the

@@ -21,9 +21,19 @@ _KINDS = ("timer", "subscription", "guard_condition", "client", "service")
 """In the order in which what is ready runs; waitables (actions) come before all."""
 
 _PRIVATE = (
-    "_context", "_guard", "_is_shutdown", "_sigint_gc", "_take_client", "_take_guard_condition", "_take_service",
-    "_take_subscription", "_take_timer", "_take_waitable", "_tasks", "_tasks_lock",
-)  # fmt: skip
+    "_context",
+    "_guard",
+    "_is_shutdown",
+    "_sigint_gc",
+    "_take_client",
+    "_take_guard_condition",
+    "_take_service",
+    "_take_subscription",
+    "_take_timer",
+    "_take_waitable",
+    "_tasks",
+    "_tasks_lock",
+)
 """What of rclpy's executor is used beyond its documented interface."""
 
 
@@ -204,10 +214,14 @@ class _Layout:
         self._held.enter_context(context)
         have = {kind: len(handles) for kind, handles in self._handles.items()}
         self._wait_set = rclpy_implementation.WaitSet(
-            count.num_subscriptions + have["subscription"], count.num_guard_conditions + have["guard_condition"],
-            count.num_timers + have["timer"], count.num_clients + have["client"],
-            count.num_services + have["service"], count.num_events, context,
-        )  # fmt: skip
+            count.num_subscriptions + have["subscription"],
+            count.num_guard_conditions + have["guard_condition"],
+            count.num_timers + have["timer"],
+            count.num_clients + have["client"],
+            count.num_services + have["service"],
+            count.num_events,
+            context,
+        )
         adders = {kind: getattr(self._wait_set, f"add_{kind}") for kind in _KINDS}
         self._adders = [(adders[kind], handle) for kind, handles in self._handles.items() for handle in handles]
 
@@ -234,9 +248,7 @@ class _Layout:
         """For each entity that is ready: takes what arrived and gives the coroutine function that handles it."""
         executor = self._executor
         takes: list[Callable[[], Any]] = [
-            lambda w=waitable: executor._take_waitable(w)
-            for waitable in self._waitables
-            if waitable.is_ready(self._wait_set)
+            lambda w=waitable: executor._take_waitable(w) for waitable in self._waitables if waitable.is_ready(self._wait_set)
         ]
         for kind in _KINDS:
             entities = self._entities[kind]

@@ -16,21 +16,30 @@ class ModelBudget(TokenBudget):
     def __init__(self, node: RuntimeNode) -> None:
         limits = BudgetLimits(
             process_tokens=node.declare(
-                "process_tokens", 500_000, "tokens that the planning of one process may use, 0: any number",
-                minimum=0, maximum=1_000_000_000,
+                "process_tokens",
+                500_000,
+                "tokens that the planning of one process may use, 0: any number",
+                minimum=0,
+                maximum=1_000_000_000,
             ),
             hour_tokens=node.declare(
-                "hour_tokens", 3_000_000, "tokens that all planning may use in an hour, 0: any number",
-                minimum=0, maximum=1_000_000_000,
+                "hour_tokens",
+                3_000_000,
+                "tokens that all planning may use in an hour, 0: any number",
+                minimum=0,
+                maximum=1_000_000_000,
             ),
             slow_from=node.declare(
                 "budget_slow_from", 0.5, "share of a budget from which on models are asked seldomer", minimum=0.0, maximum=0.99
             ),
             slowest_s=node.declare(
-                "budget_slowest_s", 20.0, "gap between two questions of a layer when the budget is nearly spent [s]",
-                minimum=0.0, maximum=600.0,
+                "budget_slowest_s",
+                20.0,
+                "gap between two questions of a layer when the budget is nearly spent [s]",
+                minimum=0.0,
+                maximum=600.0,
             ),
-        )  # fmt: skip
+        )
         super().__init__(limits, node.steady_now)
 
     def hear(self, event: SkillEvent) -> None:

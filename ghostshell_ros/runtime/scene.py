@@ -30,9 +30,13 @@ class Scene:
     """Keeps the newest messages; nothing is converted before a prompt asks for it. `observed` hears of each observation."""
 
     def __init__(
-        self, node: RuntimeNode, fields: Mapping[str, FieldConfig], *, send_images: bool,
+        self,
+        node: RuntimeNode,
+        fields: Mapping[str, FieldConfig],
+        *,
+        send_images: bool,
         observed: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._node = node
         self._fields = fields
         self._on_observation = observed
@@ -61,8 +65,10 @@ class Scene:
             pose = self._odom[1].pose.pose
             yaw = 2 * math.atan2(pose.orientation.z, pose.orientation.w)
             facts["pose"] = {
-                "x_m": round(pose.position.x, 3), "y_m": round(pose.position.y, 3), "yaw_deg": round(math.degrees(yaw), 1),
-            }  # fmt: skip
+                "x_m": round(pose.position.x, 3),
+                "y_m": round(pose.position.y, 3),
+                "yaw_deg": round(math.degrees(yaw), 1),
+            }
         if self._kernel is not None:
             facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
         return facts

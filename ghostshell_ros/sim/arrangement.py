@@ -34,7 +34,7 @@ def read_arrangement(text: str) -> dict[str, Spot | bool]:
     try:
         given = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
-        raise SimWorldError(f"an arrangement is a JSON object such as {{\"robot\": [1, 2, 0.5]}}: {error}") from error
+        raise SimWorldError(f'an arrangement is a JSON object such as {{"robot": [1, 2, 0.5]}}: {error}') from error
     if not isinstance(given, dict):
         raise SimWorldError(f"an arrangement is a JSON object of names, not {text[:80]!r}")
     return {name: _wish(name, value) for name, value in given.items()}
@@ -45,7 +45,7 @@ def _wish(name: str, value: object) -> Spot | bool:
         return DOORS[value]
     numbers = [float(v) for v in value if isinstance(v, (int, float))] if isinstance(value, list) else []
     if not isinstance(value, list) or len(numbers) != len(value) or len(numbers) not in (2, 3):
-        raise SimWorldError(f"'{name}' is put at [x, y] or [x, y, yaw], or is \"open\" or \"shut\", not {value!r}")
+        raise SimWorldError(f'\'{name}\' is put at [x, y] or [x, y, yaw], or is "open" or "shut", not {value!r}')
     if not all(math.isfinite(n) and abs(n) <= MOST_M for n in numbers):
         raise SimWorldError(f"'{name}' cannot be put at {value}: at most {MOST_M:g} m from the middle")
     return Spot(*numbers)
@@ -81,7 +81,7 @@ class Stage:
     def _check(self, name: str, wish: Spot | bool) -> None:
         door = name in self._actors.doors
         if door and not isinstance(wish, bool):
-            raise SimWorldError(f"the door '{name}' slides: say \"open\" or \"shut\"")
+            raise SimWorldError(f'the door \'{name}\' slides: say "open" or "shut"')
         if isinstance(wish, bool) and not door:
             raise SimWorldError(f"'{name}' is no door; the doors are: {', '.join(self._actors.doors) or 'none'}")
         if name != ROBOT and not door and name not in self.movable():
@@ -92,10 +92,12 @@ class Stage:
         """Names of what can be put anywhere, besides the robot."""
         model, doors = self._world.model, self._actors.doors
         return tuple(
-            name for name in self._world.objects()
-            if name not in doors and (number := model.body(name).id) != self._world.base_id
+            name
+            for name in self._world.objects()
+            if name not in doors
+            and (number := model.body(name).id) != self._world.base_id
             and (model.body_mocapid[number] >= 0 or model.body_dofnum[number] == 6)
-        )  # fmt: skip
+        )
 
     def _put(self, name: str, spot: Spot) -> None:
         model, data = self._world.model, self._world.data

@@ -73,11 +73,7 @@ class GaitConfig:
     lower: tuple[float, float, float] = (-1.05, -1.57, -2.72)
     upper: tuple[float, float, float] = (1.05, 3.4, -0.84)
     postures: Mapping[str, Posture] = field(
-        default_factory=lambda: {
-            "stand": Posture(0.30),
-            "sit": Posture(0.215, -0.58, -0.05, 0.06),
-            "lie": Posture(0.105),
-        }
+        default_factory=lambda: {"stand": Posture(0.30), "sit": Posture(0.215, -0.58, -0.05, 0.06), "lie": Posture(0.105)}
     )
 
 
@@ -267,11 +263,13 @@ class Gait:
         wished = self._attitude + np.array([0.0, stance.pitch, 0.0])
         if self._stepping:
             rates = measured.angular_velocity
-            wished = wished + np.array([
-                np.clip(0.5 * (wished[0] - roll) - 0.03 * rates[0], -0.15, 0.15),
-                np.clip(0.5 * (wished[1] - pitch) - 0.03 * rates[1], -0.15, 0.15),
-                0.0,
-            ])
+            wished = wished + np.array(
+                [
+                    np.clip(0.5 * (wished[0] - roll) - 0.03 * rates[0], -0.15, 0.15),
+                    np.clip(0.5 * (wished[1] - pitch) - 0.03 * rates[1], -0.15, 0.15),
+                    0.0,
+                ]
+            )
         feet = self._feet.copy()
         feet[:, 0] -= stance.forward
         feet[2:, 0] += stance.rear_feet
@@ -305,8 +303,10 @@ def rotation(roll: float, pitch: float, yaw: float) -> Vector:
     """The matrix that turns vectors of a body with this attitude into the level frame."""
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
-    return np.array([
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-        [-sp, cp * sr, cp * cr],
-    ])
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )

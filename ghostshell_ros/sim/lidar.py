@@ -47,8 +47,6 @@ class Lidar:
         origin = data.site_xpos[self._site].copy()
         origin[2] = self.height()
         hit, distance = np.zeros(count, dtype=np.int32), np.zeros(count)
-        mujoco.mj_multiRay(
-            model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most
-        )
+        mujoco.mj_multiRay(model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most)
         distance = np.where((hit < 0) | (distance > most), np.inf, distance)
         return (distance + self._random.normal(0.0, self._noise, count)).astype(np.float32)

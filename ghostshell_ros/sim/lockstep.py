@@ -97,9 +97,7 @@ class SimDrivers:
                 return DriverResult(False, 404, f"joint '{far[0]}' did not come within {tolerance_rad} rad")
         return DriverResult(True, values={"completed_s": float(times[-1])})
 
-    def speak(
-        self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0
-    ) -> DriverResult:
+    def speak(self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0) -> DriverResult:
         """Take the time the text would take."""
         self.spoken.append((text, voice, rate, volume))
         return self._pass(SpeechTiming(text, rate).duration_s, stop)

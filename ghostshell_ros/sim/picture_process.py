@@ -46,8 +46,9 @@ class PictureProcess:
         with there:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __spec__.name, str(there.fileno()), str(model), world],
-                pass_fds=[there.fileno()], start_new_session=True,
-            )  # fmt: skip
+                pass_fds=[there.fileno()],
+                start_new_session=True,
+            )
         self._line = Connection(here.detach())
 
     @property

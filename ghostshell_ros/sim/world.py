@@ -104,7 +104,6 @@ class SimWorld:
         self.face = ""
         self.reset()
 
-
     @property
     def time(self) -> float:
         """Seconds of simulated time since the last reset."""
@@ -166,7 +165,6 @@ class SimWorld:
         """Advance by `dt` seconds, rounded to whole steps."""
         self.step(max(0, round(dt / self.timestep)))
 
-
     @property
     def base_id(self) -> int:
         """The model's number of the robot's base."""
@@ -217,7 +215,6 @@ class SimWorld:
         """Torques of the servos in N m by joint."""
         return {name: float(self.data.actuator_force[i]) for name, i in self._actuators.items()}
 
-
     def base(self) -> BaseState:
         """State of the robot's base in the odom frame, which is the world's."""
         q, v = self._base_qpos, self._base_dof
@@ -230,7 +227,10 @@ class SimWorld:
         linear = rotation.T @ self.data.qvel[v : v + 3]
         angular = self.data.qvel[v + 3 : v + 6]
         return BaseState(
-            Pose2D(x, y, yaw), height, roll, pitch,
+            Pose2D(x, y, yaw),
+            height,
+            roll,
+            pitch,
             (float(linear[0]), float(linear[1]), float(linear[2])),
             (float(angular[0]), float(angular[1]), float(angular[2])),
         )
@@ -254,7 +254,6 @@ class SimWorld:
     def upright(self) -> bool:
         """Whether the robot has not fallen over."""
         return self.tilt() < FELL_AT_RAD
-
 
     @property
     def face_size(self) -> tuple[int, int] | None:

@@ -22,9 +22,15 @@ def call_event(event: SkillEvent) -> CallEvent:
     """A call that CALL_STARTED or CALL_ENDED tells of."""
     outcome = OUTCOME_NAMES.get(event.outcome, "") if event.type == SkillEvent.CALL_ENDED else ""
     return CallEvent(
-        event.stream_id, event.call_id, event.function, arguments_of(event), outcome, event.error_code,
-        event.error_msg or event.text, event.parent_id,
-    )  # fmt: skip
+        event.stream_id,
+        event.call_id,
+        event.function,
+        arguments_of(event),
+        outcome,
+        event.error_code,
+        event.error_msg or event.text,
+        event.parent_id,
+    )
 
 
 def arguments_of(call: SkillEvent | CallRecord) -> dict[str, Any]:

@@ -52,10 +52,16 @@ class EventWriter:
         fields["text"] = ros_text(fields.get("text", ""))
         self._publisher.publish(
             SkillEvent(
-                stamp=self._node.get_clock().now().to_msg(), robot=self._robot, node=self._node.get_name(), type=kind,
-                process_id=process_id, error_code=error_code, error_msg=ros_text(error_msg), **fields,
+                stamp=self._node.get_clock().now().to_msg(),
+                robot=self._robot,
+                node=self._node.get_name(),
+                type=kind,
+                process_id=process_id,
+                error_code=error_code,
+                error_msg=ros_text(error_msg),
+                **fields,
             )
-        )  # fmt: skip
+        )
 
     def write_shell(self, process_id: str, event: ShellEvent) -> None:
         """Publish what a scheduler reported."""
@@ -67,10 +73,12 @@ class EventWriter:
 
 def _call_fields(call: Call, kind: EventType) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "call_id": call.call_id, "parent_id": call.parent.call_id if call.parent is not None else "",
-        "function": call.function, "args_json": to_json(call.args_shown),
+        "call_id": call.call_id,
+        "parent_id": call.parent.call_id if call.parent is not None else "",
+        "function": call.function,
+        "args_json": to_json(call.args_shown),
         "channels": list(dict.fromkeys([*(s for s in call.subsystems if s in call.channels), *sorted(call.channels)])),
-    }  # fmt: skip
+    }
     if kind is EventType.ENDED and call.result is not None:
         fields["outcome"] = OUTCOME_NUMBERS[call.result.outcome]
         fields["text"] = call.result.message

@@ -31,12 +31,23 @@ def record_message(record: Record) -> MemoryRecord:
     """A record on the wire."""
     who, spot = record.provenance, record.spot
     return MemoryRecord(
-        id=record.id, tier=int(record.tier), kind=record.kind, begun=_time(record.start_s), time=_time(record.time_s),
-        text=ros_text(record.text), data_json=ros_text(json.dumps(record.data, ensure_ascii=False)), robot=ros_text(who.robot),
-        source=ros_text(who.source), process_id=ros_text(who.process), sender=ros_text(who.sender), door=ros_text(who.door),
-        x=math.nan if spot.x is None else spot.x, y=math.nan if spot.y is None else spot.y, room=ros_text(spot.room),
+        id=record.id,
+        tier=int(record.tier),
+        kind=record.kind,
+        begun=_time(record.start_s),
+        time=_time(record.time_s),
+        text=ros_text(record.text),
+        data_json=ros_text(json.dumps(record.data, ensure_ascii=False)),
+        robot=ros_text(who.robot),
+        source=ros_text(who.source),
+        process_id=ros_text(who.process),
+        sender=ros_text(who.sender),
+        door=ros_text(who.door),
+        x=math.nan if spot.x is None else spot.x,
+        y=math.nan if spot.y is None else spot.y,
+        room=ros_text(spot.room),
         visibility=int(record.visibility),
-    )  # fmt: skip
+    )
 
 
 def viewer_of(request: QueryMemory.Request) -> Viewer:
@@ -51,19 +62,32 @@ def query_of(request: QueryMemory.Request) -> Query:
     if unknown:
         raise ValueError(f"there is no tier {unknown[0]}; use 0 to 3")
     return Query(
-        text=request.text, kinds=tuple(request.kinds), tiers=tuple(Tier(t) for t in request.tiers),
-        since_s=seconds(request.since) or None, until_s=seconds(request.until) or None, room=request.room, near=near,
-        viewer=viewer_of(request), limit=min(request.limit or LIMIT, MOST),
-    )  # fmt: skip
+        text=request.text,
+        kinds=tuple(request.kinds),
+        tiers=tuple(Tier(t) for t in request.tiers),
+        since_s=seconds(request.since) or None,
+        until_s=seconds(request.until) or None,
+        room=request.room,
+        near=near,
+        viewer=viewer_of(request),
+        limit=min(request.limit or LIMIT, MOST),
+    )
 
 
 def task_of(process: ProcessState) -> Task:
     """A process as the memory takes it."""
     by_itself = process.source == int(ProcessSource.IDLE)
     return Task(
-        process.process_id, process.instruction, process.sender, process.door, seconds(process.created), seconds(process.ended),
-        ProcessStatus(process.status).name, process.message, by_itself,
-    )  # fmt: skip
+        process.process_id,
+        process.instruction,
+        process.sender,
+        process.door,
+        seconds(process.created),
+        seconds(process.ended),
+        ProcessStatus(process.status).name,
+        process.message,
+        by_itself,
+    )
 
 
 def call_of(event: SkillEvent) -> EndedCall:
@@ -73,9 +97,13 @@ def call_of(event: SkillEvent) -> EndedCall:
     except json.JSONDecodeError:
         arguments = {}
     return EndedCall(
-        event.process_id, event.function or "?", arguments if isinstance(arguments, dict) else {},
-        OUTCOMES.get(event.outcome, "?"), event.error_msg or event.text, seconds(event.stamp),
-    )  # fmt: skip
+        event.process_id,
+        event.function or "?",
+        arguments if isinstance(arguments, dict) else {},
+        OUTCOMES.get(event.outcome, "?"),
+        event.error_msg or event.text,
+        seconds(event.stamp),
+    )
 
 
 def _time(value_s: float) -> Time:

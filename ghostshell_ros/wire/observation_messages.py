@@ -87,9 +87,15 @@ def _part(field: FieldValue) -> ObservationField:
 
 def _object(thing: SeenObject) -> ObservedObject:
     return ObservedObject(
-        track_id=thing.track_id, label=ros_text(thing.label), confidence=float(thing.confidence), bearing=thing.bearing,
-        distance=thing.distance, x=thing.x, y=thing.y, seen_s=thing.seen_s,
-    )  # fmt: skip
+        track_id=thing.track_id,
+        label=ros_text(thing.label),
+        confidence=float(thing.confidence),
+        bearing=thing.bearing,
+        distance=thing.distance,
+        x=thing.x,
+        y=thing.y,
+        seen_s=thing.seen_s,
+    )
 
 
 def _field(message: Any, stamp: float) -> FieldValue:

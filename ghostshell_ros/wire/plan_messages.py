@@ -15,11 +15,20 @@ from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask, Subtask
 def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:
     """A plan as topic `plans` carries it."""
     return PlanMsg(
-        stamp=stamp, process_id=process_id, revision=plan.revision, complete=plan.complete, achieved=plan.achieved,
-        given_up=plan.given_up, reason=ros_text(plan.reason), made_by=ros_text(plan.made_by),
+        stamp=stamp,
+        process_id=process_id,
+        revision=plan.revision,
+        complete=plan.complete,
+        achieved=plan.achieved,
+        given_up=plan.given_up,
+        reason=ros_text(plan.reason),
+        made_by=ros_text(plan.made_by),
         subtasks=[
             SubtaskMsg(
-                id=ros_text(s.id), description=ros_text(s.description), criteria=ros_text(s.criteria), status=int(s.status),
+                id=ros_text(s.id),
+                description=ros_text(s.description),
+                criteria=ros_text(s.criteria),
+                status=int(s.status),
                 watch=[ros_text(field) for field in s.watch],
             )
             for s in plan.subtasks
@@ -28,7 +37,7 @@ def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:
             GlobalEventMsg(id=ros_text(e.id), condition=ros_text(e.condition), response=ros_text(e.response), fired=e.fired)
             for e in plan.events
         ],
-    )  # fmt: skip
+    )
 
 
 def plan_of(message: PlanMsg) -> Plan:
@@ -40,6 +49,12 @@ def plan_of(message: PlanMsg) -> Plan:
     )
     events = tuple(GlobalEvent(e.id, e.condition, e.response, e.fired) for e in message.events)
     return Plan(
-        message.revision, message.complete, subtasks, events, message.achieved, message.given_up, message.reason,
+        message.revision,
+        message.complete,
+        subtasks,
+        events,
+        message.achieved,
+        message.given_up,
+        message.reason,
         message.made_by,
-    )  # fmt: skip
+    )

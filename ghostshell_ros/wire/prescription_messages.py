@@ -19,9 +19,13 @@ _STATES = {ReflexState.PROPOSED: "proposed: it waits for approval", ReflexState.
 def routed(name: str, sentence: str, route: Route) -> PrescriptionMsg:
     """A sentence and where it belongs; a reflex does not act before it is approved."""
     return PrescriptionMsg(
-        name=name, kind=NUMBERS[route.kind], sentence=ros_text(sentence), layer=route.layer, reason=ros_text(route.reason),
+        name=name,
+        kind=NUMBERS[route.kind],
+        sentence=ros_text(sentence),
+        layer=route.layer,
+        reason=ros_text(route.reason),
         enabled=route.kind is not Kind.REFLEX,
-    )  # fmt: skip
+    )
 
 
 def prescription_message(kept: Kept) -> PrescriptionMsg:
@@ -35,7 +39,11 @@ def prescription_message(kept: Kept) -> PrescriptionMsg:
 def reflex_prescription(reflex: ReflexState, conflicts: Iterable[Conflict]) -> PrescriptionMsg:
     """A reflex among the prescriptions."""
     return PrescriptionMsg(
-        name=reflex.name, kind=PrescriptionMsg.REFLEX, sentence=reflex.sentence, layer="S0",
-        reason=_STATES.get(reflex.state, f"disabled: {reflex.reason}"), enabled=reflex.state == ReflexState.APPROVED,
+        name=reflex.name,
+        kind=PrescriptionMsg.REFLEX,
+        sentence=reflex.sentence,
+        layer="S0",
+        reason=_STATES.get(reflex.state, f"disabled: {reflex.reason}"),
+        enabled=reflex.state == ReflexState.APPROVED,
         conflicts=[ros_text(conflict.text()) for conflict in conflicts],
-    )  # fmt: skip
+    )

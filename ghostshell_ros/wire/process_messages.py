@@ -26,50 +26,93 @@ def process_state(process: Process) -> ProcessState:
     """A process as topic `processes` shows it."""
     shown = process.history[-SHOWN_HISTORY:] if process.plan and not process.status.ended else ()
     return ProcessState(
-        process_id=process.process_id, instruction=process.instruction, source=int(process.source), door=process.door,
-        sender=process.sender, status=int(process.status), strategy=process.strategy, epoch=process.epoch,
-        turn=process.turn, created=_time(process.created_s), ended=_time(process.ended_s), error_code=process.code,
-        message=process.message, pause_causes=sorted(process.pause_causes), resumes=process.resumes,
-        displaced_by=process.displaced_by, subsystems=list(process.subsystems), calls_done=process.calls_done,
-        calls_failed=process.calls_failed, prompt_tokens=process.prompt_tokens,
-        completion_tokens=process.completion_tokens, cost_usd=process.cost_usd, history=[_record(c) for c in shown],
-        usage=[_usage(u) for u in process.usage], degraded=_degraded(process), fired_events=list(process.fired_events),
-    )  # fmt: skip
+        process_id=process.process_id,
+        instruction=process.instruction,
+        source=int(process.source),
+        door=process.door,
+        sender=process.sender,
+        status=int(process.status),
+        strategy=process.strategy,
+        epoch=process.epoch,
+        turn=process.turn,
+        created=_time(process.created_s),
+        ended=_time(process.ended_s),
+        error_code=process.code,
+        message=process.message,
+        pause_causes=sorted(process.pause_causes),
+        resumes=process.resumes,
+        displaced_by=process.displaced_by,
+        subsystems=list(process.subsystems),
+        calls_done=process.calls_done,
+        calls_failed=process.calls_failed,
+        prompt_tokens=process.prompt_tokens,
+        completion_tokens=process.completion_tokens,
+        cost_usd=process.cost_usd,
+        history=[_record(c) for c in shown],
+        usage=[_usage(u) for u in process.usage],
+        degraded=_degraded(process),
+        fired_events=list(process.fired_events),
+    )
 
 
 def task_result(process: Process) -> RunTask.Result:
     """What a task's client is told at its end."""
     summary = f"{process.calls_done} calls done, {process.calls_failed} failed or refused"
     return RunTask.Result(
-        status=int(process.status), error_code=process.code, error_msg=process.message, process_id=process.process_id,
+        status=int(process.status),
+        error_code=process.code,
+        error_msg=process.message,
+        process_id=process.process_id,
         summary=f"{summary}; without its model: {_degraded(process)}" if process.degraded else summary,
-        calls_done=process.calls_done, calls_failed=process.calls_failed, prompt_tokens=process.prompt_tokens,
-        completion_tokens=process.completion_tokens, cost_usd=process.cost_usd, usage=[_usage(u) for u in process.usage],
-    )  # fmt: skip
+        calls_done=process.calls_done,
+        calls_failed=process.calls_failed,
+        prompt_tokens=process.prompt_tokens,
+        completion_tokens=process.completion_tokens,
+        cost_usd=process.cost_usd,
+        usage=[_usage(u) for u in process.usage],
+    )
 
 
 def model_answer(event: SkillEvent) -> ModelAnswer:
     """What a layer's call of its model has used, as MODEL_ANSWERED tells of it. One that was no longer wanted is no
     failure."""
     return ModelAnswer(
-        event.function, event.text, event.prompt_tokens, event.cached_tokens, event.completion_tokens, event.cost_usd,
-        max(0.0, event.end_s - event.start_s), failed=event.error_code not in (0, ModelCode.MODEL_CANCELLED),
-    )  # fmt: skip
+        event.function,
+        event.text,
+        event.prompt_tokens,
+        event.cached_tokens,
+        event.completion_tokens,
+        event.cost_usd,
+        max(0.0, event.end_s - event.start_s),
+        failed=event.error_code not in (0, ModelCode.MODEL_CANCELLED),
+    )
 
 
 def call_record(event: SkillEvent) -> CallRecord:
     """A call as CALL_STARTED or CALL_ENDED tells of it."""
     return CallRecord(
-        event.call_id, event.function, event.args_json, OUTCOME_NAMES.get(event.outcome, "RUNNING"), event.error_code,
-        event.error_msg or event.text, event.start_s, event.end_s,
-    )  # fmt: skip
+        event.call_id,
+        event.function,
+        event.args_json,
+        OUTCOME_NAMES.get(event.outcome, "RUNNING"),
+        event.error_code,
+        event.error_msg or event.text,
+        event.start_s,
+        event.end_s,
+    )
 
 
 def _record(call: CallRecord) -> CallRecordMsg:
     return CallRecordMsg(
-        call_id=call.call_id, function=call.function, args_json=call.args_json, outcome=call.outcome, error_code=call.code,
-        message=call.message, start_s=call.start_s, end_s=call.end_s,
-    )  # fmt: skip
+        call_id=call.call_id,
+        function=call.function,
+        args_json=call.args_json,
+        outcome=call.outcome,
+        error_code=call.code,
+        message=call.message,
+        start_s=call.start_s,
+        end_s=call.end_s,
+    )
 
 
 def _usage(usage: LayerUsage) -> LayerUsageMsg:

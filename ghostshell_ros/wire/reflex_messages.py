@@ -18,11 +18,21 @@ _HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOW
 def reflex_message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minus_steady_s: float = 0.0) -> ReflexState:
     """A rule and, where it is evaluated, how it does. `unfit` says why it is not although it is approved."""
     message = ReflexState(
-        name=rule.name, sentence=ros_text(rule.sentence), source=ros_text(rule.source), model=ros_text(rule.model),
-        hash=rule.hash, approver=ros_text(rule.approver), approved=time_message(rule.approved_s), shipped=rule.shipped,
-        state=STATES[rule.state], reason=ros_text(rule.reason), priority=rule.priority, cooldown_s=rule.cooldown_s,
-        repeats=rule.repeats, holds=ReflexState.UNKNOWN,
-    )  # fmt: skip
+        name=rule.name,
+        sentence=ros_text(rule.sentence),
+        source=ros_text(rule.source),
+        model=ros_text(rule.model),
+        hash=rule.hash,
+        approver=ros_text(rule.approver),
+        approved=time_message(rule.approved_s),
+        shipped=rule.shipped,
+        state=STATES[rule.state],
+        reason=ros_text(rule.reason),
+        priority=rule.priority,
+        cooldown_s=rule.cooldown_s,
+        repeats=rule.repeats,
+        holds=ReflexState.UNKNOWN,
+    )
     if unfit:
         message.state, message.reason = ReflexState.DISABLED, ros_text(unfit)
     if watch is not None:

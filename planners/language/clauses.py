@@ -92,11 +92,7 @@ class ClauseReader:
         meaning = concept(first.text) if first.kind == "word" else ""
         if meaning == "dance" or (len(bare) > 1 and first.text in LIGHT and concept(bare[-1].text) == "dance"):
             return self._dance(bare)
-        if (
-            meaning == "wait"
-            and all(w.kind == "quantity" and w.dimension == "time" for w in bare[1:])
-            and len(bare) == 2
-        ):
+        if meaning == "wait" and all(w.kind == "quantity" and w.dimension == "time" for w in bare[1:]) and len(bare) == 2:
             return self._sleep(bare[1].value)
         if meaning == "stop":
             return self._stop(bare[1:])
@@ -104,9 +100,7 @@ class ClauseReader:
 
     def _routine(self, bare: Sequence[Word]) -> Item | None:
         """`perform X`, `do X twice`, or a routine's bare name."""
-        counts = [
-            w for w in bare if w.kind == "quantity" and w.dimension == "count" and w.value >= 1 and w.value % 1 == 0
-        ]
+        counts = [w for w in bare if w.kind == "quantity" and w.dimension == "count" and w.value >= 1 and w.value % 1 == 0]
         rest = [w for w in bare if w not in counts]
         named = len(rest) > 1 and rest[0].text in LIGHT | {"run", "execute", "start", "play"}
         for words in (rest, rest[1:] if named else []):
@@ -119,8 +113,7 @@ class ClauseReader:
                     count = int(counts[0].value) if counts else 1
                     if count > MAX_REPEATS:
                         raise Unclear(
-                            f"I did not perform “{name}”: {count} times are too many; at most {MAX_REPEATS}.",
-                            understood=True,
+                            f"I did not perform “{name}”: {count} times are too many; at most {MAX_REPEATS}.", understood=True
                         )
                     return repeated(Item(tag(self.options.tag("run"), {"name": name}), frozenset({MAIN})), count)
         if named and any(w.text == "routine" for w in rest):
@@ -199,8 +192,4 @@ def is_say(word: Word) -> bool:
 
 
 def _modifies(word: Word) -> bool:
-    return (
-        word.kind in ("quantity", "number")
-        or concept(word.text) in (*DIRECTIONS, "slow", "fast")
-        or word.text in FILLERS
-    )
+    return word.kind in ("quantity", "number") or concept(word.text) in (*DIRECTIONS, "slow", "fast") or word.text in FILLERS

@@ -85,9 +85,7 @@ class OfflineClient:
             return self._follow_up(prompt)
         instruction = request.instruction or instruction_of(prompt)
         if len(instruction) > MAX_INSTRUCTION:
-            raise _not_understood(
-                f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}"
-            )
+            raise _not_understood(f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}")
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
         parser = CommandParser(self._skills, self._known(), self._options, self._robot_name)
         reading = parser.read(instruction, last)
@@ -160,6 +158,4 @@ def _elements(source: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _not_understood(message: str) -> ModelError:
-    return ModelError(
-        ModelCode.MODEL_NOT_UNDERSTOOD, f"{message} (This is the {NAME}; it follows direct commands only.)"
-    )
+    return ModelError(ModelCode.MODEL_NOT_UNDERSTOOD, f"{message} (This is the {NAME}; it follows direct commands only.)")

@@ -91,12 +91,7 @@ class Filling:
 
     def _standard(self, p: Declared) -> float:
         """The amount meant when only a direction was named, in the parameter's unit."""
-        if (
-            isinstance(p.default, (int, float))
-            and not isinstance(p.default, bool)
-            and p.default
-            and not self._whole_turn
-        ):
+        if isinstance(p.default, (int, float)) and not isinstance(p.default, bool) and p.default and not self._whole_turn:
             return abs(float(p.default))
         unit = unit_of(p, self.entry.skill)
         if unit is None:
@@ -132,11 +127,7 @@ class Filling:
                 if not (same or alike):
                     continue
                 for near in (at + 1, at - 1):
-                    if (
-                        0 <= near < len(words)
-                        and words[near].kind == "number"
-                        and f"{words[near].value:g}" in p.choices
-                    ):
+                    if 0 <= near < len(words) and words[near].kind == "number" and f"{words[near].value:g}" in p.choices:
                         self.attributes[p.name] = f"{words[near].value:g}"
                         return self.take_named([w for i, w in enumerate(words) if i not in (at, near)])
                     value = self._bare(p, words[near]) if 0 <= near < len(words) else None

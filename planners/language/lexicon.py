@@ -82,20 +82,15 @@ FILLERS = word_set(
     "well also too by like as very first so that's style again"
 )
 LIGHT = word_set(
-    "make do show give put get look be act feel perform display express have set "
-    "face expression emotion gesture way pose"
+    "make do show give put get look be act feel perform display express have set face expression emotion gesture way pose"
 )
 """Words that carry no meaning of their own beside a word that does."""
 
 NEGATIONS = word_set(
     "not never no none nothing without except avoid dont doesnt cant wont shouldnt mustnt cannot nor neither refrain"
 )
-CONDITIONS = word_set(
-    "if unless when whenever until till before after or otherwise else because instead every provided"
-)
-ALWAYS_QUESTION = word_set(
-    "what who whom whose where why how which is are am was were does did has should shall may might"
-)
+CONDITIONS = word_set("if unless when whenever until till before after or otherwise else because instead every provided")
+ALWAYS_QUESTION = word_set("what who whom whose where why how which is are am was were does did has should shall may might")
 POLITE = re.compile(
     r"^\s*(?:(?:ok|okay|hey|hi|well|so|please|now|and|robot|alright)[,\s]+)*"
     r"(?:(?:could|would|can|will) you(?: please)?(?: kindly)?|i want you to|i would like you to|i'd like you to|"

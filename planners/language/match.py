@@ -95,9 +95,7 @@ class Matcher:
         best = max(whole, key=lambda t: t.score)
         rivals = [t for t in whole if t.score == best.score and t is not best]
         if any(_opposite(best.entry, t.entry) for t in rivals):
-            raise CannotDo(
-                "it needs a direction, " + " or ".join(sorted({_direction(t.entry) for t in [best, *rivals]}))
-            )
+            raise CannotDo("it needs a direction, " + " or ".join(sorted({_direction(t.entry) for t in [best, *rivals]})))
         return best
 
     def _try(self, entry: Entry, content: Sequence[Word]) -> _Try:
@@ -109,9 +107,7 @@ class Matcher:
         for word in open_words:
             if word.kind != "word" or not self._take_name(attempt, word):
                 rest.append(word)
-        missing = unmatched(
-            entry, attempt.matched | ({"forward"} if any(k.concept == "walk" for k in entry.name) else set())
-        )
+        missing = unmatched(entry, attempt.matched | ({"forward"} if any(k.concept == "walk" for k in entry.name) else set()))
         vague = bool(missing) and not attempt.exact
         accounted = len(attempt.matched)
         attempt.score -= len(missing)

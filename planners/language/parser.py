@@ -33,8 +33,7 @@ _SAVE_CN = re.compile(
 MEMORY_SKILL = "query_memory"
 """What answers questions, where a robot has a skill of this name."""
 _REFERS_BACK = re.compile(
-    r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$",
-    re.IGNORECASE,
+    r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$", re.IGNORECASE
 )
 _AGAIN = re.compile(r"^(再来|再做|重复)(一次|一遍|一下)?[。!.！]?$")
 _AGAIN_WORDS = word_set("again repeat more")
@@ -128,16 +127,13 @@ class CommandParser:
             source, described = _unwrapped(last, self._options.tag("save")), "as performed before"
             if not source:
                 raise Unclear(
-                    f"I kept nothing as “{name}”, because I have not done anything yet that I could keep.",
-                    understood=True,
+                    f"I kept nothing as “{name}”, because I have not done anything yet that I could keep.", understood=True
                 )
         return element(self._options.tag("save"), {"name": name, "description": described[:200]}, source)
 
     def _again(self, text: str, last: str) -> str | None:
         words = [
-            w
-            for w in words_of(text)
-            if w.kind != "mark" and not (w.kind == "word" and w.text in FILLERS - {"it", "again"})
+            w for w in words_of(text) if w.kind != "mark" and not (w.kind == "word" and w.text in FILLERS - {"it", "again"})
         ]
         counts = [w for w in words if w.kind == "quantity" and w.dimension == "count"]
         plain = {w.text for w in words if w not in counts}

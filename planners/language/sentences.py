@@ -33,8 +33,7 @@ class SentenceReader:
                 raise Unclear(f"I did nothing about “{whole}”, because it says what not to do.")
             if word.kind == "word" and word.text in CONDITIONS:
                 raise Unclear(
-                    f"I did nothing about “{whole}”, "
-                    f"because I do not understand conditions and choices (“{word.text}”)."
+                    f"I did nothing about “{whole}”, because I do not understand conditions and choices (“{word.text}”)."
                 )
         self._clauses.previous = []
         for part in self._steps(words):
@@ -47,9 +46,7 @@ class SentenceReader:
     def _is_bare_speech(self, words: Sequence[Word], at: int) -> bool:
         """Whether everything behind the verb of saying is one unquoted text."""
         rest = words[at + 1 :]
-        return bool(rest) and all(
-            w.kind == "word" and w.text not in ("then", "and", "while", "meanwhile") for w in rest
-        )
+        return bool(rest) and all(w.kind == "word" and w.text not in ("then", "and", "while", "meanwhile") for w in rest)
 
     def _without_address(self, words: list[Word]) -> list[Word]:
         """The sentence without the robot's name, politeness and commas in front."""
@@ -135,9 +132,7 @@ class SentenceReader:
             trouble.before = NOTHING
             raise
         return (
-            together(*items)
-            if how == "while"
-            else in_a_row(sorted(items, key=lambda item: item.channels == frozenset({MAIN})))
+            together(*items) if how == "while" else in_a_row(sorted(items, key=lambda item: item.channels == frozenset({MAIN})))
         )
 
     def _row(self, words: list[Word], *, at_once: bool = False) -> Item:
@@ -174,10 +169,7 @@ def sentences_of(words: Sequence[Word]) -> Iterator[tuple[list[Word], bool]]:
     for word in words:
         if word.kind == "mark" and word.text in ".!?;":
             if sentence:
-                yield (
-                    sentence,
-                    (word.text == "?" and not _is_request(sentence)) or any(w.text == "@ask" for w in sentence),
-                )
+                yield (sentence, (word.text == "?" and not _is_request(sentence)) or any(w.text == "@ask" for w in sentence))
             sentence = []
         else:
             sentence.append(word)

@@ -84,9 +84,7 @@ def _entry(skill: Skill, name: tuple[Key, ...], common: frozenset[str], limits: 
     parameters = declared(skill, limits)
     sentence = skill.description.split("\n\n")[0].split(". ")[0]
     doc = _keys(sentence)
-    aims = any(is_yaw(p) or is_pitch(p) for p in parameters) and any(
-        k.concept in ("head", "look", "camera") for k in name
-    )
+    aims = any(is_yaw(p) or is_pitch(p) for p in parameters) and any(k.concept in ("head", "look", "camera") for k in name)
     own = frozenset(k.stem for p in parameters for k in _keys(p.name))
     return Entry(
         skill=skill,

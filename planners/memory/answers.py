@@ -92,8 +92,11 @@ class Answerer:
 
     def _been(self) -> Answer | None:
         wanted = self._asked.subject
-        visits = [v for v in self._find(Kind.VISIT, robot=self._robot) if _same(wanted, str(v.data.get("place"))) or
-                  _same(wanted, v.spot.room)]  # fmt: skip
+        visits = [
+            v
+            for v in self._find(Kind.VISIT, robot=self._robot)
+            if _same(wanted, str(v.data.get("place"))) or _same(wanted, v.spot.room)
+        ]
         if not visits:
             return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} no visit to the {wanted}{self._when()}.")
         one = visits[-1] if self._asked.first else visits[0]
@@ -205,9 +208,13 @@ class Answerer:
     def _query(self, kinds: Sequence[Kind], robot: str = "", limit: int = MANY) -> Query:
         asked = self._asked
         return Query(
-            kinds=tuple(k.value for k in kinds), robot=robot, since_s=asked.since_s, until_s=asked.until_s,
-            viewer=self._viewer, limit=limit,
-        )  # fmt: skip
+            kinds=tuple(k.value for k in kinds),
+            robot=robot,
+            since_s=asked.since_s,
+            until_s=asked.until_s,
+            viewer=self._viewer,
+            limit=limit,
+        )
 
     def _find(self, *kinds: Kind, robot: str = "", limit: int = MANY) -> list[Record]:
         return self._store.find(self._query(kinds, robot, limit))

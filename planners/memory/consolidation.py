@@ -191,8 +191,9 @@ class Consolidator:
                 done = rows.meta(file, name, "0.0")
                 first = file.execute(
                     "SELECT min(time) FROM record WHERE kind IN ('visit', 'sighting') AND robot = ? AND time >= ? AND "
-                    "revoked = 0", (robot, float(done)),
-                ).fetchone()[0]  # fmt: skip
+                    "revoked = 0",
+                    (robot, float(done)),
+                ).fetchone()[0]
             if first is None:
                 self._digested.add(robot)
                 continue

@@ -75,9 +75,7 @@ class Distiller:
         self._runs.clear()
         self._over.clear()
 
-    def _extend(
-        self, seen: Record, scope: str, kind: Kind, subject: str, spot: Spot, tracks: list[int] | tuple[()]
-    ) -> None:
+    def _extend(self, seen: Record, scope: str, kind: Kind, subject: str, spot: Spot, tracks: list[int] | tuple[()]) -> None:
         key = (scope, seen.provenance.robot, kind.value, f"{subject}\x1f{spot.room}")
         run = self._runs.get(key) or self._stored(kind, scope, subject, seen, spot)
         if run is None or run.closed or not run.begun_s <= seen.time_s <= run.last_s + self._gap_s:
@@ -105,9 +103,17 @@ class Distiller:
             return None
         tracks = {int(t) for t in found.data.get("tracks", ())}
         return _Run(
-            kind, subject, found.start_s, found.time_s, found.provenance, found.spot, found.visibility,
-            int(found.data.get("count", 0)), tracks, list(found.parents),
-        )  # fmt: skip
+            kind,
+            subject,
+            found.start_s,
+            found.time_s,
+            found.provenance,
+            found.spot,
+            found.visibility,
+            int(found.data.get("count", 0)),
+            tracks,
+            list(found.parents),
+        )
 
 
 def _prefix(kind: Kind, robot: str, subject: str, room: str) -> str:
@@ -127,7 +133,15 @@ def _record(run: _Run) -> Record:
         text = f"{robot} saw {what} {where(run.spot)}".rstrip() + f" {lasted}."
         data |= {"label": run.subject, "tracks": sorted(run.tracks)[-50:]}
     return Record(
-        Tier.M1, run.kind, run.last_s, text, data, run.provenance, run.spot, run.visibility,
+        Tier.M1,
+        run.kind,
+        run.last_s,
+        text,
+        data,
+        run.provenance,
+        run.spot,
+        run.visibility,
         run.begun_s if run.begun_s < run.last_s else None,
-        key=f"{_prefix(run.kind, robot, run.subject, run.spot.room)}{run.begun_s:018.6f}", parents=tuple(run.parents),
-    )  # fmt: skip
+        key=f"{_prefix(run.kind, robot, run.subject, run.spot.room)}{run.begun_s:018.6f}",
+        parents=tuple(run.parents),
+    )

@@ -100,9 +100,11 @@ class Embeddings:
         self._index = VectorIndex(limit)
         self._lock = threading.Lock()
         self.state = State.OFF if embedder is None else State.LOADING
-        self.note = "no sentence model is configured: found by full text alone" if embedder is None else (
-            "the sentence model is still being loaded: found by full text alone"
-        )  # fmt: skip
+        self.note = (
+            "no sentence model is configured: found by full text alone"
+            if embedder is None
+            else ("the sentence model is still being loaded: found by full text alone")
+        )
 
     @property
     def count(self) -> int:
@@ -142,9 +144,7 @@ class Embeddings:
 
         def anew(file: sqlite3.Connection) -> None:
             file.execute("DELETE FROM vector")
-            file.execute(
-                "INSERT OR IGNORE INTO unembedded SELECT id FROM record WHERE tier > 0 AND text <> '' AND revoked = 0"
-            )
+            file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM record WHERE tier > 0 AND text <> '' AND revoked = 0")
             rows.set_meta(file, _MODEL, name)
 
         self._store.do(anew).result(60.0)

@@ -33,8 +33,10 @@ def task_episode(outcome: Record, during: Sequence[Record]) -> Record:
     told = outcome.data
     said = f"“{told.get('instruction', '')}”"
     by = f" for {outcome.provenance.sender}" if outcome.provenance.sender else ""
-    parts = [f"From {clock(outcome.start_s)} to {clock(outcome.time_s)[11:]} {robot} worked on {said}{by}: "
-             f"{str(told.get('status', 'ended')).lower()}."]  # fmt: skip
+    parts = [
+        f"From {clock(outcome.start_s)} to {clock(outcome.time_s)[11:]} {robot} worked on {said}{by}: "
+        f"{str(told.get('status', 'ended')).lower()}."
+    ]
     if done:
         parts.append(f"It did {listed(f'{readable(f)} ({_outcomes(c)})' for f, c in done.items())}.")
     parts += _of_scene(places, seen)
@@ -42,11 +44,18 @@ def task_episode(outcome: Record, during: Sequence[Record]) -> Record:
         parts.append(f"At the end: {told['message']}")
     data = {**told, "calls": {f: dict(c) for f, c in done.items()}, "places": dict(places), "seen": _flat(seen)}
     return Record(
-        Tier.M2, Kind.EPISODE, outcome.time_s, " ".join(parts)[:5000], data,
+        Tier.M2,
+        Kind.EPISODE,
+        outcome.time_s,
+        " ".join(parts)[:5000],
+        data,
         Provenance(robot, SOURCE, process, outcome.provenance.sender, outcome.provenance.door),
-        outcome.spot, _narrowest([outcome, *during]), outcome.begun_s, key=f"episode:{robot}:{process}",
+        outcome.spot,
+        _narrowest([outcome, *during]),
+        outcome.begun_s,
+        key=f"episode:{robot}:{process}",
         parents=_parents([outcome, *calls, *(r for r in during if r.kind in _SCENE)]),
-    )  # fmt: skip
+    )
 
 
 def hour_digest(robot: str, begun_s: float, during: Sequence[Record]) -> Record:
@@ -57,10 +66,17 @@ def hour_digest(robot: str, begun_s: float, during: Sequence[Record]) -> Record:
     parts = [f"Between {clock(begun)} and {clock(ended)[11:]}:", *_of_scene(places, seen, robot)]
     scene = [r for r in during if r.kind in _SCENE]
     return Record(
-        Tier.M2, Kind.DIGEST, ended, " ".join(parts)[:5000], {"places": dict(places), "seen": _flat(seen)},
-        Provenance(robot, SOURCE), visibility=_narrowest(scene), begun_s=begun if begun < ended else None,
-        key=f"digest:{robot}:{begun_s:.0f}", parents=_parents(scene),
-    )  # fmt: skip
+        Tier.M2,
+        Kind.DIGEST,
+        ended,
+        " ".join(parts)[:5000],
+        {"places": dict(places), "seen": _flat(seen)},
+        Provenance(robot, SOURCE),
+        visibility=_narrowest(scene),
+        begun_s=begun if begun < ended else None,
+        key=f"digest:{robot}:{begun_s:.0f}",
+        parents=_parents(scene),
+    )
 
 
 _SCENE = (Kind.VISIT.value, Kind.SIGHTING.value)

@@ -93,9 +93,11 @@ def _restore(
         record_id, fresh, taken = rows.restore(file, record, origin, own)
         new += fresh
         for where, number in parents:
-            found = (number,) if where == own else file.execute(
-                "SELECT id FROM record WHERE origin = ? AND origin_id = ?", (where, number)
-            ).fetchone()  # fmt: skip
+            found = (
+                (number,)
+                if where == own
+                else file.execute("SELECT id FROM record WHERE origin = ? AND origin_id = ?", (where, number)).fetchone()
+            )
             if found is not None and taken:
                 file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], record_id))
     return Imported(new, len(chunk) - new)

@@ -43,9 +43,15 @@ def example_record(
     """The record of an example; it is found by its instruction, and one with the same instruction replaces it."""
     said = " ".join(example.instruction.split())
     return Record(
-        Tier.M3, Kind.EXAMPLE, time_s, said, asdict(example), provenance, visibility=visibility,
+        Tier.M3,
+        Kind.EXAMPLE,
+        time_s,
+        said,
+        asdict(example),
+        provenance,
+        visibility=visibility,
         key=f"example:{said.casefold()[:500]}",
-    )  # fmt: skip
+    )
 
 
 def example_of(record: Record) -> InteractionExample:
@@ -61,9 +67,15 @@ def routine_record(
 ) -> Record:
     """The record of a routine; one of the same name replaces it."""
     return Record(
-        Tier.M3, Kind.ROUTINE, time_s, f"{routine.name}: {routine.description}", asdict(routine), provenance,
-        visibility=visibility, key=f"routine:{routine.name.casefold()}",
-    )  # fmt: skip
+        Tier.M3,
+        Kind.ROUTINE,
+        time_s,
+        f"{routine.name}: {routine.description}",
+        asdict(routine),
+        provenance,
+        visibility=visibility,
+        key=f"routine:{routine.name.casefold()}",
+    )
 
 
 def routine_of(record: Record) -> TaughtRoutine:

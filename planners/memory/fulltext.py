@@ -89,8 +89,12 @@ def _among_all(file: sqlite3.Connection, query: Query, newest: list[int]) -> Fou
     held = "SELECT rowid FROM record_text WHERE record_text MATCH ? ORDER BY rowid DESC LIMIT ?"
     match = " AND ".join(map(quoted_word, words_of(query.text)))
     fits = " AND ".join([f"id IN ({held})", *where])
-    ids = [i for (i,) in file.execute(f"SELECT id FROM record WHERE {fits} ORDER BY id DESC LIMIT ?",
-                                      (match, MANY, *values, query.limit))]  # fmt: skip
+    ids = [
+        i
+        for (i,) in file.execute(
+            f"SELECT id FROM record WHERE {fits} ORDER BY id DESC LIMIT ?", (match, MANY, *values, query.limit)
+        )
+    ]
     (held_by,) = file.execute(f"SELECT count(*) FROM ({held})", (match, MANY)).fetchone()
     return _fitting(file, query, dict.fromkeys(ids, 1.0), held_by < MANY and len(ids) < query.limit)
 

@@ -52,10 +52,17 @@ def entity(
     if not name.strip():
         raise ValueError("a node of the graph needs a name")
     return Record(
-        Tier.M3, Kind.ENTITY, time_s, f"{type_.value} {readable(name)}",
-        {"type": type_.value, "name": name, "attributes": dict(attributes or {})}, provenance, spot, visibility,
-        key=f"entity:{node_name(type_, name)}", parents=parents,
-    )  # fmt: skip
+        Tier.M3,
+        Kind.ENTITY,
+        time_s,
+        f"{type_.value} {readable(name)}",
+        {"type": type_.value, "name": name, "attributes": dict(attributes or {})},
+        provenance,
+        spot,
+        visibility,
+        key=f"entity:{node_name(type_, name)}",
+        parents=parents,
+    )
 
 
 def relation(
@@ -73,11 +80,24 @@ def relation(
     """The record of an edge between two nodes, such as `person:alice owns object:laptop`. Noted again, its count rises."""
     said = " ".join(readable(part.partition(":")[2] or part) for part in (subject, name, target))
     return Record(
-        Tier.M3, Kind.RELATION, time_s, said,
-        {"subject": subject, "relation": name, "object": target, "count": 1, "since_s": time_s,
-         "attributes": dict(attributes or {})},
-        provenance, spot, visibility, key=f"relation:{subject}|{name}|{target}", parents=parents,
-    )  # fmt: skip
+        Tier.M3,
+        Kind.RELATION,
+        time_s,
+        said,
+        {
+            "subject": subject,
+            "relation": name,
+            "object": target,
+            "count": 1,
+            "since_s": time_s,
+            "attributes": dict(attributes or {}),
+        },
+        provenance,
+        spot,
+        visibility,
+        key=f"relation:{subject}|{name}|{target}",
+        parents=parents,
+    )
 
 
 def note(file: sqlite3.Connection, records: Iterable[Record]) -> None:
@@ -108,9 +128,11 @@ def load(store: Store, viewer: Viewer | None = None) -> Graph:
         told = record.data
         if not all(isinstance(told.get(k), str) for k in ("type", "name")):
             continue
-        graph.add_node(f"{told['type']}:{told['name']}", **_attributes(told) | {
-            "type": told["type"], "name": told["name"], "time_s": record.time_s, "spot": record.spot, "record": record.id,
-        })  # fmt: skip
+        graph.add_node(
+            f"{told['type']}:{told['name']}",
+            **_attributes(told)
+            | {"type": told["type"], "name": told["name"], "time_s": record.time_s, "spot": record.spot, "record": record.id},
+        )
     for record in store.find(Query(kinds=(Kind.RELATION.value,), viewer=viewer, limit=MAX_LIMIT)):
         told = record.data
         if not all(isinstance(told.get(k), str) for k in ("subject", "relation", "object")):
@@ -118,10 +140,19 @@ def load(store: Store, viewer: Viewer | None = None) -> Graph:
         for end in (told["subject"], told["object"]):
             if end not in graph:
                 graph.add_node(end, type=end.partition(":")[0], name=end.partition(":")[2])
-        graph.add_edge(told["subject"], told["object"], key=told["relation"], **_attributes(told) | {
-            "relation": told["relation"], "count": told.get("count", 1), "time_s": record.time_s, "spot": record.spot,
-            "record": record.id,
-        })  # fmt: skip
+        graph.add_edge(
+            told["subject"],
+            told["object"],
+            key=told["relation"],
+            **_attributes(told)
+            | {
+                "relation": told["relation"],
+                "count": told.get("count", 1),
+                "time_s": record.time_s,
+                "spot": record.spot,
+                "record": record.id,
+            },
+        )
     return graph
 
 
@@ -144,9 +175,7 @@ def describe(graph: Graph, around: Iterable[str] = (), steps: int = 1) -> list[s
     ]
 
 
-def from_sentence(
-    record: Record, people: frozenset[str], facilities: frozenset[str], *, fresh: bool = True
-) -> list[Record]:
+def from_sentence(record: Record, people: frozenset[str], facilities: frozenset[str], *, fresh: bool = True) -> list[Record]:
     """What a sentence (M1) says about the graph: who or what was where, and who spoke with whom. Not `fresh`: it was told
     before and has only grown, so counts stay."""
     found = _from_sentence(record, people, facilities)
@@ -156,8 +185,10 @@ def from_sentence(
 def _from_sentence(record: Record, people: frozenset[str], facilities: frozenset[str]) -> list[Record]:
     robot = record.provenance.robot
     shared: dict[str, Any] = {
-        "provenance": record.provenance, "visibility": record.visibility, "parents": (record.id,) if record.id else ()
-    }  # fmt: skip
+        "provenance": record.provenance,
+        "visibility": record.visibility,
+        "parents": (record.id,) if record.id else (),
+    }
     me = node_name(EntityType.ROBOT, robot)
     found = [entity(EntityType.ROBOT, robot, record.time_s, **shared)] if robot else []
     if record.kind == Kind.VISIT.value and robot:
@@ -174,9 +205,7 @@ def _from_sentence(record: Record, people: frozenset[str], facilities: frozenset
         label = str(record.data.get("label", "")).strip()
         if not label:
             return found
-        type_ = (
-            EntityType.PERSON if label in people else EntityType.FACILITY if label in facilities else EntityType.OBJECT
-        )
+        type_ = EntityType.PERSON if label in people else EntityType.FACILITY if label in facilities else EntityType.OBJECT
         seen = node_name(type_, label)
         found.append(entity(type_, label, record.time_s, spot=record.spot, **shared))
         found.append(relation(me, "saw", seen, record.time_s, spot=record.spot, **shared))
@@ -198,8 +227,9 @@ def write_sentences(
     told: Sequence[Record] = (),
 ) -> None:
     """Store sentences, and note what they say about the graph, and what others say that were stored (`told`)."""
-    known = {r.key for r in sentences if file.execute(
-        "SELECT 1 FROM record WHERE key = ?", (f"{r.scope}\x1f{r.key}",)).fetchone()}  # fmt: skip
+    known = {
+        r.key for r in sentences if file.execute("SELECT 1 FROM record WHERE key = ?", (f"{r.scope}\x1f{r.key}",)).fetchone()
+    }
     ids = insert(file, sentences)
     stored = [(r.with_id(i), r.key not in known) for r, i in zip(sentences, ids, strict=True) if i]
     for record, fresh in (*stored, *((r, True) for r in told)):

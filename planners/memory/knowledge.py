@@ -76,6 +76,15 @@ def _habit(key: str, text: str, data: Mapping[str, Any], on: Sequence[Record], s
         "" if visibility is Visibility.SHARED else robot, SOURCE, process if visibility is Visibility.PROCESS else ""
     )
     return Record(
-        Tier.M3, Kind.HABIT, newest.time_s, text, data, owner, spot, visibility, min(r.start_s for r in on),
-        key=f"habit:{key}", parents=tuple(dict.fromkeys(r.id for r in on if r.id))[-MAX_PARENTS:],
-    )  # fmt: skip
+        Tier.M3,
+        Kind.HABIT,
+        newest.time_s,
+        text,
+        data,
+        owner,
+        spot,
+        visibility,
+        min(r.start_s for r in on),
+        key=f"habit:{key}",
+        parents=tuple(dict.fromkeys(r.id for r in on if r.id))[-MAX_PARENTS:],
+    )

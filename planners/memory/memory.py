@@ -152,5 +152,3 @@ class Memory:
         if state.dropped:
             parts.append(f"{state.dropped} records were dropped since the start")
         return "; ".join(parts)
-
-

@@ -41,8 +41,9 @@ class Circle:
         side = math.ceil(2 * self.radius_m / CELL_M) + 1
         if side * side > MAX_CELLS:
             return []
-        at = [(self.x - self.radius_m + i * CELL_M, self.y - self.radius_m + j * CELL_M)
-              for i in range(side) for j in range(side)]  # fmt: skip
+        at = [
+            (self.x - self.radius_m + i * CELL_M, self.y - self.radius_m + j * CELL_M) for i in range(side) for j in range(side)
+        ]
         return sorted({cell_of(x, y) for x, y in at})
 
 
@@ -109,8 +110,12 @@ def conditions(query: Query) -> tuple[list[str], list[Any]]:
         add(
             "(visibility = ? OR (robot = ? AND robot <> '' AND (visibility = ? OR (visibility = ? AND process = ? AND "
             "process <> ''))))",
-            int(Visibility.SHARED), who.robot, int(Visibility.ROBOT), int(Visibility.PROCESS), who.process,
-        )  # fmt: skip
+            int(Visibility.SHARED),
+            who.robot,
+            int(Visibility.ROBOT),
+            int(Visibility.PROCESS),
+            who.process,
+        )
     return found, values
 
 

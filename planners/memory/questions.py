@@ -71,8 +71,11 @@ _PATTERNS: tuple[tuple[Form, str], ...] = (
     (Form.WHETHER_BEEN, rf"{_DID} (?:ever |already )?{_GO} {_A}(?P<s>.+)"),
     (Form.WHETHER_BEEN, rf"were {_YOU} (?:ever |already )?(?:in|at) {_A}(?P<s>.+)"),
     (Form.WHO_SEEN, rf"(?:who|whom|which people|how many people) {_DID} (?:last )?{_SEE}{_IN}"),
-    (Form.WHO_ASKED, rf"who (?:has |have )?(?:asked|told|instructed|ordered|wanted|said|sent|spoke|talked)\b"
-                     rf"(?: {_YOU}| to {_YOU}| with {_YOU})?(?: to| for| that| about)?(?: {_A}(?P<s>.+))?"),
+    (
+        Form.WHO_ASKED,
+        rf"who (?:has |have )?(?:asked|told|instructed|ordered|wanted|said|sent|spoke|talked)\b"
+        rf"(?: {_YOU}| to {_YOU}| with {_YOU})?(?: to| for| that| about)?(?: {_A}(?P<s>.+))?",
+    ),
     (Form.WHO_ASKED, rf"who {_DID} (?:talk|talked|speak|spoken)(?: to| with)?"),
     (Form.WHAT_SAID, rf"what (?:did|has|have) (?P<s>[\w .'-]+?) (?:last )?{_SAY}\b.*"),
     (Form.HOW_OFTEN_SEEN, rf"how (?:often|many times) {_DID} {_SEE} {_A}(?P<s>.+?){_IN}"),
@@ -89,7 +92,7 @@ _PATTERNS: tuple[tuple[Form, str], ...] = (
     (Form.HOW_OFTEN_DONE, rf"how (?:often|many times) {_DID} (?P<s>.+)"),
     (Form.WHEN_DONE, rf"when {_DID} {_WHICH}(?P<s>.+)"),
     (Form.WHEN_DONE, r"when (?:was|were) (?P<s>.+)"),
-)  # fmt: skip
+)
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": DAY_S, "week": 7 * DAY_S, "month": 30 * DAY_S}
 _COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: n for n, word in enumerate(_COUNTS)} | {"few": 3, "a": 1, "an": 1}
@@ -129,9 +132,15 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
         if found is not None:
             groups = found.groupdict()
             return Question(
-                form, text, (groups.get("s") or "").strip(), (groups.get("r") or "").strip(), groups.get("what") == "rooms",
-                "first" in (groups.get("f") or ""), since_s, until_s,
-            )  # fmt: skip
+                form,
+                text,
+                (groups.get("s") or "").strip(),
+                (groups.get("r") or "").strip(),
+                groups.get("what") == "rooms",
+                "first" in (groups.get("f") or ""),
+                since_s,
+                until_s,
+            )
     return Question(Form.OTHER, text, since_s=since_s, until_s=until_s)
 
 

@@ -70,18 +70,30 @@ class Recorder:
         asker = task.sender or "somebody"
         text = f"{self._robot} began by itself: “{said}”" if task.by_itself else f"{asker} said through {task.door}: “{said}”"
         begun = Record(
-            Tier.M1, Kind.EVENT if task.by_itself else Kind.HEARD, task.created_s, text, told, who, self._spot,
+            Tier.M1,
+            Kind.EVENT if task.by_itself else Kind.HEARD,
+            task.created_s,
+            text,
+            told,
+            who,
+            self._spot,
             key=f"heard:{self._robot}:{task.process_id}",
-        )  # fmt: skip
+        )
         if not task.ended_s:
             return [begun]
         ended_s = max(task.ended_s, task.created_s)
         why = f" ({task.message[:SHOWN]})" if task.message else ""
         ended = Record(
-            Tier.M1, Kind.OUTCOME, ended_s, f"{self._robot} ended “{said}”: {task.status.lower()}{why}",
-            {**told, "status": task.status, "message": task.message[:SHOWN]}, who, self._spot,
-            begun_s=task.created_s if task.created_s < ended_s else None, key=f"outcome:{self._robot}:{task.process_id}",
-        )  # fmt: skip
+            Tier.M1,
+            Kind.OUTCOME,
+            ended_s,
+            f"{self._robot} ended “{said}”: {task.status.lower()}{why}",
+            {**told, "status": task.status, "message": task.message[:SHOWN]},
+            who,
+            self._spot,
+            begun_s=task.created_s if task.created_s < ended_s else None,
+            key=f"outcome:{self._robot}:{task.process_id}",
+        )
         return [begun, ended]
 
     def call(self, call: EndedCall) -> list[Record]:

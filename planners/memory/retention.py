@@ -32,10 +32,13 @@ class Retention:
 
 def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consolidated: int) -> list[int]:
     """Ids of some records whose time is over, at most `CHUNK`; the oldest of a tier first."""
-    found = [i for (i,) in file.execute(
-        "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?",
-        (now_s, consolidated, CHUNK),
-    )]  # fmt: skip
+    found = [
+        i
+        for (i,) in file.execute(
+            "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?",
+            (now_s, consolidated, CHUNK),
+        )
+    ]
     for tier in Tier:
         before = now_s - retention.of(tier)
         if tier is Tier.M0:
@@ -45,8 +48,12 @@ def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consol
             ).fetchone()
             before = max(before, math.nextafter(kept[0], math.inf) if kept else -math.inf)
         if len(found) < CHUNK and before > -math.inf:
-            found += [i for (i,) in file.execute(
-                "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
-                "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?", (int(tier), before, consolidated, CHUNK - len(found)),
-            )]  # fmt: skip
+            found += [
+                i
+                for (i,) in file.execute(
+                    "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
+                    "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?",
+                    (int(tier), before, consolidated, CHUNK - len(found)),
+                )
+            ]
     return list(dict.fromkeys(found))

@@ -117,8 +117,13 @@ def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str,
     by a hash of its key, so that it is not stored when it is told again.
     """
     asked = _with_outcomes(file, ids)
-    raw = [p for i in asked for (p,) in file.execute(
-        "SELECT parent FROM link JOIN record ON record.id = parent WHERE child = ? AND record.tier = 0", (i,))]  # fmt: skip
+    raw = [
+        p
+        for i in asked
+        for (p,) in file.execute(
+            "SELECT parent FROM link JOIN record ON record.id = parent WHERE child = ? AND record.tier = 0", (i,)
+        )
+    ]
     doomed, seen = list(asked), set(asked)
     for record_id in doomed:
         for (child,) in file.execute("SELECT child FROM link WHERE parent = ?", (record_id,)):
@@ -138,8 +143,9 @@ def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str,
             file.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (_hashed(row[2]),))
         file.execute(
             "UPDATE record SET revoked = ?, text = '', data = ?, sender = '', x = NULL, y = NULL, cell = NULL, room = '', "
-            "key = NULL WHERE id = ?", (now_s, told, record_id),
-        )  # fmt: skip
+            "key = NULL WHERE id = ?",
+            (now_s, told, record_id),
+        )
         file.execute("DELETE FROM vector WHERE id = ?", (record_id,))
         file.execute("DELETE FROM link WHERE child = ? OR parent = ?", (record_id, record_id))
         done.append(record_id)

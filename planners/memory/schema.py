@@ -144,23 +144,69 @@ def row_of(record: Record, record_id: int, origin: tuple[str, int] | None = None
     cell = None if spot.x is None or spot.y is None else cell_of(spot.x, spot.y)
     key = f"{record.scope}\x1f{record.key}" if record.key else None
     return (
-        record_id, int(record.tier), record.kind, record.time_s, record.start_s, clean(who.robot), clean(who.source),
-        clean(who.process), clean(who.sender), clean(who.door), spot.x, spot.y, cell, clean(spot.room),
-        int(record.visibility), record.keep_until_s, key, *where, record.revoked_s, clean(record.text), encoded(record.data),
-    )  # fmt: skip
+        record_id,
+        int(record.tier),
+        record.kind,
+        record.time_s,
+        record.start_s,
+        clean(who.robot),
+        clean(who.source),
+        clean(who.process),
+        clean(who.sender),
+        clean(who.door),
+        spot.x,
+        spot.y,
+        cell,
+        clean(spot.room),
+        int(record.visibility),
+        record.keep_until_s,
+        key,
+        *where,
+        record.revoked_s,
+        clean(record.text),
+        encoded(record.data),
+    )
 
 
 def record_of(row: tuple[Any, ...], parents: tuple[int, ...] = ()) -> Record:
     """The record of a row of `COLUMNS`. Raises StoreCorruptError for a row that no program of ours wrote."""
     (
-        record_id, tier, kind, time_s, begun_s, robot, source, process, sender, door, x, y, room, visibility, keep, key,
-        revoked, text, data,
-    ) = row  # fmt: skip
+        record_id,
+        tier,
+        kind,
+        time_s,
+        begun_s,
+        robot,
+        source,
+        process,
+        sender,
+        door,
+        x,
+        y,
+        room,
+        visibility,
+        keep,
+        key,
+        revoked,
+        text,
+        data,
+    ) = row
     try:
         return Record(
-            Tier(tier), kind, time_s, text, json.loads(data), Provenance(robot, source, process, sender, door),
-            Spot(x, y, room), Visibility(visibility), begun_s if begun_s < time_s else None, keep,
-            key.partition("\x1f")[2] if key else "", parents, record_id, revoked,
-        )  # fmt: skip
+            Tier(tier),
+            kind,
+            time_s,
+            text,
+            json.loads(data),
+            Provenance(robot, source, process, sender, door),
+            Spot(x, y, room),
+            Visibility(visibility),
+            begun_s if begun_s < time_s else None,
+            keep,
+            key.partition("\x1f")[2] if key else "",
+            parents,
+            record_id,
+            revoked,
+        )
     except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"record {record_id} of the memory is damaged ({error}); forget it by its id") from error

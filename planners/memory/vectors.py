@@ -58,9 +58,7 @@ class VectorIndex:
         self.remove(oldest)
         return oldest
 
-    def nearest(
-        self, vector: NDArray[np.float32], count: int, among: Sequence[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def nearest(self, vector: NDArray[np.float32], count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Ids and cosines of the nearest vectors, best first; with `among`, of those ids only."""
         with self._lock:
             size = len(self._at)

@@ -42,9 +42,7 @@ class AnthropicModelClient(HttpModelClient):
         _ = client.messages  # Imported by the SDK when it is first touched: now, not in the first request.
         return client
 
-    async def _items(
-        self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
-    ) -> AsyncGenerator[Item, None]:
+    async def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
         options: dict[str, Any] = {
             "model": self._config.model,
             "max_tokens": request.max_output_tokens,
@@ -59,8 +57,7 @@ class AnthropicModelClient(HttpModelClient):
             options["stop_sequences"] = list(request.stop)
         if tools:
             options["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
-                for tool in tools
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in tools
             ]
         try:
             stream = await self._open(client, options, with_calls=bool(tools))

@@ -26,9 +26,7 @@ class Image:
 
     def __post_init__(self) -> None:
         if not self.data.startswith((PNG_MAGIC, JPEG_MAGIC)):
-            raise ValueError(
-                f"an image must be PNG or JPEG, but these bytes begin with {self.data[:8]!r}; encode it first"
-            )
+            raise ValueError(f"an image must be PNG or JPEG, but these bytes begin with {self.data[:8]!r}; encode it first")
 
     @property
     def media_type(self) -> Literal["image/png", "image/jpeg"]:
@@ -76,9 +74,7 @@ class ModelRequest:
         run."""
         seen = {
             "system": self.system,
-            "messages": [
-                [m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages
-            ],
+            "messages": [[m.role, m.text, [hashlib.sha256(i.data).hexdigest() for i in m.images]] for m in self.messages],
         }
         return hashlib.sha256(json.dumps(seen, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 

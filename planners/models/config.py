@@ -194,13 +194,7 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
     except ValidationError as error:
         raise ConfigError(f"model {provider}:…: {explain(error)}") from None
     names = sorted({"offline", *(models.models if models is not None else [])})
-    known = [
-        *names,
-        "openai:MODEL[@BASE_URL]",
-        "anthropic:MODEL[@BASE_URL]",
-        "replay:FILE",
-        "record:FILE=SPEC",
-    ]
+    known = [*names, "openai:MODEL[@BASE_URL]", "anthropic:MODEL[@BASE_URL]", "replay:FILE", "record:FILE=SPEC"]
     near = difflib.get_close_matches(text, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{text!r} names no model{hint}; use one of: {', '.join(known)}")

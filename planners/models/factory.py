@@ -11,10 +11,7 @@ from planners.models.http_stream import Surroundings
 
 
 def make_client(
-    config: ModelConfig,
-    *,
-    offline: Callable[[], ModelClient] | None = None,
-    surroundings: Surroundings | None = None,
+    config: ModelConfig, *, offline: Callable[[], ModelClient] | None = None, surroundings: Surroundings | None = None
 ) -> ModelClient:
     """The client for `config` (see `load_models` and `parse_spec`).
 

@@ -49,8 +49,7 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
     if "APITimeoutError" in names:
         return ModelError(
             ModelCode.MODEL_CONNECTION,
-            f"{config.name}: no connection to {config.url} within {config.connect_s:g} s; "
-            "check the address and the network",
+            f"{config.name}: no connection to {config.url} within {config.connect_s:g} s; check the address and the network",
             retryable=True,
         )
     packages = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
@@ -59,8 +58,7 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
         detail = scrub(str(cause), key) or type(cause).__name__
         return ModelError(
             ModelCode.MODEL_CONNECTION,
-            f"{config.name}: the connection to {config.url} failed ({detail}); "
-            "check that the server runs and is reachable",
+            f"{config.name}: the connection to {config.url} failed ({detail}); check that the server runs and is reachable",
             retryable=True,
         )
     if isinstance(error, ValueError):
@@ -82,16 +80,12 @@ def names_option(error: BaseException, option: str) -> bool:
     return getattr(error, "status_code", None) in (400, 422) and option in str(error)
 
 
-def _from_status(
-    status: int, kind: str, said: str, config: ModelConfig, key: str, retry_after_s: float | None
-) -> ModelError:
+def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: str, retry_after_s: float | None) -> ModelError:
     name, variable = config.name, key_variable(config)
     if status in (401, 403):
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
         if variable is None or key == NO_KEY:
-            remedy = (
-                "this server wants a key: set `api_key_env` to the name of the variable that holds it, and the variable"
-            )
+            remedy = "this server wants a key: set `api_key_env` to the name of the variable that holds it, and the variable"
         return ModelError(ModelCode.MODEL_AUTH, f"{name}: the provider refused access ({status}: {said}); {remedy}")
     if status == 429:
         spent = kind == "insufficient_quota"
@@ -115,10 +109,7 @@ def _from_status(
             ModelCode.MODEL_TIMEOUT, f"{name}: the provider gave up waiting (408: {said}); try again", retryable=True
         )
     if status == 404:
-        remedy = (
-            f"check `model` and `base_url` ({config.url}); "
-            "the address of an OpenAI-compatible server mostly ends in /v1"
-        )
+        remedy = f"check `model` and `base_url` ({config.url}); the address of an OpenAI-compatible server mostly ends in /v1"
     elif status < 400:
         remedy = "set `base_url` to the final address; redirects are not followed, so that no key goes astray"
     else:

@@ -146,8 +146,7 @@ class HttpModelClient(abc.ABC):
                 if module is None:
                     raise ModelError(
                         ModelCode.MODEL_REFUSED,
-                        f"{self.name}: the Python package {self.package} is missing; "
-                        f"install it (pip install {self.package})",
+                        f"{self.name}: the Python package {self.package} is missing; install it (pip install {self.package})",
                     )
                 self._key = key
                 self._sdk = self._connect(module, key)
@@ -256,9 +255,7 @@ class HttpModelClient(abc.ABC):
             unsubscribe()
             future.cancel()
 
-    async def _produce(
-        self, attempt: _Attempt, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
-    ) -> None:
+    async def _produce(self, attempt: _Attempt, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> None:
         failure: ModelError | None = None
         try:
             async with contextlib.aclosing(self._items(client, request, tools)) as items:
@@ -295,8 +292,7 @@ class HttpModelClient(abc.ABC):
     def _cut_off(self) -> ModelError:
         return ModelError(
             ModelCode.MODEL_CONNECTION,
-            f"{self.name}: {self._config.url} closed the connection before the answer was complete; "
-            "check the server's log",
+            f"{self.name}: {self._config.url} closed the connection before the answer was complete; check the server's log",
             retryable=True,
         )
 
@@ -310,10 +306,7 @@ class HttpModelClient(abc.ABC):
             )
             return ModelError(ModelCode.MODEL_TIMEOUT, f"{self.name}: {text}", partial=delivered)
         setting = "silence_s" if waiting_for == "the next token" else "first_token_s"
-        text = (
-            f"{self.name}: {waiting_for} did not come within {limit_s:g} s; "
-            f"check {self._config.url} or raise `{setting}`"
-        )
+        text = f"{self.name}: {waiting_for} did not come within {limit_s:g} s; check {self._config.url} or raise `{setting}`"
         return ModelError(ModelCode.MODEL_TIMEOUT, text, retryable=True, partial=delivered)
 
 

@@ -54,9 +54,15 @@ class Model(Protocol):
     `ask`; all on the caller's thread."""
 
     def ask(
-        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
-    ) -> Handle: ...  # fmt: skip
+        self,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream_id: str = "",
+    ) -> Handle: ...
 
 
 class Reader(Protocol[Read]):
@@ -87,9 +93,17 @@ class ModelCall(Generic[T]):
     """
 
     def __init__(
-        self, model: Model, clock: Clock, layer: Layer, process_id: str, request: ModelRequest,
-        reader: Callable[[], Reader[T]], on_end: Callable[[CallEnd[T]], None], *, deadline_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        model: Model,
+        clock: Clock,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        reader: Callable[[], Reader[T]],
+        on_end: Callable[[CallEnd[T]], None],
+        *,
+        deadline_s: float,
+    ) -> None:
         self._model, self._layer, self._process_id, self._request = model, layer, process_id, request
         self._new_reader, self._on_end, self._deadline_s = reader, on_end, deadline_s
         self._answers = 0
@@ -117,9 +131,12 @@ class ModelCall(Generic[T]):
         self._written, self._reader = "", self._new_reader()
         number = self._answers
         self._handle = self._model.ask(
-            self._layer, self._process_id, replace(request, deadline_s=min(request.deadline_s, self._deadline_s)),
-            lambda text: self._text(number, text), lambda end: self._ended(number, end),
-        )  # fmt: skip
+            self._layer,
+            self._process_id,
+            replace(request, deadline_s=min(request.deadline_s, self._deadline_s)),
+            lambda text: self._text(number, text),
+            lambda end: self._ended(number, end),
+        )
 
     def _text(self, number: int, text: str) -> None:
         if self._over or number != self._answers:

@@ -41,15 +41,11 @@ class OpenAIModelClient(HttpModelClient):
     def _connect(self, sdk: ModuleType, key: str) -> Any:
         http = self._transport(sdk)
         timeout = sdk.Timeout(None, connect=self._config.connect_s)
-        client: Any = sdk.AsyncOpenAI(
-            api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http
-        )
+        client: Any = sdk.AsyncOpenAI(api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http)
         _ = client.chat.completions  # Imported by the SDK when it is first touched: now, not in the first request.
         return client
 
-    async def _items(
-        self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]
-    ) -> AsyncGenerator[Item, None]:
+    async def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
         while True:
             options = self._options(request, tools)
             try:

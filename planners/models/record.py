@@ -64,9 +64,7 @@ class RecordingModelClient:
         except OSError as error:
             reason = error.strerror
         else:
-            reason = (
-                None if os.access(folder, os.W_OK) and not self._path.is_dir() else "no permission, or it is a folder"
-            )
+            reason = None if os.access(folder, os.W_OK) and not self._path.is_dir() else "no permission, or it is a folder"
         if reason is not None:
             raise ModelError(ModelCode.MODEL_REFUSED, f"{self.name}: {self._path} cannot be written ({reason})")
         self._inner.prepare()

@@ -80,9 +80,7 @@ def read_recording(path: Path) -> tuple[RecordedStream, ...]:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            raise RecordingError(
-                f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run"
-            )
+            raise RecordingError(f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RecordingError(f"{path} cannot be read ({error.strerror}); check the path or record it first") from error
@@ -126,9 +124,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     return data
 
 
-def _ended(
-    header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data: dict[str, Any], where: str
-) -> RecordedStream:
+def _ended(header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data: dict[str, Any], where: str) -> RecordedStream:
     code = ModelCode.NONE
     if "error" in data:
         try:
@@ -170,12 +166,7 @@ def _usage(data: object, where: str) -> Usage | None:
 
 def _lines(stream: RecordedStream) -> list[dict[str, object]]:
     lines: list[dict[str, object]] = [
-        {
-            "format": FORMAT,
-            "model": stream.model,
-            "prompt_sha256": stream.prompt_sha256,
-            "recorded": stream.recorded,
-        }
+        {"format": FORMAT, "model": stream.model, "prompt_sha256": stream.prompt_sha256, "recorded": stream.recorded}
     ]
     lines += [{"t": round(piece.t_s, 6), "text": piece.text} for piece in stream.pieces]
     end: dict[str, object] = {"t": round(stream.end_s, 6)}

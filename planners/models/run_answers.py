@@ -81,9 +81,17 @@ def _of_chunks(chunks: list[Any], prompt: Any) -> tuple[float, RecordedStream]:
     code = _code(end.error_code) if end.last else ModelCode.MODEL_CONNECTION
     message = end.error_msg if end.last else "the recording ended before the answer did"
     return began_s, RecordedStream(
-        prompt.model if prompt is not None else "", prompt.sha256 if prompt is not None else "", "", pieces,
-        max(0.0, _seconds(end.stamp) - began_s), "stop", code, message, None, prompt.layer if prompt is not None else "stream",
-    )  # fmt: skip
+        prompt.model if prompt is not None else "",
+        prompt.sha256 if prompt is not None else "",
+        "",
+        pieces,
+        max(0.0, _seconds(end.stamp) - began_s),
+        "stop",
+        code,
+        message,
+        None,
+        prompt.layer if prompt is not None else "stream",
+    )
 
 
 def _code(number: int) -> ModelCode:

@@ -50,9 +50,7 @@ class PrescriptionBook:
     left as it is, and nothing can be kept until it is mended or removed.
     """
 
-    def __init__(
-        self, router: Router, accessors: Mapping[str, Accessor], *, own: Path, shipped: Path | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, router: Router, accessors: Mapping[str, Accessor], *, own: Path, shipped: Path | None = None) -> None:
         self._router, self._accessors, self._own = router, accessors, own
         self.problem = ""
         self._reflexes: dict[str, Standing] = {}
@@ -122,7 +120,7 @@ class PrescriptionBook:
 
     def add(
         self, sentence: str, *, kind: Kind | None = None, name: str = "", author: str = "", route: Route | None = None
-    ) -> Kept:  # fmt: skip
+    ) -> Kept:
         """Keep a task or guideline; `route`: what `route` has said of it. Raises PrescriptionError when it cannot be taken:
         nothing has changed then."""
         route = route or self.route(sentence, kind)
@@ -136,9 +134,11 @@ class PrescriptionBook:
             self._room()
         taken = frozenset(self._kept) | self._taken
         fields = {
-            "name": name or name_of(sentence, taken), "kind": route.kind, "sentence": " ".join(sentence.split()),
+            "name": name or name_of(sentence, taken),
+            "kind": route.kind,
+            "sentence": " ".join(sentence.split()),
             "author": author[:100],
-        }  # fmt: skip
+        }
         before = dict(self._kept)
         self._put(checked(fields, self._accessors), route)
         self._keep(before)

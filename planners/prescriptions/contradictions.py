@@ -35,27 +35,42 @@ _SAME = {
         "person people persons human humans visitor visitors guest guests someone somebody anyone anybody everyone everybody "
         "man woman stranger strangers child children kid kids customer customers nobody".split(),
         "speak talk say tell announce shout sing bark greet welcome chat call comment".split(),
-        "quiet silent silence mute".split(), "go walk drive move enter visit approach near come join".split(),
-        "see notice spot detect".split(), "follow accompany chase".split(),
-        "stop halt freeze".split(), "engage play entertain interact".split(), "back retreat".split(),
+        "quiet silent silence mute".split(),
+        "go walk drive move enter visit approach near come join".split(),
+        "see notice spot detect".split(),
+        "follow accompany chase".split(),
+        "stop halt freeze".split(),
+        "engage play entertain interact".split(),
+        "back retreat".split(),
         "stay wait remain".split(),
     )
     for word in group
-}  # fmt: skip
+}
 _EXCLUSIVE = (
-    (r"\b(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)\b|\bsilence\b|\bdo not speak\b",
-     r"\b(?:speak|talk|say|tell|greet|welcome|bark|sing|announce|shout|chat|call|ask|comment|"
-     r"introduce)\b", "quiet", "to be heard"),
-    (r"\b(?:approach|go (?:up )?to|come (?:near|close)|walk (?:up )?to|move towards?|go over to|join)\b",
-     r"\b(?:keep|stay|move|back|step) (?:\w+ ){0,4}?(?:away|back|off|distance|clear|aside)\b|\bavoid\b|\bretreat\b|\bleave\b",
-     "going near", "keeping away"),
-    (r"\b(?:stay|wait|remain|stand still|stop|sit|lie|freeze|halt|do not move)\b",
-     r"\b(?:go|walk|follow|run|patrol|move|approach|drive|explore|come|dance)\b", "staying", "going"),
+    (
+        r"\b(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)\b|\bsilence\b|\bdo not speak\b",
+        r"\b(?:speak|talk|say|tell|greet|welcome|bark|sing|announce|shout|chat|call|ask|comment|"
+        r"introduce)\b",
+        "quiet",
+        "to be heard",
+    ),
+    (
+        r"\b(?:approach|go (?:up )?to|come (?:near|close)|walk (?:up )?to|move towards?|go over to|join)\b",
+        r"\b(?:keep|stay|move|back|step) (?:\w+ ){0,4}?(?:away|back|off|distance|clear|aside)\b|\b(?:avoid|retreat|leave)\b",
+        "going near",
+        "keeping away",
+    ),
+    (
+        r"\b(?:stay|wait|remain|stand still|stop|sit|lie|freeze|halt|do not move)\b",
+        r"\b(?:go|walk|follow|run|patrol|move|approach|drive|explore|come|dance)\b",
+        "staying",
+        "going",
+    ),
     (r"\b(?:follow|accompany|engage|play|interact)\b", r"\b(?:ignore|leave alone|leave \w+ alone)\b", "engaging", "ignoring"),
     (r"\bleft\b", r"\bright\b", "left", "right"),
     (r"\b(?:slow|slowly)\b", r"\b(?:fast|quick|quickly|run)\b", "slow", "fast"),
     (r"\b(?:sit|lie)\b", r"\b(?:stand|get up)\b", "down", "up"),
-)  # fmt: skip
+)
 _EXCLUDED = tuple((re.compile(a), re.compile(b), x, y) for a, b, x, y in _EXCLUSIVE)
 _TO_PLACE = re.compile(r"\b(?:go|walk|drive|return|come|run|move) (?:back )?(?:to|into) (?:the )?(?P<place>\w+)")
 _NUMBERS = re.compile(
@@ -79,7 +94,6 @@ class _Meaning:
     bounds: tuple[tuple[bool, float], ...]
     forbidden: str
     allowed: str
-
 
 
 def contradictions(new: Standing, others: Iterable[Standing]) -> list[Conflict]:
@@ -112,9 +126,16 @@ def _meant(standing: Standing) -> _Meaning:
     source = standing.when.strip()
     parts = _NOT.split(said, maxsplit=1)
     return _Meaning(
-        _words(condition), action, said, forbids, source, clause is not None or bool(source), bounds,
-        forbidden=parts[1] if len(parts) > 1 else "", allowed=parts[0],
-    )  # fmt: skip
+        _words(condition),
+        action,
+        said,
+        forbids,
+        source,
+        clause is not None or bool(source),
+        bounds,
+        forbidden=parts[1] if len(parts) > 1 else "",
+        allowed=parts[0],
+    )
 
 
 def _words(text: str) -> frozenset[str]:

@@ -65,7 +65,7 @@ def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False
 
 def _one(
     path: Path, number: int, entry: Any, accessors: Mapping[str, Accessor], taken: frozenset[str], shipped: bool
-) -> Prescription:  # fmt: skip
+) -> Prescription:
     if isinstance(entry, str):
         entry = {"sentence": entry}
     if not isinstance(entry, dict):

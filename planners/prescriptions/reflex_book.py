@@ -79,10 +79,14 @@ class RuleBook:
         if len(self._rules) >= MOST_RULES:
             raise ReflexError(f"there are {len(self._rules)} reflexes, more are not evaluated in time; remove one first")
         fields = {
-            "name": name or name_of(proposal.sentence, taken), "sentence": proposal.sentence, "source": proposal.source,
-            "model": proposal.model, "created_s": self._wall(), "limit_s": limit_of(proposal.source, self._vocabulary),
+            "name": name or name_of(proposal.sentence, taken),
+            "sentence": proposal.sentence,
+            "source": proposal.source,
+            "model": proposal.model,
+            "created_s": self._wall(),
+            "limit_s": limit_of(proposal.source, self._vocabulary),
             **(settings or {}),
-        }  # fmt: skip
+        }
         try:
             rule = Rule.model_validate(fields)
         except ValidationError as error:

@@ -87,9 +87,7 @@ class Compiler:
         return Proposal(sentence, reading.source, guarded, GRAMMAR, notes=(*reading.notes, *guarded.notes))
 
     def _by_model(self, sentence: str, client: ModelClient, cancel: CancelToken) -> Proposal:
-        system = system_prompt(
-            self._vocabulary, robot_name=self._robot.name, robot_description=self._robot.description
-        )  # fmt: skip
+        system = system_prompt(self._vocabulary, robot_name=self._robot.name, robot_description=self._robot.description)
         messages = [Message("user", sentence_prompt(sentence))]
         for attempt in range(1, REPAIRS + 2):
             answer = _answer(client, system, tuple(messages), sentence, cancel)
@@ -97,9 +95,10 @@ class Compiler:
             if source is None:
                 why = _CANNOT.search(answer)
                 raise CompileError(
-                    f"the model says that it cannot be done: {why['why'].strip()[:400]}" if why
+                    f"the model says that it cannot be done: {why['why'].strip()[:400]}"
+                    if why
                     else f"the model answered without code: “{answer.strip()[:200]}”; say the sentence more plainly"
-                )  # fmt: skip
+                )
             try:
                 guarded = compile_guarded(source, self._vocabulary)
             except GuardError as error:

@@ -31,12 +31,14 @@ _STEP = re.compile(r"\s*,\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+the
 LASTING = frozenset({"while", "as long as", "in case", "as often as"})
 REQUEST = re.compile(
     r"(?:(?:could|can|would|will) you(?: please| kindly)?|would you mind|i(?:'d| would) like you to|i want you to|please|"
-    r"i need you to|go ahead and|let's|请你?|麻烦你?)[\s,]+", _I,
-)  # fmt: skip
+    r"i need you to|go ahead and|let's|请你?|麻烦你?)[\s,]+",
+    _I,
+)
 QUESTION = re.compile(
     r".*\?\s*$|(?:who|what|where|why|which|whose|how (?:many|much|far|long|old|are|is|do|did))\b"
-    r"|(?:did|do|does|have|has|are|is|was|were) (?:you|there|the|it|any)\b.*", _I | re.DOTALL,
-)  # fmt: skip
+    r"|(?:did|do|does|have|has|are|is|was|were) (?:you|there|the|it|any)\b.*",
+    _I | re.DOTALL,
+)
 
 _PEOPLE = (
     r"people|persons?|visitors?|guests?|child(?:ren)?|kids?|anyone|anybody|someone|somebody|every(?:one|body)|strangers?|"
@@ -52,20 +54,23 @@ STANDING = re.compile(
     r"|^(?:after|before|during|at) (?:each|every|any)\b|^(?:react|respond) to\b|^(?:beware|watch out|mind) of?\b"
     r"|^you are (?:an?|our|my|the)\b|^(?:only|just) \w+ (?:when|if)\b"
     r"|\bwhenever\b|\bany ?time\b|\b(?:at night|during the (?:day|night)|on weekends|when idle|when bored)\b"
-    r"|永远|总是|一直都|从不|从现在起|以后都|随时", _I,
-)  # fmt: skip
+    r"|永远|总是|一直都|从不|从现在起|以后都|随时",
+    _I,
+)
 FORBIDS = re.compile(
     r"(?:do not|don't|avoid|refrain from|keep away from|stay away from|stay out of|keep out of|keep your distance|no )\b.*"
-    r"|(?:不要|不许|不准|别|禁止|勿).+", _I,
-)  # fmt: skip
+    r"|(?:不要|不许|不准|别|禁止|勿).+",
+    _I,
+)
 TOWARDS = re.compile(
     r"(?:greet|welcome|help|assist|dodge|let|give way|make (?:way|room)|respect|obey|entertain|ignore|trust|thank|protect|"
     r"(?:keep|stay|remain) .{0,60}?\b(?:away|distance|clear)|smile at|make friends with|"
     r"be .{1,60}? (?:to|with|towards?))\b.{0,60}?"
     r"(?<!the )(?<!these )(?<!those )\b(?:people|persons|visitors|guests|children|kids|strangers|humans|customers|pets|"
     r"animals|dogs|"
-    r"cats|every(?:one|body)|any(?:one|body))\b", _I,
-)  # fmt: skip
+    r"cats|every(?:one|body)|any(?:one|body))\b",
+    _I,
+)
 """How to be with people in general."""
 UNLESS = re.compile(r"unless [^,]{2,80},\s*", _I)
 PLACE = re.compile(r"(?:in|at|near|inside|around|on|with) [^,]{2,40},\s*", _I)
@@ -73,28 +78,33 @@ MANNER = re.compile(
     r"(?:be|stay|remain|act|behave|prefer|try to be|speak|talk|walk|move|drive)\b(?: always| more| very)? "
     r"(?:polite(?:ly)?|friendly|careful(?:ly)?|gentl[ey]|nice|brief(?:ly)?|kind|patient|cautious(?:ly)?|respectful|helpful|"
     r"playful|short walks|quiet(?:ly)? (?:in|at|near|around|during)|silent (?:in|at|near|around|during|here)|"
-    r"slow(?:ly)? (?:in|near|around|at)|softly (?:in|near|around|at)).*|prefer .+", _I,
-)  # fmt: skip
+    r"slow(?:ly)? (?:in|near|around|at)|softly (?:in|near|around|at)).*|prefer .+",
+    _I,
+)
 ABOUT_NOW = re.compile(
     r"\b(?:right now|just now|for now|this time|at once|immediately|now|today|yet|never mind|nevermind|any ?more|again)"
-    r"[\s.!?]*$|^(?:never ?mind|don't (?:worry|bother|stop|be (?:afraid|scared)|do (?:that|it|this)|forget))\b", _I,
-)  # fmt: skip
+    r"[\s.!?]*$|^(?:never ?mind|don't (?:worry|bother|stop|be (?:afraid|scared)|do (?:that|it|this)|forget))\b",
+    _I,
+)
 SCHEDULE = re.compile(
     r"\b(?:every|each) (?:\d+ |few |half |other |single )?(?:second|minute|hour|day|morning|evening|night|week|monday|"
     r"tuesday|wednesday|thursday|friday|saturday|sunday)s?\b|\bat (?:\d{1,2}(?::\d\d)?(?: ?[ap]\.?m)?|noon|midnight)\b"
-    r"|\b(?:hourly|daily|weekly|once (?:per|an?|in a|every) \w+)\b|每(?:天|小时|分钟|隔)", _I,
-)  # fmt: skip
+    r"|\b(?:hourly|daily|weekly|once (?:per|an?|in a|every) \w+)\b|每(?:天|小时|分钟|隔)",
+    _I,
+)
 MODAL = re.compile(
     rf"{_YOU} (?:may|should|must|can|could|might|ought to|shall|have to|need to|are (?:allowed|free|supposed|welcome) to)\b"
-    r"|(?:try|prefer|aim|remember|make sure) to\b|feel free to\b|(?:你|您)?(?:可以|应该|必须|允许)", _I,
-)  # fmt: skip
+    r"|(?:try|prefer|aim|remember|make sure) to\b|feel free to\b|(?:你|您)?(?:可以|应该|必须|允许)",
+    _I,
+)
 MAY = re.compile(
     rf"(?:{_YOU} )?(?:may|might|can|could|are (?:allowed|free|welcome) to|feel free to|try to|(?:你|您)?可以)\b", _I
 )
 MUST = re.compile(
     rf"^(?:please )?(?:{_YOU} )?(?:must |should |shall |have to |need to |ought to |always |immediately |at once |simply |"
-    r"just )+(?:always )?", _I,
-)  # fmt: skip
+    r"just )+(?:always )?",
+    _I,
+)
 ANYBODY = re.compile(rf"\b(?:{_PEOPLE})\b|有人|人们|客人|孩子|大家", _I)
 
 SOCIAL = re.compile(
@@ -103,8 +113,9 @@ SOCIAL = re.compile(
     r"socialise|socialize|interact|accompany|guide|show (?:him|her|them|people|visitors)|make friends|thank|apologi[sz]e|"
     r"explain|"
     r"find out|investigate|check|decide|consider|suggest|remind|bring|fetch|follow|look for|search|take care|be \w+|"
-    r"get out of (?:his|her|their) way)\b|打招呼|欢迎|帮助|帮|陪|问", _I,
-)  # fmt: skip
+    r"get out of (?:his|her|their) way)\b|打招呼|欢迎|帮助|帮|陪|问",
+    _I,
+)
 """Actions that take judgement: how, and whether now."""
 URGENT = re.compile(
     r"\b(?:closer than|nearer than|within (?:\d|half|a|an|one|two|arm)|less than \S+ (?:m|cm|met|cent)\w*|too (?:close|near|"
@@ -113,32 +124,36 @@ URGENT = re.compile(
     r"runs? (?:at|into|"
     r"towards?)|in (?:your|its|the) way|blocks?|obstacles?|cliff|in front of you|moves?|stairs?|edge|drop-off|shouts?|"
     r"screams?|loud|suddenly)\b"
-    r"|靠近|太近|障碍|撞|碰到|米以内|厘米", _I,
-)  # fmt: skip
+    r"|靠近|太近|障碍|撞|碰到|米以内|厘米",
+    _I,
+)
 AT_ONCE = re.compile(
     r"(?:(?:you|please|immediately|at once|quickly|must|should|have to) )*(?:stop|freeze|halt|step|back (?:off|up|away)|"
     r"retreat|"
     r"turn|duck|sit|stand|lie|bark|jump|dodge|move (?:away|back|aside)|get back|beep|pull back|let go|look|swerve|brake|"
     r"slow down|"
-    r"walk (?:back|away)|nod|say)\b|(?:立刻|马上|立即)?(?:停|后退|退|躲|转|坐|趴)", _I,
-)  # fmt: skip
+    r"walk (?:back|away)|nod|say)\b|(?:立刻|马上|立即)?(?:停|后退|退|躲|转|坐|趴)",
+    _I,
+)
 OWN_COURSE = re.compile(
     r"(?:you(?:'re| are|'ve| have)? (?:done|finished|ready|there|back|got there|get there|reach(?:ed)?|arrived?|come back|"
     r"came back|found|find|completed?|returned?|walk|are walking|go|turn|move)\b|that is done|that's done|it is done|"
     r"done|finished|the task is|i (?:say|tell you) (?:so|stop|to stop|otherwise)\b|necessary|possible|needed|you can\b|"
-    r"you like\b)", _I,
-)  # fmt: skip
+    r"you like\b)",
+    _I,
+)
 REPORT = re.compile(
     r"(?:please )?(?:tell|warn|call|wake|alert|notify|inform|remind|show) (?:me|us)\b|let (?:me|us) know\b|"
     r"report (?:back )?(?:to me)?",
     _I,
-)  # fmt: skip
+)
 EVENT = re.compile(
     rf"\b(?:{_PEOPLE})\b|\b(?:comes?|enters?|arrives?|approach\w*|appears?|leaves?|asks?|calls?|says?|shouts?|waves?|knocks?|"
     r"opens?|closes|starts?|begins?|drops?|falls?|gets?|becomes?|turns?|rises?|looks? (?:sad|lost|happy|tired)|battery|charge|"
     r"see|sees|hear|hears|notice|spot|detect|bored|idle|talks?|speaks?|smiles?|cries|needs?|wants?|stands?|asked|spoken|"
-    r"told|called|touched|addressed|i say|dark|rains?)\b|有人|看到|听到", _I,
-)  # fmt: skip
+    r"told|called|touched|addressed|i say|dark|rains?)\b|有人|看到|听到",
+    _I,
+)
 
 
 @dataclass(frozen=True)

@@ -77,12 +77,23 @@ class GuidelineLoop:
     """
 
     def __init__(
-        self, scheduler: ProcessScheduler, clock: Clock, accessors: Mapping[str, Accessor], voice: Voice, *,
-        fired: Callable[[Guideline, Process], None], model: Model | None = None, around: Surroundings | None = None,
-        deadline_s: float = 3.0, period_s: float = PERIOD_S, blind: Callable[[], bool] = lambda: False,
-        wait_s: Callable[[], float] = lambda: 0.0, halting: Callable[[], bool] = lambda: False,
-        robot: str = "", steady: Callable[[], float] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        scheduler: ProcessScheduler,
+        clock: Clock,
+        accessors: Mapping[str, Accessor],
+        voice: Voice,
+        *,
+        fired: Callable[[Guideline, Process], None],
+        model: Model | None = None,
+        around: Surroundings | None = None,
+        deadline_s: float = 3.0,
+        period_s: float = PERIOD_S,
+        blind: Callable[[], bool] = lambda: False,
+        wait_s: Callable[[], float] = lambda: 0.0,
+        halting: Callable[[], bool] = lambda: False,
+        robot: str = "",
+        steady: Callable[[], float] | None = None,
+    ) -> None:
         self._scheduler, self._clock, self._accessors, self._voice = scheduler, clock, accessors, voice
         self._fired, self._model, self._around, self._robot = fired, model, around, robot
         self._deadline_s, self._period_s, self._blind = deadline_s, period_s, blind
@@ -200,9 +211,7 @@ class GuidelineLoop:
             self._voice.notice("", f"guideline '{watch.guideline.name}': “{task}” is no task; only a person stops")
             return
         try:
-            process = self._scheduler.instruct(
-                task, door=DOOR, sender=watch.guideline.name, source=ProcessSource.REACTIVE
-            )  # fmt: skip
+            process = self._scheduler.instruct(task, door=DOOR, sender=watch.guideline.name, source=ProcessSource.REACTIVE)
         except ProcessError as error:
             watch.rests_until = self._clock.now() + watch.guideline.cooldown_s
             self._voice.notice("", f"guideline '{watch.guideline.name}' could not begin: {error}")
@@ -213,9 +222,10 @@ class GuidelineLoop:
 
     def _candidates(self) -> list[_Watch]:
         return [
-            w for w in self._watches.values()
+            w
+            for w in self._watches.values()
             if self._may(w) and not w.guideline.fixed and (w.guideline.when is None or w.holds)
-        ]  # fmt: skip
+        ]
 
     def _ask(self) -> None:
         if self._model is None or self._around is None or self._call is not None or self._clock.now() < self._not_before_s:
@@ -227,14 +237,24 @@ class GuidelineLoop:
         names = [w.guideline.name for w in candidates]
         shown = [{"name": w.guideline.name, "sentence": w.guideline.sentence} for w in candidates]
         request = guideline_request(
-            self._around.system, why, shown, self._scheduler.living, observation=self._around.observation(),
+            self._around.system,
+            why,
+            shown,
+            self._scheduler.living,
+            observation=self._around.observation(),
             deadline_s=self._deadline_s,
-        )  # fmt: skip
+        )
         self._not_before_s = self._clock.now() + self._period_s
         self._call = ModelCall(
-            self._model, self._clock, Layer.S3, "", request, lambda: S3Reader(guidelines=names), self._answered,
+            self._model,
+            self._clock,
+            Layer.S3,
+            "",
+            request,
+            lambda: S3Reader(guidelines=names),
+            self._answered,
             deadline_s=self._deadline_s,
-        )  # fmt: skip
+        )
 
     def _answered(self, end: CallEnd[S3Answer]) -> None:
         self._call = None

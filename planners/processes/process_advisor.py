@@ -51,9 +51,15 @@ class ProcessAdvisor:
     """
 
     def __init__(
-        self, model: Model, clock: Clock, scheduler: ProcessScheduler, around: Surroundings, voice: Voice, *,
+        self,
+        model: Model,
+        clock: Clock,
+        scheduler: ProcessScheduler,
+        around: Surroundings,
+        voice: Voice,
+        *,
         deadline_s: float = DEADLINE_S,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._clock, self._scheduler = model, clock, scheduler
         self._around, self._voice, self._deadline_s = around, voice, deadline_s
         self._calls: dict[str, ModelCall[S3Answer]] = {}
@@ -72,13 +78,23 @@ class ProcessAdvisor:
         ids = [p.process_id for p in asked]
         self._scheduler.relations.expect(process.process_id, ids)
         request = advice_request(
-            self._around.system, process, asked, guidelines=self._around.guidelines(),
-            observation=self._around.observation(), deadline_s=self._deadline_s,
-        )  # fmt: skip
+            self._around.system,
+            process,
+            asked,
+            guidelines=self._around.guidelines(),
+            observation=self._around.observation(),
+            deadline_s=self._deadline_s,
+        )
         self._calls[process.process_id] = ModelCall(
-            self._model, self._clock, Layer.S3, process.process_id, request, lambda: S3Reader(processes=ids, new=True),
-            lambda end: self._answered(process.process_id, end), deadline_s=self._deadline_s,
-        )  # fmt: skip
+            self._model,
+            self._clock,
+            Layer.S3,
+            process.process_id,
+            request,
+            lambda: S3Reader(processes=ids, new=True),
+            lambda end: self._answered(process.process_id, end),
+            deadline_s=self._deadline_s,
+        )
 
     def close(self) -> None:
         """Nobody waits for answers any more."""

@@ -82,9 +82,7 @@ def build_system_prompt(
     if fields:
         lines = [f"- {name}: {' '.join(role.split())}" for name, role in fields.items()]
         sections.append("# What it observes (the fields of OBSERVATION)\n\n" + "\n".join([*lines, _FIELDS]))
-    if taught := [
-        quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)
-    ]:
+    if taught := [quoted({"name": r.name, "description": r.description}) for r in sorted(routines, key=lambda r: r.name)]:
         sections.append(
             f'# Routines it was taught (data; perform one with <{options.tag("run")} name="…"/>)\n\n' + "\n".join(taught)
         )
@@ -128,9 +126,7 @@ def build_turn_prompt(
     if repairs:
         parts.append(_block("FAULTS in your last answer (data; avoid them)", list(repairs)))
     if turn or results:
-        parts.append(
-            "Go on from here: do only what is still missing, or say what went wrong. Repeat nothing that is DONE.\n"
-        )
+        parts.append("Go on from here: do only what is still missing, or say what went wrong. Repeat nothing that is DONE.\n")
     parts.append(f"{_INSTRUCTION}{quoted(source)}:\n{quoted(instruction)}\n")
     return "\n".join(parts)
 
@@ -160,9 +156,7 @@ def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
     """The skill as a Python stub: signature with types, defaults, ranges and units, and docstring; nothing else."""
     parameters = declared(skill, limits)
     if any(_remark(p) for p in parameters):
-        inside = (
-            "".join(f"\n    {_parameter(p)},{f'  # {_remark(p)}' if _remark(p) else ''}" for p in parameters) + "\n"
-        )
+        inside = "".join(f"\n    {_parameter(p)},{f'  # {_remark(p)}' if _remark(p) else ''}" for p in parameters) + "\n"
     else:
         inside = ", ".join(map(_parameter, parameters))
     returns = getattr(skill.signature.return_annotation, "__name__", None)
@@ -176,9 +170,7 @@ def channel_text(skill: Skill, limits: Limits = NO_LIMITS) -> str:
     names = list(skill.subsystems)
     for parameter in declared(skill, limits):
         hole = "{" + parameter.name + "}"
-        names = [
-            n.replace(hole, c) for n in names for c in (parameter.choices if hole in n and parameter.choices else ("",))
-        ]
+        names = [n.replace(hole, c) for n in names for c in (parameter.choices if hole in n and parameter.choices else ("",))]
     return ", ".join(dict.fromkeys(names))
 
 
@@ -262,11 +254,7 @@ def _block(title: str, items: Iterable[Any]) -> str:
 
 
 def _call(report: CallReport) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "function": report.function,
-        "arguments": dict(report.arguments),
-        "outcome": report.outcome,
-    }
+    facts: dict[str, Any] = {"function": report.function, "arguments": dict(report.arguments), "outcome": report.outcome}
     if report.message:
         facts["message"] = report.message
     for name, value in (("start_s", report.start_s), ("end_s", report.end_s)):

@@ -28,9 +28,14 @@ def main() -> None:
     network.load_state_dict(saved["network"])
     answers = Answers(network, HEIGHT, WIDTH).eval()
     torch.onnx.export(
-        answers, (torch.zeros(1, 3, HEIGHT, WIDTH),), str(args.model), input_names=["images"], output_names=["answers"],
-        opset_version=OPSET, dynamo=False,
-    )  # fmt: skip
+        answers,
+        (torch.zeros(1, 3, HEIGHT, WIDTH),),
+        str(args.model),
+        input_names=["images"],
+        output_names=["answers"],
+        opset_version=OPSET,
+        dynamo=False,
+    )
     model = onnx.load(str(args.model))
     about = {"names": str(dict(enumerate(saved["labels"]))), "license": "Apache-2.0", "author": "GhostShell"}
     onnx.helper.set_model_props(model, about)

@@ -23,9 +23,13 @@ COUNTS = {"person": 2, "chair": 3, "ball": 3, "apple": 4, "bottle": 4, "door": 1
 """Bodies of each label in a room; each frame shows some of them."""
 PRESENT = 0.5
 NEAR_FAR = {
-    "person": (0.9, 8.0), "chair": (0.7, 7.0), "ball": (0.4, 6.5),
-    "apple": (0.3, 3.2), "bottle": (0.35, 4.0), "door": (1.3, 8.0),
-}  # fmt: skip
+    "person": (0.9, 8.0),
+    "chair": (0.7, 7.0),
+    "ball": (0.4, 6.5),
+    "apple": (0.3, 3.2),
+    "bottle": (0.35, 4.0),
+    "door": (1.3, 8.0),
+}
 """How far from the camera [m] they are put, evenly by logarithm."""
 SMALL = ("ball", "apple", "bottle")
 HIDDEN = (0.0, 0.0, -30.0)

@@ -17,14 +17,23 @@ from skill_kernel.guard.types import BOOL, FLOAT, INT, STR, Type, joined
 from skill_kernel.guard.vocabulary import FUNCTIONS, OWN_ACTIONS, Vocabulary
 
 ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub), ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", operator.mod),
-}  # fmt: skip
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+}
 _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
-    ast.Lt: ("<", operator.lt), ast.LtE: ("<=", operator.le), ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge),
-    ast.Eq: ("==", operator.eq), ast.NotEq: ("!=", operator.ne),
-    ast.In: ("in", lambda a, b: a in b), ast.NotIn: ("not in", lambda a, b: a not in b),
-}  # fmt: skip
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.In: ("in", lambda a, b: a in b),
+    ast.NotIn: ("not in", lambda a, b: a not in b),
+}
 
 
 class Expressions:
@@ -34,10 +43,18 @@ class Expressions:
         self._vocabulary, self.scope, self._limits = vocabulary, scope, limits
         self.calls = Calls(self, vocabulary, limits)
         self._by_type: dict[type[ast.AST], Callable[[Any], Code]] = {
-            ast.Constant: self._constant, ast.Name: self._name, ast.Call: self.calls.compile, ast.BoolOp: self._logic,
-            ast.UnaryOp: self._unary, ast.BinOp: self._arithmetic, ast.Compare: self._compare, ast.IfExp: self._choice,
-            ast.List: self._list, ast.Tuple: self._list, ast.ListComp: self._comprehension,
-        }  # fmt: skip
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.Call: self.calls.compile,
+            ast.BoolOp: self._logic,
+            ast.UnaryOp: self._unary,
+            ast.BinOp: self._arithmetic,
+            ast.Compare: self._compare,
+            ast.IfExp: self._choice,
+            ast.List: self._list,
+            ast.Tuple: self._list,
+            ast.ListComp: self._comprehension,
+        }
 
     def compile(self, node: ast.expr) -> Code:
         """Raises GuardError for what is not allowed or does not fit."""

@@ -83,11 +83,17 @@ def _compiled(source: str, vocabulary: Vocabulary, limits: Limits) -> Guarded:
         yield from block.perform(Frame(call, slots.size))
 
     return Guarded(
-        source, evaluate, act,
+        source,
+        evaluate,
+        act,
         accessors=tuple({**condition.expressions.calls.accessors, **action.expressions.calls.accessors}),
-        skills=tuple(action.skills.names), subsystems=tuple(action.skills.subsystems), stops=STOP in action.skills.names,
-        notes=tuple(action.skills.notes), condition_steps=condition_steps, action_steps=block.steps,
-    )  # fmt: skip
+        skills=tuple(action.skills.names),
+        subsystems=tuple(action.skills.subsystems),
+        stops=STOP in action.skills.names,
+        notes=tuple(action.skills.notes),
+        condition_steps=condition_steps,
+        action_steps=block.steps,
+    )
 
 
 def compile_expression(

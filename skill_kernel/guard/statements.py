@@ -26,9 +26,16 @@ class Statements:
         self._is_condition = is_condition
         self._in_loop = 0
         self._by_type: dict[type[ast.stmt], Callable[[Any], Block]] = {
-            ast.Return: self._return, ast.Expr: self._call, ast.Assign: self._assign, ast.AugAssign: self._change,
-            ast.If: self._if, ast.For: self._for, ast.Break: self._leave, ast.Continue: self._leave, ast.Pass: self._pass,
-        }  # fmt: skip
+            ast.Return: self._return,
+            ast.Expr: self._call,
+            ast.Assign: self._assign,
+            ast.AugAssign: self._change,
+            ast.If: self._if,
+            ast.For: self._for,
+            ast.Break: self._leave,
+            ast.Continue: self._leave,
+            ast.Pass: self._pass,
+        }
 
     def block(self, statements: Sequence[ast.stmt]) -> Block:
         """Raises GuardError for what is not allowed or does not fit."""

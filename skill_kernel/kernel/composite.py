@@ -17,15 +17,7 @@ class SkillCaller:
     """Calls skills on the composite skill's thread. They share its stop and pause events, its process and its result;
     subsystems that it does not hold itself are taken for the time of the call."""
 
-    def __init__(
-        self,
-        run: RunningCall,
-        registry: SkillRegistry,
-        limits: Limits,
-        body: Any,
-        *,
-        parts: KernelParts,
-    ) -> None:
+    def __init__(self, run: RunningCall, registry: SkillRegistry, limits: Limits, body: Any, *, parts: KernelParts) -> None:
         self._run, self._registry, self._limits, self._body = run, registry, limits, body
         self._parts = parts
 

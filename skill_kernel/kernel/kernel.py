@@ -173,9 +173,7 @@ class Kernel:
 
     # -- interrupts and halt -------------------------------------------------------------------------------------
 
-    def interrupt_process(
-        self, process_id: str, channels: Iterable[str], cause: str, *, epoch: int = 0
-    ) -> Interruption:
+    def interrupt_process(self, process_id: str, channels: Iterable[str], cause: str, *, epoch: int = 0) -> Interruption:
         """End what a process runs ("" = every process) on these channels (none = all), and void its older goals.
 
         Answers at once, with the new epoch and what was running; results follow within the skills' stop times. The
@@ -237,10 +235,15 @@ class Kernel:
             subsystems = []
             for name in parts.leases.names():
                 users, settings = parts.leases.users(name), parts.leases.settings(name)
-                subsystems.append(SubsystemState(
-                    name, settings.exclusive_per_process, settings.parallel,
-                    users[0] if users else "", tuple(h.call_id for h in parts.leases.holders(name)),
-                ))  # fmt: skip
+                subsystems.append(
+                    SubsystemState(
+                        name,
+                        settings.exclusive_per_process,
+                        settings.parallel,
+                        users[0] if users else "",
+                        tuple(h.call_id for h in parts.leases.holders(name)),
+                    )
+                )
             live = [r for r in parts.calls.running if not r.reported]
             cause, halted = parts.halt_cause or "", parts.halt_cause is not None
             processes = self._preemption.states()

@@ -74,9 +74,7 @@ class SkillRunner:
     def _injected(self, run: RunningCall, name: str) -> Any:
         if name == "kernel":
             return SkillCaller(run, self._registry, self._robot.limits, self._body, parts=self._parts)
-        return {
-            "body": self._body, "stop_evt": run.stop_evt, "pause_evt": run.pause_evt, "until_reset": run.spec.open,
-        }[name]  # fmt: skip
+        return {"body": self._body, "stop_evt": run.stop_evt, "pause_evt": run.pause_evt, "until_reset": run.spec.open}[name]
 
     def _returned(self, run: RunningCall, body: SkillReturn) -> None:
         left: Remaining | None = None

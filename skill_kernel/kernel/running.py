@@ -151,9 +151,7 @@ def normalized(returned: object, name: str) -> SkillReturn:
         return SkillReturn.success(returned)
     if returned is False:
         return SkillReturn.failure(f"{name} did not succeed and gives no reason")
-    return SkillReturn.failure(
-        f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None"
-    )
+    return SkillReturn.failure(f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None")
 
 
 def _of_body(name: str, body: SkillReturn) -> tuple[Outcome, int, str]:

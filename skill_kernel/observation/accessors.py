@@ -96,13 +96,21 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
     add("visible", bool, "Whether a thing of this label is in sight.", "object_detections", _visible, label)
     add("count", int, "How many things of this label are in sight.", "object_detections", _count, label)
     add(
-        "distance_to", float, "Metres from the robot's middle to the nearest thing of this label; inf when none is in sight.",
-        "object_detections", _distance_to, label,
-    )  # fmt: skip
+        "distance_to",
+        float,
+        "Metres from the robot's middle to the nearest thing of this label; inf when none is in sight.",
+        "object_detections",
+        _distance_to,
+        label,
+    )
     add(
-        "bearing_to", float, "Degrees, left positive, to the nearest thing of this label; nan when none is in sight.",
-        "object_detections", _bearing_to, label,
-    )  # fmt: skip
+        "bearing_to",
+        float,
+        "Degrees, left positive, to the nearest thing of this label; nan when none is in sight.",
+        "object_detections",
+        _bearing_to,
+        label,
+    )
     add(
         "people_visible", int, "How many people are in sight.", "visible_people", lambda v, a: int(_number(v, "visible_people"))
     )
@@ -114,19 +122,16 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
             doc = f"Metres from the robot's edge to the nearest obstacle {where}; inf when the way is free."
             add(f"{sector}_distance_m", float, doc, "obstacles", lambda v, a, name=sector: _sector(v, name))  # type: ignore[misc]
     add(
-        "nearest_distance_m", float, "Metres from the robot's edge to the nearest obstacle anywhere; inf when all is free.",
-        "obstacles", _nearest_sector,
-    )  # fmt: skip
+        "nearest_distance_m",
+        float,
+        "Metres from the robot's edge to the nearest obstacle anywhere; inf when all is free.",
+        "obstacles",
+        _nearest_sector,
+    )
 
     add("x_m", float, "Where the robot is in the map: x in metres.", "pose", lambda v, a: _pose(v).x)
     add("y_m", float, "Where the robot is in the map: y in metres.", "pose", lambda v, a: _pose(v).y)
-    add(
-        "heading_deg",
-        float,
-        "Where the robot looks in the map: degrees from x, left positive, -180 to 180.",
-        "pose",
-        _heading,
-    )
+    add("heading_deg", float, "Where the robot looks in the map: degrees from x, left positive, -180 to 180.", "pose", _heading)
     add("speed_mps", float, "Speed in metres a second.", "speed", lambda v, a: _number(v, "speed"))
     add("moving", bool, "Whether the robot walks or turns.", "moving", _own("moving", STANDARD["moving"]))
     add("room", str, "Name of the room the robot is in; '' in none.", "room", _own("room", STANDARD["room"]))

@@ -13,19 +13,63 @@ from skill_kernel.config.sections import Positive, Section
 from skill_kernel.observation.model import Kind
 
 STANDARD: dict[str, Kind] = {
-    "pose": Kind.POSE, "speed": Kind.NUMBER, "moving": Kind.BOOLEAN, "battery": Kind.NUMBER, "charging": Kind.BOOLEAN,
-    "posture": Kind.TEXT, "subsystems": Kind.TABLE, "obstacles": Kind.SECTORS, "room": Kind.TEXT,
-    "object_detections": Kind.OBJECTS, "visible_people": Kind.NUMBER, "last_heard": Kind.TEXT,
-}  # fmt: skip
+    "pose": Kind.POSE,
+    "speed": Kind.NUMBER,
+    "moving": Kind.BOOLEAN,
+    "battery": Kind.NUMBER,
+    "charging": Kind.BOOLEAN,
+    "posture": Kind.TEXT,
+    "subsystems": Kind.TABLE,
+    "obstacles": Kind.SECTORS,
+    "room": Kind.TEXT,
+    "object_detections": Kind.OBJECTS,
+    "visible_people": Kind.NUMBER,
+    "last_heard": Kind.TEXT,
+}
 """Fields that accessors are made of, with the kind each must have. Any other name is a field of the robot's own."""
 
-RESERVED = frozenset({
-    "visible", "count", "distance_to", "bearing_to", "people_visible", "front_distance_m", "left_distance_m",
-    "right_distance_m", "back_distance_m", "nearest_distance_m", "x_m", "y_m", "heading_deg", "speed_mps",
-    "battery_percent", "subsystem_busy", "heard", "heard_words", "heard_age_s", "age_s", "stale", "value",
-    "abs", "min", "max", "round", "len", "range", "any", "all", "sum", "lower", "wait", "inf",
-    "condition", "action", "say", "stop",
-})  # fmt: skip
+RESERVED = frozenset(
+    {
+        "visible",
+        "count",
+        "distance_to",
+        "bearing_to",
+        "people_visible",
+        "front_distance_m",
+        "left_distance_m",
+        "right_distance_m",
+        "back_distance_m",
+        "nearest_distance_m",
+        "x_m",
+        "y_m",
+        "heading_deg",
+        "speed_mps",
+        "battery_percent",
+        "subsystem_busy",
+        "heard",
+        "heard_words",
+        "heard_age_s",
+        "age_s",
+        "stale",
+        "value",
+        "abs",
+        "min",
+        "max",
+        "round",
+        "len",
+        "range",
+        "any",
+        "all",
+        "sum",
+        "lower",
+        "wait",
+        "inf",
+        "condition",
+        "action",
+        "say",
+        "stop",
+    }
+)
 """Names that mean something else wherever a field's name is written as a function."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -278,11 +322,15 @@ def default_fields() -> dict[str, FieldConfig]:
     """What every robot has: its subsystems, and what was said to it."""
     return {
         "subsystems": FieldConfig(
-            role="Which parts of the robot are in use.", kind=Kind.TABLE, process=Subsystems(function="subsystems"),
+            role="Which parts of the robot are in use.",
+            kind=Kind.TABLE,
+            process=Subsystems(function="subsystems"),
             source=SourceConfig(topic="kernel_state", qos="state"),
         ),
         "last_heard": FieldConfig(
-            role="The last thing that somebody said or wrote to the robot.", kind=Kind.TEXT,
-            process=Heard(function="heard"), source=SourceConfig(topic="processes", qos="state"),
+            role="The last thing that somebody said or wrote to the robot.",
+            kind=Kind.TEXT,
+            process=Heard(function="heard"),
+            source=SourceConfig(topic="processes", qos="state"),
         ),
-    }  # fmt: skip
+    }

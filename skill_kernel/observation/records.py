@@ -58,9 +58,13 @@ def _field(record: Mapping[str, Any], at: float) -> FieldValue:
     kind, limit = Kind(record["kind"]), record["max_age_s"]
     value = None if record["value"] is None else _in(kind, record["value"])
     return FieldValue(
-        str(record["name"]), kind, value, at - _number_in(record["age_s"]), None if limit is None else float(limit),
+        str(record["name"]),
+        kind,
+        value,
+        at - _number_in(record["age_s"]),
+        None if limit is None else float(limit),
         str(record["missing"]),
-    )  # fmt: skip
+    )
 
 
 def _out(value: Value) -> Any:

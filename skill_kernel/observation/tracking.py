@@ -143,6 +143,12 @@ def _seen(track: _Track, now: float, pose: Pose | None) -> SeenObject:
     elif pose is not None and track.pose is not None:
         bearing += track.pose.yaw - pose.yaw
     return SeenObject(
-        track.track_id, sighting.label, sighting.confidence, math.remainder(bearing, math.tau), distance, track.x, track.y,
+        track.track_id,
+        sighting.label,
+        sighting.confidence,
+        math.remainder(bearing, math.tau),
+        distance,
+        track.x,
+        track.y,
         max(0.0, now - track.seen_at),
-    )  # fmt: skip
+    )

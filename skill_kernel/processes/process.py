@@ -23,8 +23,13 @@ FIRED = 50
 """Global events kept of one process."""
 
 _NOTHING_MORE: dict[str, Any] = {
-    "waits_for": "", "displaced_by": "", "resumes": False, "pause_causes": frozenset(), "subsystems": (), "running": (),
-}  # fmt: skip
+    "waits_for": "",
+    "displaced_by": "",
+    "resumes": False,
+    "pause_causes": frozenset(),
+    "subsystems": (),
+    "running": (),
+}
 """What a process that has ended has no longer."""
 
 
@@ -130,10 +135,18 @@ class Process:
             return self
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
         return replace(
-            self, **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})}, status=ProcessStatus.PAUSED, message=why,
-            history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False, drained=True,
-            code=0, epoch=0, degraded=(),
-        )  # fmt: skip
+            self,
+            **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})},
+            status=ProcessStatus.PAUSED,
+            message=why,
+            history=(*self.history, *lost)[-HISTORY:],
+            calls=self.calls + len(lost),
+            plan_ended=False,
+            drained=True,
+            code=0,
+            epoch=0,
+            degraded=(),
+        )
 
     def shut_down(self, now_s: float, why: str) -> Process:
         """The block as it is kept when the robot is switched off on purpose: nothing of it is to go on another day."""
@@ -141,21 +154,23 @@ class Process:
             return self
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
         return replace(
-            self, **_NOTHING_MORE, status=ProcessStatus.STOPPED, message=why, code=int(TaskCode.CANCELLED), ended_s=now_s,
-            history=(*self.history, *lost)[-HISTORY:], calls=self.calls + len(lost), plan_ended=False,
-        )  # fmt: skip
+            self,
+            **_NOTHING_MORE,
+            status=ProcessStatus.STOPPED,
+            message=why,
+            code=int(TaskCode.CANCELLED),
+            ended_s=now_s,
+            history=(*self.history, *lost)[-HISTORY:],
+            calls=self.calls + len(lost),
+            plan_ended=False,
+        )
 
 
 class ProcessTable:
     """All processes of one robot, newest last; `on_change` hears every change of one."""
 
     def __init__(
-        self,
-        new_id: Callable[[], str],
-        now: Callable[[], float],
-        on_change: Callable[[Process], None],
-        *,
-        keep: int = 50,
+        self, new_id: Callable[[], str], now: Callable[[], float], on_change: Callable[[Process], None], *, keep: int = 50
     ) -> None:
         self._new_id = new_id
         self._now = now
@@ -182,8 +197,17 @@ class ProcessTable:
         process = self._processes.get(process_id)
         return process if process is not None and not process.status.ended else None
 
-    def create(self, instruction: str, *, door: str, sender: str, strategy: str, source: ProcessSource,
-               returns: bool = False, epoch: int = 0) -> Process:  # fmt: skip
+    def create(
+        self,
+        instruction: str,
+        *,
+        door: str,
+        sender: str,
+        strategy: str,
+        source: ProcessSource,
+        returns: bool = False,
+        epoch: int = 0,
+    ) -> Process:
         """A new process, whose goals are of this epoch; ended ones beyond the number to keep are forgotten."""
         process = Process(
             self._new_id(), instruction, door, sender, strategy, self._now(), source, returns=returns, epoch=epoch

@@ -15,9 +15,12 @@ class ProcessPauses:
     `undecided` stays paused: it is not known yet whether it goes on after the one that displaced it."""
 
     def __init__(
-        self, table: ProcessTable, on_command: Callable[[Command], None], plans: ProcessPlans,
+        self,
+        table: ProcessTable,
+        on_command: Callable[[Command], None],
+        plans: ProcessPlans,
         undecided: Callable[[Process], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._table, self._do, self._plans, self._undecided = table, on_command, plans, undecided
         self._due: dict[str, set[str]] = {}
         """Causes to take back as soon as nobody is known to stand in the way."""

@@ -57,9 +57,14 @@ class ProcessPlans:
             return None
         self._old_streams[process_id] = set(self._streams.get(process_id, ()))
         return self._table.change(
-            process_id, epoch=max(epoch, process.epoch + 1), plan=process.plan + 1, plan_ended=False, drained=True,
-            code=0, waits_for="",
-        )  # fmt: skip
+            process_id,
+            epoch=max(epoch, process.epoch + 1),
+            plan=process.plan + 1,
+            plan_ended=False,
+            drained=True,
+            code=0,
+            waits_for="",
+        )
 
     def learn_epoch(self, epoch: int) -> None:
         """Somebody was told this epoch."""
@@ -148,9 +153,13 @@ class ProcessPlans:
         if not (answer.failed or process.status.ended):
             degraded = tuple(d for d in degraded if d[0] != answer.layer)
         self._amend(
-            process, prompt_tokens=process.prompt_tokens + answer.prompt_tokens, cost_usd=cost, degraded=degraded,
-            completion_tokens=process.completion_tokens + answer.completion_tokens, usage=added(process.usage, answer),
-        )  # fmt: skip
+            process,
+            prompt_tokens=process.prompt_tokens + answer.prompt_tokens,
+            cost_usd=cost,
+            degraded=degraded,
+            completion_tokens=process.completion_tokens + answer.completion_tokens,
+            usage=added(process.usage, answer),
+        )
 
     def model_skipped(self, process_id: str, layer: str) -> None:
         """A layer saw no need to ask, or was not allowed to."""

@@ -33,8 +33,14 @@ class ProcessRelations:
     `settled` hears of a new one that has ended before that.
     """
 
-    def __init__(self, table: ProcessTable, ends: ProcessEnds, replace: Callable[[Process, Process], None],
-                 newer: Callable[[str, str], bool], settled: Callable[[Process], None]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        table: ProcessTable,
+        ends: ProcessEnds,
+        replace: Callable[[Process, Process], None],
+        newer: Callable[[str, str], bool],
+        settled: Callable[[Process], None],
+    ) -> None:
         self._table, self._ends, self._replace, self._newer, self._settled = table, ends, replace, newer, settled
         self._shown: dict[str, frozenset[str]] = {}
         self._open: dict[str, set[str]] = {}

@@ -7,14 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.process import (
-    CAUSE_USER,
-    OWN_CAUSES,
-    Process,
-    ProcessSource,
-    ProcessStatus,
-    ProcessTable,
-)
+from skill_kernel.processes.process import CAUSE_USER, OWN_CAUSES, Process, ProcessSource, ProcessStatus, ProcessTable
 from skill_kernel.processes.process_commands import (
     STRATEGIES,
     Changed,
@@ -42,8 +35,14 @@ class ProcessScheduler:
     the answers to commands come back as further events.
     """
 
-    def __init__(self, on_command: Callable[[Command], None], *, new_id: Callable[[], str], now: Callable[[], float],
-                 settings: SchedulerSettings | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        on_command: Callable[[Command], None],
+        *,
+        new_id: Callable[[], str],
+        now: Callable[[], float],
+        settings: SchedulerSettings | None = None,
+    ) -> None:
         self._settings = settings or SchedulerSettings()
         self._do = on_command
         self._table = ProcessTable(new_id, now, self._changed, keep=self._settings.keep)
@@ -54,9 +53,12 @@ class ProcessScheduler:
         self.pauses = ProcessPauses(self._table, on_command, self.plans, lambda process: self.relations.undecided(process))
         """… and here what the kernel answers to commands."""
         self.relations = ProcessRelations(
-            self._table, self._ends, self._replace, lambda one, other: self._order.get(one, 0) > self._order.get(other, 0),
+            self._table,
+            self._ends,
+            self._replace,
+            lambda one, other: self._order.get(one, 0) > self._order.get(other, 0),
             self.pauses.winner_ended,
-        )  # fmt: skip
+        )
         """… and here what somebody read of an instruction's meaning."""
         self._count = 0
         self._order: dict[str, int] = {}
@@ -82,8 +84,9 @@ class ProcessScheduler:
 
     # -- instructions and commands ------------------------------------------------------------------------------------
 
-    def instruct(self, text: str, *, door: str = "", sender: str = "", source: ProcessSource = ProcessSource.USER,
-                 strategy: str = "") -> Process:  # fmt: skip
+    def instruct(
+        self, text: str, *, door: str = "", sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
+    ) -> Process:
         """Make an instruction a process beside the running ones, with the strategy of the settings unless another is
         named. Raises ProcessError when there are too many, or when it is unknown; what moves is paused all the same when
         the user's instruction began with a stop."""
@@ -98,9 +101,14 @@ class ProcessScheduler:
         if source is ProcessSource.USER:
             self._idle.instructed()
         process = self._table.create(
-            said.task, door=door, sender=sender, strategy=strategy or self._settings.strategy, source=source,
-            returns=said.returns, epoch=self.plans.epoch,
-        )  # fmt: skip
+            said.task,
+            door=door,
+            sender=sender,
+            strategy=strategy or self._settings.strategy,
+            source=source,
+            returns=said.returns,
+            epoch=self.plans.epoch,
+        )
         self._asked(process.process_id)
         if said.stops:
             for other in self._table.living:
@@ -241,9 +249,13 @@ class ProcessScheduler:
         if not self._halted and self._idle.due(self._table.living):
             self._idle.disturbed()
             idle = self._table.create(
-                self._settings.idle, door="idle", sender="the robot itself", strategy=self._settings.strategy,
-                source=ProcessSource.IDLE, epoch=self.plans.epoch,
-            )  # fmt: skip
+                self._settings.idle,
+                door="idle",
+                sender="the robot itself",
+                strategy=self._settings.strategy,
+                source=ProcessSource.IDLE,
+                epoch=self.plans.epoch,
+            )
             self._asked(idle.process_id)
 
     def restore(self, processes: Iterable[Process]) -> None:

@@ -162,10 +162,13 @@ class ProcessStore:
         self._written[process.process_id] = process.calls
 
     def _trim(self, file: sqlite3.Connection) -> None:
-        old = [r[0] for r in file.execute(
-            "SELECT process_id FROM process WHERE status >= ? ORDER BY number DESC LIMIT -1 OFFSET ?",
-            (int(ProcessStatus.SUCCESS), self._keep),
-        )]  # fmt: skip
+        old = [
+            r[0]
+            for r in file.execute(
+                "SELECT process_id FROM process WHERE status >= ? ORDER BY number DESC LIMIT -1 OFFSET ?",
+                (int(ProcessStatus.SUCCESS), self._keep),
+            )
+        ]
         for process_id in old:
             file.execute("DELETE FROM call WHERE process_id = ?", (process_id,))
             file.execute("DELETE FROM process WHERE process_id = ?", (process_id,))

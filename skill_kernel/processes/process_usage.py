@@ -41,12 +41,21 @@ def added(usage: tuple[LayerUsage, ...], answer: ModelAnswer) -> tuple[LayerUsag
     """The sums with one more call."""
     old = _of(usage, answer.layer)
     cost = max(old.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else old.cost_usd
-    return _with(usage, replace(
-        old, model=answer.model or old.model, calls=old.calls + 1, failures=old.failures + answer.failed,
-        prompt_tokens=old.prompt_tokens + answer.prompt_tokens, cached_tokens=old.cached_tokens + answer.cached_tokens,
-        completion_tokens=old.completion_tokens + answer.completion_tokens, cost_usd=cost,
-        latency_s=old.latency_s + answer.latency_s, latency_max_s=max(old.latency_max_s, answer.latency_s),
-    ))  # fmt: skip
+    return _with(
+        usage,
+        replace(
+            old,
+            model=answer.model or old.model,
+            calls=old.calls + 1,
+            failures=old.failures + answer.failed,
+            prompt_tokens=old.prompt_tokens + answer.prompt_tokens,
+            cached_tokens=old.cached_tokens + answer.cached_tokens,
+            completion_tokens=old.completion_tokens + answer.completion_tokens,
+            cost_usd=cost,
+            latency_s=old.latency_s + answer.latency_s,
+            latency_max_s=max(old.latency_max_s, answer.latency_s),
+        ),
+    )
 
 
 def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]:

@@ -60,9 +60,7 @@ class JointGate:
     Times are seconds of one steady clock.
     """
 
-    def __init__(
-        self, limits: Mapping[str, JointLimit], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0
-    ) -> None:
+    def __init__(self, limits: Mapping[str, JointLimit], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0) -> None:
         """`measurement_timeout_s` without a measurement, once there was one, halts; 0 = never."""
         self._limits = dict(limits)
         self._timeout_s = timeout_s

@@ -64,9 +64,7 @@ def parse_json(function: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments are not JSON ({error})") from error
     if not isinstance(values, dict):
-        raise ArgumentError(
-            CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}"
-        )
+        raise ArgumentError(CallCode.INVALID_ARGUMENT, f"{function}: the arguments must be a JSON object, not {text[:80]}")
     return values
 
 
@@ -147,9 +145,7 @@ def _make_plan(skill: Skill) -> _Plan:
     return _Plan(parameters, skill.signature)
 
 
-def _bind(
-    skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]
-) -> BoundArguments:
+def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]) -> BoundArguments:
     parameters = _plan_of(skill).parameters
     for name in given:
         if name not in parameters:

@@ -21,17 +21,40 @@ from skill_kernel.skills.skill import Limited
 _TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 _NONE = frozenset({"", "none", "null"})
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.{0,15})?", re.ASCII)
-_RANGE_ERRORS = frozenset({
-    "greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of", "finite_number",
-    "too_short", "too_long", "string_too_short", "string_too_long",
-})  # fmt: skip
+_RANGE_ERRORS = frozenset(
+    {
+        "greater_than",
+        "greater_than_equal",
+        "less_than",
+        "less_than_equal",
+        "multiple_of",
+        "finite_number",
+        "too_short",
+        "too_long",
+        "string_too_short",
+        "string_too_long",
+    }
+)
 _UNITS = {
-    "deg": ("°", "degree", "degrees"), "rad": ("radian", "radians"), "%": ("percent",),
-    "cm": ("centimeter", "centimeters", "centimetre", "centimetres"), "m": ("meter", "meters", "metre", "metres"),
-    "mm": ("millimeter", "millimeters", "millimetre", "millimetres"), "s": ("sec", "secs", "second", "seconds"),
-    "ms": ("millisecond", "milliseconds"), "Hz": ("hertz",), "times": ("time", "x"),
-    "m/s": (), "cm/s": (), "mm/s": (), "deg/s": ("°/s",), "rad/s": (), "N": (), "kg": (), "g": (),
-}  # fmt: skip
+    "deg": ("°", "degree", "degrees"),
+    "rad": ("radian", "radians"),
+    "%": ("percent",),
+    "cm": ("centimeter", "centimeters", "centimetre", "centimetres"),
+    "m": ("meter", "meters", "metre", "metres"),
+    "mm": ("millimeter", "millimeters", "millimetre", "millimetres"),
+    "s": ("sec", "secs", "second", "seconds"),
+    "ms": ("millisecond", "milliseconds"),
+    "Hz": ("hertz",),
+    "times": ("time", "x"),
+    "m/s": (),
+    "cm/s": (),
+    "mm/s": (),
+    "deg/s": ("°/s",),
+    "rad/s": (),
+    "N": (),
+    "kg": (),
+    "g": (),
+}
 _UNIT_OF = {alias.casefold(): unit for unit, aliases in _UNITS.items() for alias in (unit, *aliases)}
 _NUMBER_WORDS: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
@@ -207,9 +230,7 @@ def converter_for(annotation: Any) -> Converter:
     kind: type[Converter] = Converter
     if get_origin(base) in (Union, types.UnionType):
         kind = _OneOf
-    elif get_origin(base) is Literal or (
-        get_origin(base) is None and isinstance(base, type) and issubclass(base, Enum)
-    ):
+    elif get_origin(base) is Literal or (get_origin(base) is None and isinstance(base, type) and issubclass(base, Enum)):
         kind = _Choice
     return kind(annotation, base=base, metadata=metadata)
 

@@ -117,14 +117,7 @@ class Drivers(Protocol):
         """Go to a named waypoint or to a pose in the map frame; `values['distance_left']` in m."""
 
     def set_posture(
-        self,
-        posture: str,
-        *,
-        stop: StopEvent,
-        roll: float = 0.0,
-        pitch: float = 0.0,
-        yaw: float = 0.0,
-        duration_s: float = 0.0,
+        self, posture: str, *, stop: StopEvent, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, duration_s: float = 0.0
     ) -> DriverResult:
         """Bring a legged base into a posture, or with "" only its attitude in rad."""
 

@@ -57,11 +57,7 @@ class SkillRegistry:
         self._set = other._set
 
     def replace_from_modules(
-        self,
-        modules: Sequence[str],
-        *,
-        text_skill: str = "",
-        check: Callable[[SkillRegistry], None] = lambda registry: None,
+        self, modules: Sequence[str], *, text_skill: str = "", check: Callable[[SkillRegistry], None] = lambda registry: None
     ) -> None:
         """Read the modules, and those below them, anew from disk and take their skills; on RegistryError, which `check`
         may raise of the new set as well, the present one stays."""
@@ -140,15 +136,11 @@ class _SkillSet:
     def _pick_text_skill(self, wanted: str) -> Skill | None:
         if wanted:
             if wanted not in self.by_name:
-                raise RegistryError(
-                    f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})"
-                )
+                raise RegistryError(f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})")
             return self.by_name[wanted]
         speaking = [s for s in self.by_name.values() if s.speaks_text]
         if len(speaking) > 1:
-            raise RegistryError(
-                f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill"
-            )
+            raise RegistryError(f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill")
         return speaking[0] if speaking else None
 
 
@@ -219,9 +211,7 @@ def _refuse_shadowed(module: ModuleType) -> None:
         if isinstance(node, ast.FunctionDef) and any("robot_skill" in ast.unparse(d) for d in node.decorator_list):
             if node.name in lines:
                 file = module.__file__
-                raise RegistryError(
-                    f"skill '{node.name}' is defined twice: {file}:{lines[node.name]} and {file}:{node.lineno}"
-                )
+                raise RegistryError(f"skill '{node.name}' is defined twice: {file}:{lines[node.name]} and {file}:{node.lineno}")
             lines[node.name] = node.lineno
 
 

@@ -52,8 +52,11 @@ def ready(robot: BroughtUp) -> None:
     wait_until(lambda: set(watch.drivers.values()) == {"active"}, 8.0, "the drivers are active")
     found: list[bool] = []
     watch.tasks.doubt()
-    wait_until(lambda: (watch.call_soon(lambda: found.append(watch.tasks.server_is_ready())), found[-1:] == [True])[1],
-               10.0, "run_task answers")  # fmt: skip
+    wait_until(
+        lambda: (watch.call_soon(lambda: found.append(watch.tasks.server_is_ready())), found[-1:] == [True])[1],
+        10.0,
+        "run_task answers",
+    )
 
 
 def walking(robot: BroughtUp, way: Way) -> Walk:
@@ -81,9 +84,7 @@ def _begun(watch: Observer, way: Way) -> Walk | None:
         return None
     walk = Walk(task, starts()[0].process_id, starts()[0].call_id)
     wait_until(lambda: way.moved(watch, from_s) or walk.ends(watch), 5.0, "it walks")
-    wait_until(
-        lambda: walk.ends(watch) or (watch.kernel and walk.call_id in watch.kernel.running), 3.0, "the kernel says so"
-    )
+    wait_until(lambda: walk.ends(watch) or (watch.kernel and walk.call_id in watch.kernel.running), 3.0, "the kernel says so")
     if ends := walk.ends(watch):
         assert ends[0].outcome == SkillEvent.FAILED and ends[0].error_msg, ends[0]
         task.result()

@@ -76,9 +76,13 @@ class ModelProcess:
     def start(self) -> None:
         """Listen, anew if it was killed."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, "--port", str(self.port)], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-            stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
-        )  # fmt: skip
+            [sys.executable, "-m", MODULE, "--port", str(self.port)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
+        )
         assert self._process.stdout is not None
         self.url = json.loads(self._process.stdout.readline())["url"]
         self.port = int(self.url.rpartition(":")[2].partition("/")[0])
@@ -118,16 +122,27 @@ def planned_in_layers(folder: Path, *, composed: str) -> Iterator[Robot]:
     """Bring it up; deadlines are short, so that silence is noticed soon."""
     model = ModelProcess()
     entry = {
-        "provider": "openai", "base_url": model.url, "connect_s": 2.0, "first_token_s": 2.5, "silence_s": 2.0,
+        "provider": "openai",
+        "base_url": model.url,
+        "connect_s": 2.0,
+        "first_token_s": 2.5,
+        "silence_s": 2.0,
         "retry": {"max_retries": 0, "first_wait_s": 0.1, "max_wait_s": 0.2},
-    }  # fmt: skip
+    }
     models = {"planner": {**entry, "model": "planner"}, "fast": {**entry, "model": "fast"}}
     quick = {"action_planner": {"step_deadline_s": 4.0}, "task_planner": {"deadline_s": 4.0}}
     try:
         with brought_up(
-            folder, config_dir(folder, models, **quick), launch="kalos", nodes=KALOS_NODES, observer_class=FaultObserver,
-            model="planner", fast_model="fast", strategy="layered", composed=composed,
-        ) as up:  # fmt: skip
+            folder,
+            config_dir(folder, models, **quick),
+            launch="kalos",
+            nodes=KALOS_NODES,
+            observer_class=FaultObserver,
+            model="planner",
+            fast_model="fast",
+            strategy="layered",
+            composed=composed,
+        ) as up:
             yield Robot(up, model)
     finally:
         model.end()
@@ -165,8 +180,11 @@ def ready(robot: Robot) -> None:
     assert watch.ask(watch.reset, Trigger.Request()).success
     watch.tasks.doubt()
     found: list[bool] = []
-    wait_until(lambda: (watch.call_soon(lambda: found.append(watch.tasks.server_is_ready())), found[-1:] == [True])[1],
-               10.0, "run_task answers")  # fmt: skip
+    wait_until(
+        lambda: (watch.call_soon(lambda: found.append(watch.tasks.server_is_ready())), found[-1:] == [True])[1],
+        10.0,
+        "run_task answers",
+    )
 
 
 def walking(robot: Robot, instruction: str = AWAY) -> Journey:
@@ -185,9 +203,10 @@ def walks(robot: Robot, journey: Journey) -> bool:
     """Whether the base moves by a call of this task."""
     watch = robot.watch
     began = [
-        watch.heard_s[i] for i, e in enumerate(watch.events)
+        watch.heard_s[i]
+        for i, e in enumerate(watch.events)
         if e.process_id == journey.process_id and e.type == SkillEvent.CALL_STARTED and "movement" in e.channels
-    ]  # fmt: skip
+    ]
     return bool(began) and watch.last_command_s() > began[0] + 0.3
 
 

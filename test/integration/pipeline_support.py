@@ -34,9 +34,19 @@ from ros_support import ROOT, ask, wait_until
 from skill_kernel.robot import RobotConfig
 
 NODES = {
-    "sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser", "channel_scheduler",
-    "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver", "lifecycle_manager",
-}  # fmt: skip
+    "sim",
+    "safety_gate",
+    "skill_kernel",
+    "process_scheduler",
+    "action_planner",
+    "token_parser",
+    "channel_scheduler",
+    "move_joints_driver",
+    "speak_driver",
+    "play_sound_driver",
+    "show_face_driver",
+    "lifecycle_manager",
+}
 INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 LIMITS = {name: (joint.lower, joint.upper) for name, joint in RobotConfig.load("coco").joints.items()}
 UP_S = 40.0
@@ -174,10 +184,14 @@ class Observer(RuntimeNode):
         for seq, part in enumerate(parts):
             self.chunk_out.publish(
                 LlmChunk(
-                    process_id=process_id, stream_id=process_id, epoch=epoch, seq=seq, text=part,
+                    process_id=process_id,
+                    stream_id=process_id,
+                    epoch=epoch,
+                    seq=seq,
+                    text=part,
                     last=last and seq == len(parts) - 1,
                 )
-            )  # fmt: skip
+            )
         return process_id
 
     # -- hearing things -----------------------------------------------------------------------------------------------

@@ -16,15 +16,7 @@ import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Twist
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import (
-    KernelState,
-    Observation,
-    ObservationField,
-    ProcessHeartbeat,
-    ReflexStateArray,
-    SkillCall,
-    SkillEvent,
-)
+from ghostshell.msg import KernelState, Observation, ObservationField, ProcessHeartbeat, ReflexStateArray, SkillCall, SkillEvent
 from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 from reflex_robot import ROBOT_YAML
@@ -140,9 +132,13 @@ class Setting:
         shipped.write_text(yaml.safe_dump({"reflexes": list(rules)}))
         more = [f"{name}:={value}" for name, value in parameters.items()]
         self.process = self._processes.start(
-            "ghostshell_ros.nodes.reflexes.node", f"robot:={self.robot}", f"shipped:={shipped}", f"data_dir:={self.data}", *more,
+            "ghostshell_ros.nodes.reflexes.node",
+            f"robot:={self.robot}",
+            f"shipped:={shipped}",
+            f"data_dir:={self.data}",
+            *more,
             env=self._env,
-        )  # fmt: skip
+        )
         node = self.node
         wait_until(lambda: node.kernel is not None and node.service.service_is_ready(), 20.0, "kernel and reflexes are there")
         node.halted.publish(Bool(data=False))
@@ -159,9 +155,7 @@ def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> S
     found: list[SkillEvent] = []
 
     def look() -> bool:
-        found[:] = [
-            e for e in node.of(f"reflex-{name}-", SkillEvent.NOTICE, since) if e.text.startswith(f"reflex '{name}': ")
-        ]
+        found[:] = [e for e in node.of(f"reflex-{name}-", SkillEvent.NOTICE, since) if e.text.startswith(f"reflex '{name}': ")]
         return bool(found)
 
     wait_until(look, timeout_s, f"reflex {name} is over")

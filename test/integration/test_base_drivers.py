@@ -215,8 +215,9 @@ def test_navigation_goes_around_the_wall_and_shows_map_and_plan(rig: Rig) -> Non
     assert len(rig.robot.plans[-1].poses) >= 2
     wait_until(lambda: rig.robot.maps, 3.0, "a map")
     grid = rig.robot.maps[-1]
-    cell = (int((0.0 - grid.info.origin.position.y) / grid.info.resolution) * grid.info.width
-            + int((2.0 - grid.info.origin.position.x) / grid.info.resolution))  # fmt: skip
+    cell = int((0.0 - grid.info.origin.position.y) / grid.info.resolution) * grid.info.width + int(
+        (2.0 - grid.info.origin.position.x) / grid.info.resolution
+    )
     assert grid.data[cell] > 50 and 0 <= grid.data[cell - 10] < 50
 
 

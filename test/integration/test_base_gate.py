@@ -55,9 +55,7 @@ class Commander(RuntimeNode):
 
     def ready(self) -> bool:
         writers = [*self._topics.values(), self.posture, self.attitude]
-        return all(w.get_subscription_count() for w in writers) and all(
-            c.service_is_ready() for c in self._triggers.values()
-        )
+        return all(w.get_subscription_count() for w in writers) and all(c.service_is_ready() for c in self._triggers.values())
 
     def call(self, name: str) -> Any:
         return ask(self, self._triggers[name], Trigger.Request())
@@ -260,9 +258,7 @@ def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig:
     assert plant.halted is False
 
 
-def test_a_gamepad_drives_it_while_its_deadman_is_held(
-    plant: BasePlant, commander: Commander, rig: Rig
-) -> None:
+def test_a_gamepad_drives_it_while_its_deadman_is_held(plant: BasePlant, commander: Commander, rig: Rig) -> None:
     started = Processes(plant.get_namespace())
     try:
         started.start("ghostshell_ros.nodes.teleop.node")

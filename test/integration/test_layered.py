@@ -57,9 +57,7 @@ def robot(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: No
     folder = tmp_path_factory.mktemp("layered")
     model = {"provider": "openai", "model": "any", "base_url": server.openai_url, "retry": RETRY, "first_token_s": 4.0}
     config = config_dir(folder, {"served": model}, action_planner={"plan_wait_s": 2.0, "step_deadline_s": 4.0})
-    with brought_up(
-        folder, config, nodes={*NODES, "task_planner"}, model="served", composed="true", strategy="layered"
-    ) as up:  # fmt: skip
+    with brought_up(folder, config, nodes={*NODES, "task_planner"}, model="served", composed="true", strategy="layered") as up:
         yield up
 
 
@@ -88,13 +86,18 @@ def answered(watch: Observer, process_id: str) -> set[str]:
 
 def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer, server: ModelServer) -> None:
     plan = '<subtask criteria="it stands">stand</subtask><subtask criteria="it nodded">nod</subtask>'
-    server.answer = by_layer({
-        Layer.S1P: TURN_HEAD, Layer.S2: lambda b: "<keep/>" if "PLAN" in b else Answer(plan, first_token_s=1.0),
-        Layer.S1: steps({
-            "stand": f"<step>{STAND}</step><subtask_complete/>",
-            "nod": f'<step><if cond="always">{NOD}</if><else>{STAND}</else></step><subtask_complete/>',
-        }),
-    })  # fmt: skip
+    server.answer = by_layer(
+        {
+            Layer.S1P: TURN_HEAD,
+            Layer.S2: lambda b: "<keep/>" if "PLAN" in b else Answer(plan, first_token_s=1.0),
+            Layer.S1: steps(
+                {
+                    "stand": f"<step>{STAND}</step><subtask_complete/>",
+                    "nod": f'<step><if cond="always">{NOD}</if><else>{STAND}</else></step><subtask_complete/>',
+                }
+            ),
+        }
+    )
     task = watch.task("stand up and nod")
     result = task.result(40.0)
     assert (result.status, result.error_code) == (ProcessState.SUCCESS, 0), result.error_msg
@@ -109,10 +112,12 @@ def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer
 
 
 def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, server: ModelServer) -> None:
-    server.answer = by_layer({
-        Layer.S2: Answer("<keep/>", first_token_s=30.0),
-        Layer.S1: steps({"nod please": f"<step>{NOD}</step><subtask_complete/>"}),
-    })  # fmt: skip
+    server.answer = by_layer(
+        {
+            Layer.S2: Answer("<keep/>", first_token_s=30.0),
+            Layer.S1: steps({"nod please": f"<step>{NOD}</step><subtask_complete/>"}),
+        }
+    )
     task = watch.task("nod please")
     assert task.result(40.0).status == ProcessState.SUCCESS
     degraded = watch.of(task.process_id, SkillEvent.DEGRADED)
@@ -120,10 +125,13 @@ def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, 
 
 
 def test_a_model_that_fails_leaves_the_direct_commands(watch: Observer, server: ModelServer) -> None:
-    server.answer = by_layer({
-        Layer.S1P: "what?", Layer.S1: "I shall nod.",
-        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>nod</subtask>",
-    })  # fmt: skip
+    server.answer = by_layer(
+        {
+            Layer.S1P: "what?",
+            Layer.S1: "I shall nod.",
+            Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>nod</subtask>",
+        }
+    )
     task = watch.task("nod")
     assert task.result(40.0).status == ProcessState.SUCCESS
     assert "head_act" in started(watch, task.process_id) and "text" not in started(watch, task.process_id)
@@ -141,13 +149,17 @@ def test_what_cannot_be_done_is_said_and_fails_with_the_reason(watch: Observer, 
 
 def test_a_global_event_interrupts_and_is_handled_first(watch: Observer, server: ModelServer) -> None:
     plan = '<subtask>look left</subtask><event cond="head_turn() > 20">stand up</event>'
-    server.answer = by_layer({
-        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else plan,
-        Layer.S1: steps({
-            "look left": f"<step>{TURN_HEAD}</step><step><sleep seconds=\"5\"/></step><subtask_complete/>",
-            "FIRED": f"<step>{STAND}</step><subtask_complete/>",
-        }),
-    })  # fmt: skip
+    server.answer = by_layer(
+        {
+            Layer.S2: lambda b: "<keep/>" if "PLAN" in b else plan,
+            Layer.S1: steps(
+                {
+                    "look left": f'<step>{TURN_HEAD}</step><step><sleep seconds="5"/></step><subtask_complete/>',
+                    "FIRED": f"<step>{STAND}</step><subtask_complete/>",
+                }
+            ),
+        }
+    )
     task = watch.task("look left; if your head turns, stand up")
     result = task.result(60.0)
     assert result.status == ProcessState.SUCCESS, result.error_msg
@@ -160,9 +172,9 @@ def test_a_global_event_interrupts_and_is_handled_first(watch: Observer, server:
 
 def test_a_paused_process_keeps_its_queue_and_goes_on(watch: Observer, server: ModelServer) -> None:
     long = f"<step>{NOD}</step><step>{STAND}</step><step>{NOD}</step><subtask_complete/>"
-    server.answer = by_layer({
-        Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>exercise</subtask>", Layer.S1: steps({"exercise": long}),
-    })  # fmt: skip
+    server.answer = by_layer(
+        {Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>exercise</subtask>", Layer.S1: steps({"exercise": long})}
+    )
     task = watch.task("exercise")
     watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_act")
     command = ControlProcess.Request

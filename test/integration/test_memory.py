@@ -98,9 +98,7 @@ def answered(robot: Robot, question: str, beginning: str) -> MemoryAnswer:
     return last[0]
 
 
-def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(
-    nodes: Processes, robot: Robot, tmp_path: Path
-) -> None:
+def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(nodes: Processes, robot: Robot, tmp_path: Path) -> None:
     process = start(nodes, tmp_path, robot)
     for n, room in enumerate(("kitchen", "office", "lounge")):
         robot.see(room, "ball" if room == "office" else "", ago_s=9.0 - n)
@@ -111,10 +109,17 @@ def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(
     task = ProcessState(process_id="p1", instruction="Patrol the rooms", sender="alice", door="chat", created=robot.stamp(20.0))
     robot.processes.publish(ProcessArray(processes=[task]))
     assert "alice said through chat: “Patrol the rooms”" in answered(robot, "who asked you to patrol?", "alice").text
-    robot.events.publish(SkillEvent(
-        stamp=robot.stamp(2.0), type=SkillEvent.CALL_ENDED, process_id="p1", function="patrol", args_json='{"area": "rooms"}',
-        outcome=SkillEvent.DONE, text="patrolled 4 of 4 places",
-    ))  # fmt: skip
+    robot.events.publish(
+        SkillEvent(
+            stamp=robot.stamp(2.0),
+            type=SkillEvent.CALL_ENDED,
+            process_id="p1",
+            function="patrol",
+            args_json='{"area": "rooms"}',
+            outcome=SkillEvent.DONE,
+            text="patrolled 4 of 4 places",
+        )
+    )
     task.ended, task.status = robot.stamp(1.0), ProcessState.SUCCESS
     robot.processes.publish(ProcessArray(processes=[task]))
     done = answered(robot, "What have you done?", "From ")
@@ -160,9 +165,7 @@ def test_two_memories_on_one_file_are_one_and_the_second_takes_over(nodes: Proce
         second.end()
 
 
-def test_bad_questions_are_named_and_no_memory_is_a_named_error_in_time(
-    nodes: Processes, robot: Robot, tmp_path: Path
-) -> None:
+def test_bad_questions_are_named_and_no_memory_is_a_named_error_in_time(nodes: Processes, robot: Robot, tmp_path: Path) -> None:
     began = time.monotonic()
     missing = robot.by_skill("who?")
     assert not missing.ok and missing.error_code == QueryMemory.Request.MEMORY_UNAVAILABLE

@@ -50,9 +50,13 @@ class Nav2(RuntimeNode):
         self.code = 0
         self._velocity = self.create_publisher(Twist, "cmd_vel_nav2", SET_POINTS)
         GoalServer(
-            self, NavigateToPose, "navigate_to_pose", on_goal=self._on_goal, on_cancel=self._on_cancel,
+            self,
+            NavigateToPose,
+            "navigate_to_pose",
+            on_goal=self._on_goal,
+            on_cancel=self._on_cancel,
             accept=lambda _: "inactive" not in self.moods,
-        )  # fmt: skip
+        )
         self.steady_timer(PERIOD_S, self._tick)
 
     def _on_goal(self, goal: Goal) -> None:
@@ -154,9 +158,12 @@ def made(ros: None, file: Path) -> Iterator[Rig]:
         host.start()
         processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
         processes.start(
-            "ghostshell_ros.drivers.base_drivers", f"robot:={file}", "navigation:=nav2", "nav2_silence_s:=0.6",
+            "ghostshell_ros.drivers.base_drivers",
+            f"robot:={file}",
+            "navigation:=nav2",
+            "nav2_silence_s:=0.6",
             "nav2_patience_s:=1.5",
-        )  # fmt: skip
+        )
         try:
             wait_until(lambda: rig.plant.halted is False, 15.0, "the gate says that it is not halted")
             wait_until(lambda: rig.go(waypoint="?").error_code == NavigateTo.Goal.UNKNOWN_WAYPOINT, 15.0, "navigation")
@@ -262,9 +269,7 @@ def test_a_goal_that_overtakes_the_news_that_the_operator_has_left_is_done(rig: 
     heard: list[str] = []
     ends: list[GoalEnd] = []
     rig.robot.call_soon(
-        lambda: rig.robot.goals.send(
-            goal, on_end=lambda end, _: ends.append(end), on_accepted=lambda: heard.append("accepted")
-        )
+        lambda: rig.robot.goals.send(goal, on_end=lambda end, _: ends.append(end), on_accepted=lambda: heard.append("accepted"))
     )
     wait_until(lambda: heard, 2.0, "the driver has the goal")
     rig.robot.call("release_teleop")
@@ -290,8 +295,12 @@ def test_without_nav2_msgs_the_driver_does_not_start_and_says_what_to_install(fi
     path = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = ["--ros-args", "-p", f"robot:={file}", "-p", "navigation:=nav2"]
     ended = subprocess.run(
-        [sys.executable, "-m", "ghostshell_ros.drivers.navigate_driver", *words], cwd=ROOT, timeout=30.0,
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "ghostshell_ros.drivers.navigate_driver", *words],
+        cwd=ROOT,
+        timeout=30.0,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 1
     assert "needs nav2_msgs" in ended.stderr and "ros-jazzy-navigation2" in ended.stderr, ended.stderr

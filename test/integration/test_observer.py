@@ -93,9 +93,14 @@ class Sensors(RuntimeNode):
         self._battery.publish(BatteryState(percentage=0.5, power_supply_status=BatteryState.POWER_SUPPLY_STATUS_CHARGING))
 
     def hold(self, *, free: list[str], busy: list[str]) -> None:
-        self._kernel.publish(KernelState(subsystems=[
-            *(Subsystem(name=n) for n in free), *(Subsystem(name=n, process_id="p", call_ids=["c"]) for n in busy)
-        ]))  # fmt: skip
+        self._kernel.publish(
+            KernelState(
+                subsystems=[
+                    *(Subsystem(name=n) for n in free),
+                    *(Subsystem(name=n, process_id="p", call_ids=["c"]) for n in busy),
+                ]
+            )
+        )
 
     def hear(self, text: str) -> None:
         said = ProcessState(instruction=text, source=ProcessState.USER, created=self.get_clock().now().to_msg())
@@ -158,10 +163,18 @@ def test_all_that_the_sensors_say_is_observed(sensors: Sensors, namespace: str) 
     sensors.says(5.25, "x_m")
     sensors.ranges[180] = 1.0
     for call, value in (
-        (("room",), "hallway"), (("posture",), "stand"), (("battery_percent",), 50.0), (("charging",), True),
-        (("moving",), False), (("subsystem_busy", "movement"), True), (("subsystem_busy", "sound"), False),
-        (("visible", "person"), True), (("distance_to", "person"), 2.0), (("people_visible",), 1), (("heard",), ""),
-    ):  # fmt: skip
+        (("room",), "hallway"),
+        (("posture",), "stand"),
+        (("battery_percent",), 50.0),
+        (("charging",), True),
+        (("moving",), False),
+        (("subsystem_busy", "movement"), True),
+        (("subsystem_busy", "sound"), False),
+        (("visible", "person"), True),
+        (("distance_to", "person"), 2.0),
+        (("people_visible",), 1),
+        (("heard",), ""),
+    ):
         sensors.says(value, *call)
     wait_until(lambda: abs(sensors.number("front_distance_m") - 0.93) < 1e-3, STALE_S, "what is in front")
     sensors.hear("go to the kitchen")
@@ -205,9 +218,10 @@ class Camera(RuntimeNode):
         super().__init__("camera", namespace=namespace)
         pixels = np.full((240, 320, 3), 150, np.uint8)
         pixels[60:200, 130:190] = (184, 15, 158)
-        images, infos = self.create_publisher(Image, "camera/image_raw", IMAGES), self.create_publisher(
-            CameraInfo, "camera/camera_info", IMAGES
-        )  # fmt: skip
+        images, infos = (
+            self.create_publisher(Image, "camera/image_raw", IMAGES),
+            self.create_publisher(CameraInfo, "camera/camera_info", IMAGES),
+        )
 
         def send() -> None:
             stamp = self.get_clock().now().to_msg()

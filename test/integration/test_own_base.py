@@ -57,8 +57,13 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
     name = f"rover{os.getpid()}"
     path = os.pathsep.join([str(EXAMPLE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / "data"), "ROS_HOME": str(folder)}
-    arguments = {"robot": str(EXAMPLE / "rover.yaml"), "robot_name": name, "base": "true", "gamepad": "true",
-                 "config_dir": str(ROOT / "config")}  # fmt: skip
+    arguments = {
+        "robot": str(EXAMPLE / "rover.yaml"),
+        "robot_name": name,
+        "base": "true",
+        "gamepad": "true",
+        "config_dir": str(ROOT / "config"),
+    }
     specs = launcher.describe(ROOT / "launch" / "robot.launch.xml", arguments, environment)
     heard, wheels = Watcher(f"/{name}"), Processes(f"/{name}")
     with NodeHost([heard]) as host:

@@ -26,9 +26,18 @@ from skill_kernel.robot import RobotConfig
 
 EXAMPLE = ROOT / "examples" / "pan_tilt"
 NODES = {
-    "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser", "channel_scheduler",
-    "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver", "servos",
-}  # fmt: skip
+    "safety_gate",
+    "skill_kernel",
+    "process_scheduler",
+    "action_planner",
+    "token_parser",
+    "channel_scheduler",
+    "move_joints_driver",
+    "speak_driver",
+    "play_sound_driver",
+    "show_face_driver",
+    "servos",
+}
 UP_S = 30.0
 
 
@@ -98,7 +107,6 @@ class Watcher(RuntimeNode):
         self.instruction.publish(String(data=text))
         wait_until(lambda: len(self.ends) > before, 10.0, f"the end of '{text}'")
         return self.ends[before]
-
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,13 @@ def server() -> Iterator[ModelServer]:
 def robot(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
     folder = tmp_path_factory.mktemp("robot")
     model = {
-        "provider": "openai", "model": "any", "base_url": server.openai_url, "retry": RETRY, "first_token_s": 4.0,
+        "provider": "openai",
+        "model": "any",
+        "base_url": server.openai_url,
+        "retry": RETRY,
+        "first_token_s": 4.0,
         "silence_s": 1.5,
-    }  # fmt: skip
+    }
     config = config_dir(folder, {"served": model})
     with brought_up(folder, config, model="served", composed="true", default_robot="true") as up:
         yield up

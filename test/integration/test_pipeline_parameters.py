@@ -53,9 +53,7 @@ def test_every_configured_node_exists() -> None:
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_the_file_holds_exactly_the_declared_parameters(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_holds_exactly_the_declared_parameters(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
     module, _, made = NODES[name].partition(":")
     node = getattr(import_module(f"ghostshell_ros.{module}"), made)()

@@ -93,8 +93,14 @@ class Robot:
         models.write_text(yaml.safe_dump({"default": "served", "models": {"served": served}}))
         path = os.pathsep.join([str(ROOT / "test" / "support"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         self.env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder / f"data_{model}")}
-        self._minds = [f"robot:={robot}", f"model:={model}", f"models_file:={models}", f"prescriptions:={shipped}",
-                       "idle_after_s:=3600.0", f"strategy:={'layered' if model == 'served' else 'stream'}"]  # fmt: skip
+        self._minds = [
+            f"robot:={robot}",
+            f"model:={model}",
+            f"models_file:={models}",
+            f"prescriptions:={shipped}",
+            "idle_after_s:=3600.0",
+            f"strategy:={'layered' if model == 'served' else 'stream'}",
+        ]
         self.robot_param = f"robot:={robot}"
 
     def __enter__(self) -> Robot:
@@ -103,10 +109,16 @@ class Robot:
         self.nodes.start("ghostshell_ros.nodes.mind.node", *self._minds, env=self.env)
         clients = [*self.watch.clients_of.values(), self.watch.control, self.watch.prescribe]
         wait_until(
-            lambda: all(c.service_is_ready() for c in clients) and self.watch.servers_ready and self.watch.prescriptions
-            and self.watch.count_publishers("scheduler_heartbeat") and self.watch.sentences.get_subscription_count(),
-            30.0, "the nodes are up",
-        )  # fmt: skip
+            lambda: (
+                all(c.service_is_ready() for c in clients)
+                and self.watch.servers_ready
+                and self.watch.prescriptions
+                and self.watch.count_publishers("scheduler_heartbeat")
+                and self.watch.sentences.get_subscription_count()
+            ),
+            30.0,
+            "the nodes are up",
+        )
         answered = threading.Event()
 
         def ask() -> None:
@@ -262,7 +274,7 @@ def test_what_cannot_be_done_is_refused_with_its_code(offline: Robot) -> None:
         (ASK.BAD_PRESCRIPTION, {"command": ASK.REMOVE, "name": "round"}),
         (ASK.BAD_PRESCRIPTION, {"command": ASK.ADD, "kind": 7}),
         (ASK.PRESCRIPTION_REFUSED, {"command": ASK.ADD, "kind": ASK.REFLEX, "sentence": NEAR}),
-    ):  # fmt: skip
+    ):
         answer = offline.prescribe(**fields)
         assert not answer.success and answer.error_code == code and answer.error_msg, fields
 

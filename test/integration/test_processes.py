@@ -67,15 +67,27 @@ class Several:
         """The planning nodes, with idle behaviour out of the way."""
         self.watch.processes = []
         self.mind = self.nodes.start(
-            "ghostshell_ros.nodes.mind.node", f"robot:={self._robot}", "model:=served", f"models_file:={self._models}",
-            f"idle_after_s:={NEVER_S}", "reactive_doors:=[reactive]", "strategy:=stream", env=self._env,
-        )  # fmt: skip
+            "ghostshell_ros.nodes.mind.node",
+            f"robot:={self._robot}",
+            "model:=served",
+            f"models_file:={self._models}",
+            f"idle_after_s:={NEVER_S}",
+            "reactive_doors:=[reactive]",
+            "strategy:=stream",
+            env=self._env,
+        )
         watch = self.watch
         clients = [*watch.clients_of.values(), watch.control]
         wait_until(
-            lambda: all(c.service_is_ready() for c in clients) and watch.count_publishers("events") >= 4
-            and watch.servers_ready and watch.count_publishers("scheduler_heartbeat"), 30.0, "the nodes are up",
-        )  # fmt: skip
+            lambda: (
+                all(c.service_is_ready() for c in clients)
+                and watch.count_publishers("events") >= 4
+                and watch.servers_ready
+                and watch.count_publishers("scheduler_heartbeat")
+            ),
+            30.0,
+            "the nodes are up",
+        )
         answered = threading.Event()
 
         def ask() -> None:
@@ -113,10 +125,15 @@ class Several:
             if process.status < ProcessState.SUCCESS:
                 self.control(STOP, process.process_id)
         wait_until(
-            lambda: all(p.status >= ProcessState.SUCCESS for p in self.watch.processes)
-            and self.watch.kernel is not None and not self.watch.kernel.running and not self.watch.kernel.processes,
-            5.0, "nothing lives, and nobody holds anything",
-        )  # fmt: skip
+            lambda: (
+                all(p.status >= ProcessState.SUCCESS for p in self.watch.processes)
+                and self.watch.kernel is not None
+                and not self.watch.kernel.running
+                and not self.watch.kernel.processes
+            ),
+            5.0,
+            "nothing lives, and nobody holds anything",
+        )
 
 
 def answer(request: RecordedRequest) -> str:
@@ -170,9 +187,14 @@ def test_stop_do_something_then_resume(robot: Several) -> None:
     assert done.instruction == "walk" and not robot.watch.halted
     robot.state(patrol, ProcessState.IN_PROGRESS)
     wait_until(
-        lambda: robot.watch.kernel and len(robot.watch.kernel.running) == 1
-        and [p.process_id for p in robot.watch.kernel.processes] == [patrol], 3.0, "it has its legs back",
-    )  # fmt: skip
+        lambda: (
+            robot.watch.kernel
+            and len(robot.watch.kernel.running) == 1
+            and [p.process_id for p in robot.watch.kernel.processes] == [patrol]
+        ),
+        3.0,
+        "it has its legs back",
+    )
     assert not robot.calls(patrol) and robot.state(patrol, ProcessState.IN_PROGRESS).epoch == paused.epoch
 
 
@@ -183,8 +205,9 @@ def test_a_call_that_cannot_pause_makes_the_plan_anew_from_what_was_done(robot: 
     robot.state(walk, ProcessState.SUCCESS)
     done = robot.state(hop, ProcessState.SUCCESS)
     assert [(e.function, e.outcome) for e in robot.calls(hop)] == [
-        ("hop", SkillEvent.OUTCOME_INTERRUPTED), ("walk", SkillEvent.DONE)
-    ]  # fmt: skip
+        ("hop", SkillEvent.OUTCOME_INTERRUPTED),
+        ("walk", SkillEvent.DONE),
+    ]
     assert robot.calls(hop)[0].error_code == CallCode.PROCESS_PAUSED and done.epoch > 0
     again = robot.server.requests[asked + 1].last_user_text
     assert '"function": "hop"' in again and "INTERRUPTED" in again and '"hop"' in again.splitlines()[-1]
@@ -224,8 +247,9 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
 
     def ghostshell(*words: str) -> str:
         command = [sys.executable, "-m", "ghostshell_ros.cli.main", *words, "--robot", robot.namespace, "--wait", "10"]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env={
-            **os.environ, "COLUMNS": "200"}).stdout  # fmt: skip
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "COLUMNS": "200"}
+        ).stdout
 
     table = ghostshell("ps")
     assert patrol in table and "IN_PROGRESS" in table and "legs" in table
@@ -323,9 +347,7 @@ def test_the_kernel_hears_who_owns_a_process_before_anybody_hears_of_the_process
     assert [of for of, names_it in said if names_it][:2] == ["_heartbeat", "_publisher"]
 
 
-def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(
-    ros: None, tmp_path: Path
-) -> None:
+def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(ros: None, tmp_path: Path) -> None:
     with ModelServer(answer) as server, Several(tmp_path, server) as robot:
         watch = robot.watch
         done = robot.begin("walk")

@@ -33,9 +33,7 @@ from ros_support import ROOT, Processes, wait_until
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
 PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello there.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'
-OPEN = (
-    '<wait><walk tag="o" ms="10">one two<wave tag="b" ms="150"/></walk></wait><sleep seconds="0.8"/><nod tag="m"/>'
-)
+OPEN = '<wait><walk tag="o" ms="10">one two<wave tag="b" ms="150"/></walk></wait><sleep seconds="0.8"/><nod tag="m"/>'
 WRONG = '<walk tag="c" ms="30"/><fly/><nod tag="d" speed="3"/>after & that'
 
 STEPS = """<step><walk tag="s1" ms="100"/></step><step><if cond="it rains"><walk tag="s2"/></if><if cond="the person waves">
@@ -83,9 +81,14 @@ class Robot(RuntimeNode):
         parts = [text[i : i + size] for i in range(0, len(text), size)]
         for seq, part in enumerate(parts):
             chunk = LlmChunk(
-                stamp=self.get_clock().now().to_msg(), process_id=process, stream_id=stream, epoch=epoch, seq=seq, text=part,
+                stamp=self.get_clock().now().to_msg(),
+                process_id=process,
+                stream_id=stream,
+                epoch=epoch,
+                seq=seq,
+                text=part,
                 last=seq == len(parts) - 1,
-            )  # fmt: skip
+            )
             self.call_soon(self._chunks.publish, chunk)
             time.sleep(gap_s)
 
@@ -150,9 +153,13 @@ def command(*words: str, limit: int = 0) -> subprocess.Popen[str]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     started = subprocess.Popen(
-        [sys.executable, "-m", "ghostshell_ros.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "PYTHONPATH": PATH}, preexec_fn=narrow,
-    )  # fmt: skip
+        [sys.executable, "-m", "ghostshell_ros.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PATH},
+        preexec_fn=narrow,
+    )
     _started.append(started)
     return started
 

@@ -107,9 +107,14 @@ def test_a_file_that_holds_no_observations_is_refused_and_not_waited_for(tmp_pat
     line = '{"time_s": %s, "seq": %s, "fields": [%s]}\n'
     table = '{"name": "a", "kind": "table", "age_s": 0, "max_age_s": 1, "missing": "", "value": [1]}'
     for text in (
-        line % ("1e18", 1, "") + line % ("2e18", 2, ""), line % ("NaN", 1, ""), line % (1, "1e999", ""), line % (1, 1, table),
-        line % ("9" * 400, 1, ""), "x" * 1_000_001, "\xff",
-    ):  # fmt: skip
+        line % ("1e18", 1, "") + line % ("2e18", 2, ""),
+        line % ("NaN", 1, ""),
+        line % (1, "1e999", ""),
+        line % (1, 1, table),
+        line % ("9" * 400, 1, ""),
+        "x" * 1_000_001,
+        "\xff",
+    ):
         file.write_text(text)
         with pytest.raises(ReflexError, match="cannot be used"):
             recorded(str(file))

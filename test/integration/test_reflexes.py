@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ghostshell.msg import ReflexState as State
-from ghostshell.msg import (
-    SkillEvent,
-)
+from ghostshell.msg import SkillEvent
 from std_msgs.msg import Bool
 
 from reflex_support import FAR, NEAR, Setting, ended, reflex
@@ -41,9 +39,11 @@ def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(settin
         if e.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED, SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED)
     ]
     assert kinds == [
-        ("walker", SkillEvent.PROCESS_PAUSED), ("reflex", SkillEvent.CALL_STARTED), ("reflex", SkillEvent.CALL_ENDED),
+        ("walker", SkillEvent.PROCESS_PAUSED),
+        ("reflex", SkillEvent.CALL_STARTED),
+        ("reflex", SkillEvent.CALL_ENDED),
         ("walker", SkillEvent.PROCESS_RESUMED),
-    ]  # fmt: skip
+    ]
     assert node.stops and not any((m.linear.x, m.linear.y, m.angular.z) != (0.0, 0.0, 0.0) for _, m in node.stops)
     wait_until(lambda: node.states["back"].fired == 1 and not node.states["back"].acting, 2.0, "the state tells of it")
     assert node.states["back"].last == "done: walked back 0.5 m"

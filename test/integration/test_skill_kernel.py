@@ -26,12 +26,7 @@ from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM
 from ghostshell_ros.wire.event_writer import EventWriter
 from ros_support import ROOT, Processes, wait_until
 
-DONE, FAILED, INTERRUPTED, REFUSED = (
-    SkillEvent.DONE,
-    SkillEvent.FAILED,
-    SkillEvent.OUTCOME_INTERRUPTED,
-    SkillEvent.REFUSED,
-)
+DONE, FAILED, INTERRUPTED, REFUSED = (SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED)
 
 
 MORE_SKILLS = """
@@ -144,9 +139,7 @@ class Scheduler(RuntimeNode):
     def ask(self, client: Any, request: Any) -> Any:
         """Call a service and wait for its answer."""
         answers: list[Any] = []
-        self.call_soon(
-            lambda: client.call_async(request).add_done_callback(lambda future: answers.append(future.result()))
-        )
+        self.call_soon(lambda: client.call_async(request).add_done_callback(lambda future: answers.append(future.result())))
         wait_until(lambda: answers, 5.0, f"answer of {client.srv_name}")
         return answers[0]
 
@@ -294,9 +287,7 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
     wait_until(lambda: scheduler.halt_calls, 5.0, "the gate's halt is called")
     answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="", cause="again"))
     assert answer.error_code == Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
-    wait_until(
-        lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so"
-    )
+    wait_until(lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so")
     wait_until(lambda: any("has stopped after all" in e.text for e in scheduler.events), 5.0, "it stopped late")
     wait_until(lambda: scheduler.states[-1].halted, 5.0, "the kernel's state says so")
     assert len(deaf.ends) == 1
@@ -331,8 +322,11 @@ def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(sc
     assert scheduler.lease(ProcessLease.Request.RESUME, "p1", cause="s3").success
     scheduler.command(march, CallControl.RESET)
     assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
-    wait_until(lambda: {SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED} <= {e.type for e in scheduler.events}, 5.0,
-               "pause and resume are told")  # fmt: skip
+    wait_until(
+        lambda: {SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED} <= {e.type for e in scheduler.events},
+        5.0,
+        "pause and resume are told",
+    )
 
 
 def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Scheduler) -> None:
@@ -342,8 +336,11 @@ def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Schedul
         ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
     )
     assert taken.success and (list(taken.holders), list(taken.paused)) == (["p1"], [march.call_id])
-    wait_until(lambda: scheduler.hold("s0") is not None and not any(
-        s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march is at rest")  # fmt: skip
+    wait_until(
+        lambda: scheduler.hold("s0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
+        5.0,
+        "the march is at rest",
+    )
     assert list(scheduler.hold("p1").pause_causes) == ["s0"]
     step = scheduler.start("walk", arguments={"distance": 1}, process="s0")
     lower = scheduler.lease(
@@ -368,8 +365,11 @@ def test_the_end_of_a_pre_empters_heartbeat_lets_the_displaced_go_on(scheduler: 
     assert scheduler.lease(
         ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
     ).success
-    wait_until(lambda: scheduler.hold("s0") is not None and not any(
-        s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march is at rest")  # fmt: skip
+    wait_until(
+        lambda: scheduler.hold("s0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
+        5.0,
+        "the march is at rest",
+    )
     scheduler.alive["process_heartbeat"] = ["p1"]
     wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 3.0, "the march goes on")
     assert scheduler.hold("s0") is None and not scheduler.hold("p1").pause_causes
@@ -420,8 +420,11 @@ def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Sch
         return scheduler.ask(scheduler.reload_client, Trigger.Request())
 
     before = scheduler.states[-1].skills_version
-    for text, why in ((MORE_SKILLS + "import no_such_module", "no_such_module"), (MORE_SKILLS + "x = (", "SyntaxError"),
-                      (MORE_SKILLS.replace('"legs"', '"leg_{side}"'), "there is no such parameter")):  # fmt: skip
+    for text, why in (
+        (MORE_SKILLS + "import no_such_module", "no_such_module"),
+        (MORE_SKILLS + "x = (", "SyntaxError"),
+        (MORE_SKILLS.replace('"legs"', '"leg_{side}"'), "there is no such parameter"),
+    ):
         broken = reload(text)
         assert not broken.success and "the present skills stay" in broken.message and why in broken.message
     assert scheduler.end(scheduler.send("jump")).error_code == ExecuteSkill.Goal.UNKNOWN_FUNCTION

@@ -64,9 +64,14 @@ class Robot(RuntimeNode):
 
     def fails(self, process_id: str, why: str = "the way is blocked") -> None:
         self.tell(
-            SkillEvent.CALL_ENDED, process_id, call_id="c", function="goto_waypoint", args_json='{"id": 3}',
-            outcome=SkillEvent.FAILED, error_msg=why,
-        )  # fmt: skip
+            SkillEvent.CALL_ENDED,
+            process_id,
+            call_id="c",
+            function="goto_waypoint",
+            args_json='{"id": 3}',
+            outcome=SkillEvent.FAILED,
+            error_msg=why,
+        )
 
     def of(self, process_id: str) -> list[Plan]:
         return [p for p in self.plans if p.process_id == process_id]

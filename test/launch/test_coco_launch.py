@@ -23,9 +23,23 @@ from launch_testing.actions import ReadyToTest  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
-NODES = {"sim", "safety_gate", "skill_kernel", "process_scheduler", "action_planner", "token_parser",
-         "channel_scheduler", "move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver",
-         "lifecycle_manager", "observer", "reflexes", "task_planner"}
+NODES = {
+    "sim",
+    "safety_gate",
+    "skill_kernel",
+    "process_scheduler",
+    "action_planner",
+    "token_parser",
+    "channel_scheduler",
+    "move_joints_driver",
+    "speak_driver",
+    "play_sound_driver",
+    "show_face_driver",
+    "lifecycle_manager",
+    "observer",
+    "reflexes",
+    "task_planner",
+}
 NAMESPACE = "/coco_launch_test"
 DEADLINE_S = 30.0
 
@@ -40,13 +54,15 @@ os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
 
 @pytest.mark.launch_test
 def generate_test_description() -> launch.LaunchDescription:
-    return launch.LaunchDescription([
-        IncludeLaunchDescription(
-            AnyLaunchDescriptionSource(f"{SHARE}/launch/coco.launch.xml"),
-            launch_arguments=[("robot_name", NAMESPACE.lstrip("/"))],
-        ),
-        ReadyToTest(),
-    ])
+    return launch.LaunchDescription(
+        [
+            IncludeLaunchDescription(
+                AnyLaunchDescriptionSource(f"{SHARE}/launch/coco.launch.xml"),
+                launch_arguments=[("robot_name", NAMESPACE.lstrip("/"))],
+            ),
+            ReadyToTest(),
+        ]
+    )
 
 
 class TestCoCo(unittest.TestCase):

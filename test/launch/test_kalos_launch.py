@@ -45,13 +45,15 @@ os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
 
 @pytest.mark.launch_test
 def generate_test_description() -> launch.LaunchDescription:
-    return launch.LaunchDescription([
-        IncludeLaunchDescription(
-            AnyLaunchDescriptionSource(f"{SHARE}/launch/kalos.launch.xml"),
-            launch_arguments=[("robot_name", NAMESPACE.lstrip("/"))],
-        ),
-        ReadyToTest(),
-    ])
+    return launch.LaunchDescription(
+        [
+            IncludeLaunchDescription(
+                AnyLaunchDescriptionSource(f"{SHARE}/launch/kalos.launch.xml"),
+                launch_arguments=[("robot_name", NAMESPACE.lstrip("/"))],
+            ),
+            ReadyToTest(),
+        ]
+    )
 
 
 class TestKalos(unittest.TestCase):

@@ -50,9 +50,15 @@ class AskedModel:
         self.questions: list[Question] = []
 
     def ask(
-        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
-    ) -> Question:  # fmt: skip
+        self,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream_id: str = "",
+    ) -> Question:
         assert layer_of(request.system) is layer
         question = Question(layer, process_id, request, on_text, on_end)
         self.questions.append(question)

@@ -69,9 +69,7 @@ class CocoSim:
         self.body = CocoBody(self.drivers)
         self._clear()
 
-    def run(
-        self, skill_name: str, /, *, stop_after: float = NEVER, until_reset: bool = False, **arguments: Any
-    ) -> Measured:
+    def run(self, skill_name: str, /, *, stop_after: float = NEVER, until_reset: bool = False, **arguments: Any) -> Measured:
         """Run a skill, with its defaults where `arguments` says nothing, and stop it `stop_after` seconds in."""
         skill = registry().get(skill_name)
         assert skill is not None, skill_name
@@ -90,10 +88,24 @@ class CocoSim:
         sideways = dy * math.cos(before.yaw) - dx * math.sin(before.yaw)
         deg = math.degrees
         return Measured(
-            result, seconds, skill.nominal_for(given), skill.stop_bound_s(given), forward * 100, sideways * 100,
-            deg(self._yaw), after.height * 100, deg(after.roll), deg(after.pitch), deg(self._tilt),
-            deg(max(self._rolls)), deg(min(self._rolls)), deg(max(self._pitches)),
-            deg(min(self._pitches)), deg(self.world.tilt()), self._beyond, self._speed,
+            result,
+            seconds,
+            skill.nominal_for(given),
+            skill.stop_bound_s(given),
+            forward * 100,
+            sideways * 100,
+            deg(self._yaw),
+            after.height * 100,
+            deg(after.roll),
+            deg(after.pitch),
+            deg(self._tilt),
+            deg(max(self._rolls)),
+            deg(min(self._rolls)),
+            deg(max(self._pitches)),
+            deg(min(self._pitches)),
+            deg(self.world.tilt()),
+            self._beyond,
+            self._speed,
         )
 
     def settle(self, seconds: float = 0.5) -> None:

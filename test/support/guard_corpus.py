@@ -18,35 +18,53 @@ def rule(condition: str = "front_distance_m() < 0.2", action: str = "move_back(0
 
 
 CONDITIONS: dict[str, str] = {
-    "very long text": f"heard() == '{'a' * 400}'", "long number": f"{'9' * 500} > 1",
+    "very long text": f"heard() == '{'a' * 400}'",
+    "long number": f"{'9' * 500} > 1",
     "deep brackets": "(" * 200 + "True" + ")" * 200,
-    "deep lists": "[" * 90 + "1" + "]" * 90 + " == 1", "many nots": "not " * 900 + "moving()",
+    "deep lists": "[" * 90 + "1" + "]" * 90 + " == 1",
+    "many nots": "not " * 900 + "moving()",
     "many minuses": "-" * 3000 + "1 < 0",
-    "long sum": "+".join(["1"] * 900) + " > 1", "many ands": " and ".join(["moving()"] * 180),
-    "deep choices": "True if True else " * 150 + "True", "deep lambdas": "lambda: " * 150 + "True",
-    "deep calls": "abs(" * 60 + "1" + ")" * 60 + " == 1", "deep attributes": "moving()" + ".a" * 900,
+    "long sum": "+".join(["1"] * 900) + " > 1",
+    "many ands": " and ".join(["moving()"] * 180),
+    "deep choices": "True if True else " * 150 + "True",
+    "deep lambdas": "lambda: " * 150 + "True",
+    "deep calls": "abs(" * 60 + "1" + ")" * 60 + " == 1",
+    "deep attributes": "moving()" + ".a" * 900,
     "long name": "a" * 2000 + " == 1",
-    "long line": "True " * 790, "megabyte": "1" * 1_000_000, "deep powers": "**".join(["2"] * 120) + " > 1",
+    "long line": "True " * 790,
+    "megabyte": "1" * 1_000_000,
+    "deep powers": "**".join(["2"] * 120) + " > 1",
     "deep not and brackets": "(not " * 11 + "moving()" + ")" * 11 + " and " + "not " * 50 + "moving()",
-}  # fmt: skip
+}
 
 WHOLE: dict[str, str] = {
     "a third function": rule() + "\ndef helper():\n    pass\n",
     "two conditions": rule() + "\ndef condition():\n    return moving()\n",
-    "module import": "import os\n" + rule(), "module statement": "x = 1\n" + rule(), "module call": rule() + "\naction()\n",
-    "module text": "'hello'\n" + rule(), "decorator": "@stop\n" + rule(), "decorator call": "@eval('print')\n" + rule(),
+    "module import": "import os\n" + rule(),
+    "module statement": "x = 1\n" + rule(),
+    "module call": rule() + "\naction()\n",
+    "module text": "'hello'\n" + rule(),
+    "decorator": "@stop\n" + rule(),
+    "decorator call": "@eval('print')\n" + rule(),
     "parameter": rule().replace("condition()", "condition(x)"),
     "default runs code": rule().replace("action()", "action(x=stop())"),
-    "star parameter": rule().replace("action()", "action(*a)"), "keyword parameter": rule().replace("action()", "action(**k)"),
-    "annotation runs code": rule().replace("action()", "action() -> eval('1')"), "async condition": "async " + rule(),
-    "type parameters": rule().replace("action()", "action[T]()"), "class": "class condition:\n    pass\n" + rule(),
-    "byte order mark": "\ufeff" + rule(), "carriage returns": rule().replace("\n", "\r"),
+    "star parameter": rule().replace("action()", "action(*a)"),
+    "keyword parameter": rule().replace("action()", "action(**k)"),
+    "annotation runs code": rule().replace("action()", "action() -> eval('1')"),
+    "async condition": "async " + rule(),
+    "type parameters": rule().replace("action()", "action[T]()"),
+    "class": "class condition:\n    pass\n" + rule(),
+    "byte order mark": "\ufeff" + rule(),
+    "carriage returns": rule().replace("\n", "\r"),
     "control character": rule() + "\x1b[2J",
-    "hidden line": rule() + "\u2028import os\n", "long code": rule() + "# " + "x" * 5000, "many lines": rule() + "\n" * 4500,
-    "name of a builtin": rule().replace("def action", "def print"), "deep blocks": (
+    "hidden line": rule() + "\u2028import os\n",
+    "long code": rule() + "# " + "x" * 5000,
+    "many lines": rule() + "\n" * 4500,
+    "name of a builtin": rule().replace("def action", "def print"),
+    "deep blocks": (
         "def condition():\n" + "".join(f"{'    ' * (i + 1)}if moving():\n" for i in range(60)) + "    " * 61 + "return True\n"
     ),
-}  # fmt: skip
+}
 
 
 def hostile() -> dict[str, str]:
@@ -80,11 +98,27 @@ HONEST = {
 }
 
 SEEN: dict[str, object] = {
-    "front_distance_m": 0.1, "left_distance_m": 1.5, "right_distance_m": 0.4, "back_distance_m": float("inf"),
-    "nearest_distance_m": 0.1, "visible": {"person": True, "chair": False, "ball": True},
-    "count": {"person": 2, "chair": 0, "ball": 1}, "distance_to": {"person": 0.8, "chair": float("inf"), "ball": 2.5},
-    "bearing_to": {"person": -30.0, "chair": float("nan"), "ball": 10.0}, "people_visible": 2, "x_m": 3.0, "y_m": -1.0,
-    "heading_deg": 90.0, "speed_mps": 0.3, "moving": True, "room": "kitchen", "posture": "stand", "battery_percent": 15.0,
-    "charging": False, "heard": "Kalos, come HERE", "heard_age_s": 0.5, "subsystem_busy": {"movement": True, "sound": False},
-}  # fmt: skip
+    "front_distance_m": 0.1,
+    "left_distance_m": 1.5,
+    "right_distance_m": 0.4,
+    "back_distance_m": float("inf"),
+    "nearest_distance_m": 0.1,
+    "visible": {"person": True, "chair": False, "ball": True},
+    "count": {"person": 2, "chair": 0, "ball": 1},
+    "distance_to": {"person": 0.8, "chair": float("inf"), "ball": 2.5},
+    "bearing_to": {"person": -30.0, "chair": float("nan"), "ball": 10.0},
+    "people_visible": 2,
+    "x_m": 3.0,
+    "y_m": -1.0,
+    "heading_deg": 90.0,
+    "speed_mps": 0.3,
+    "moving": True,
+    "room": "kitchen",
+    "posture": "stand",
+    "battery_percent": 15.0,
+    "charging": False,
+    "heard": "Kalos, come HERE",
+    "heard_age_s": 0.5,
+    "subsystem_busy": {"movement": True, "sound": False},
+}
 """What the accessors say in the honest cases."""

@@ -38,11 +38,17 @@ class Watched(Desk):
         self.model = AskedModel()
         self.halting = False
         self.loop = GuidelineLoop(
-            self.core, self.clock, ACCESSORS, self.told, model=self.model if model else None,
-            around=Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ()), blind=lambda: blind,
-            fired=lambda guideline, process: self.fired.append((guideline.name, process)), robot="kalos",
+            self.core,
+            self.clock,
+            ACCESSORS,
+            self.told,
+            model=self.model if model else None,
+            around=Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ()),
+            blind=lambda: blind,
+            fired=lambda guideline, process: self.fired.append((guideline.name, process)),
+            robot="kalos",
             halting=lambda: self.halting,
-        )  # fmt: skip
+        )
         self.loop.set(guidelines)
 
     def sees(self, *labels: str, for_s: float = 0.2, room: str = "kitchen", battery: float = 80.0, age_s: float = 0.0) -> None:

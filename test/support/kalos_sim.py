@@ -29,9 +29,7 @@ class KalosSim:
         """Forget the extremes of tilt (rad) and height (m) so far."""
         self.tilt, self.lowest, self.turned = 0.0, math.inf, 0.0
 
-    def go(
-        self, seconds: float, velocity: tuple[float, float, float] | None = None, *, posture: str = ""
-    ) -> None:
+    def go(self, seconds: float, velocity: tuple[float, float, float] | None = None, *, posture: str = "") -> None:
         """Let time pass, with a velocity or a posture commanded 20 times a second or neither."""
         for _ in range(round(seconds / COMMAND_S)):
             if velocity is not None:

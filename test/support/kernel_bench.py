@@ -90,9 +90,11 @@ def go(key: str, distance: Annotated[float, Limited("distance")], body: Any, sto
 
 
 @robot_skill(
-    subsystem="arm", nominal_s=2.0, stop_s=0.2,
+    subsystem="arm",
+    nominal_s=2.0,
+    stop_s=0.2,
     remaining=lambda done, key, loads: {"loads": loads - done["loads"]} if done["loads"] < loads else None,
-)  # fmt: skip
+)
 def haul(key: str, body: Any, stop_evt: threading.Event, loads: int = 3) -> SkillReturn:
     """Cannot pause, but tells what remains."""
     return body[key].obey(stop=stop_evt, loads=loads)
@@ -128,9 +130,7 @@ def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillR
 
 
 @robot_skill(subsystem="legs", nominal_s=5.0, stop_s=0.2)
-def parade(
-    key: str, body: Any, kernel: Any, stop_evt: threading.Event, pause_evt: threading.Event
-) -> SkillReturn:
+def parade(key: str, body: Any, kernel: Any, stop_evt: threading.Event, pause_evt: threading.Event) -> SkillReturn:
     """A composite that can pause."""
     inner = body[key].obey(kernel=kernel, pause=pause_evt, stop=stop_evt)
     return kernel.call(inner[0], **inner[1])

@@ -26,8 +26,15 @@ STUCK_S = 2.0
 """A kernel that does not answer, or a skill that does not move on, for so long is taken as locked up."""
 
 SUBSYSTEM_OF = {
-    "walk": "legs", "go": "legs", "seek": "legs", "wave": "arm", "haul": "arm", "crew": "crew", "hum": "sound", "think": "free",
-}  # fmt: skip
+    "walk": "legs",
+    "go": "legs",
+    "seek": "legs",
+    "wave": "arm",
+    "haul": "arm",
+    "crew": "crew",
+    "hum": "sound",
+    "think": "free",
+}
 PAUSABLE = frozenset({"walk", "wave", "crew", "hum", "think"})
 RESTARTABLE = frozenset({"seek", "haul"})
 PROCESSES = ("p1", "p2", "p3")
@@ -116,11 +123,30 @@ class KernelAndModel:
     def step(self, choose: Choose) -> None:
         """Do one thing."""
         acts: list[Callable[[Choose], None]] = [
-            self.execute, self.execute, self.execute, self.pause_process, self.resume_process, self.resume_process,
-            self.end_process, self.owner_falls_silent, self.preempt, self.detour, self.reset, self.interrupt,
-            self.interrupt_process, self.driver_dies, self.body_ends, self.body_ends, self.body_ends, self.body_rests,
-            self.body_rests, self.stop_times_pass, self.halt, self.clear, self.clear,
-        ]  # fmt: skip
+            self.execute,
+            self.execute,
+            self.execute,
+            self.pause_process,
+            self.resume_process,
+            self.resume_process,
+            self.end_process,
+            self.owner_falls_silent,
+            self.preempt,
+            self.detour,
+            self.reset,
+            self.interrupt,
+            self.interrupt_process,
+            self.driver_dies,
+            self.body_ends,
+            self.body_ends,
+            self.body_ends,
+            self.body_rests,
+            self.body_rests,
+            self.stop_times_pass,
+            self.halt,
+            self.clear,
+            self.clear,
+        ]
         act = choose(acts)
         act(choose)
         self.serve_waiting()
@@ -271,8 +297,9 @@ class KernelAndModel:
         self.number += 1
         expected = self.refusal(process, function, epoch)
         more = {"arguments": {"distance": 1.0}} if function == "go" else {}
-        answer = self.watched(lambda: self.bench.execute(
-            function, call_id, process, epoch=epoch, open=open_call, deadline_s=1e9, **more))  # fmt: skip
+        answer = self.watched(
+            lambda: self.bench.execute(function, call_id, process, epoch=epoch, open=open_call, deadline_s=1e9, **more)
+        )
         if expected is None:
             assert isinstance(answer, Accepted), answer
             assert self.bench.bodies[call_id].started.wait(STUCK_S)
@@ -451,8 +478,11 @@ class KernelAndModel:
 
     def detour(self, choose: Choose) -> None:
         """One takes another's subsystem, moves it, and ends while its own call is still stopping."""
-        moving = [c for c, call in self.calls.items() if call.function in PAUSABLE and not call.pausing and self.obeys(c)
-                  and call.cause is None]  # fmt: skip
+        moving = [
+            c
+            for c, call in self.calls.items()
+            if call.function in PAUSABLE and not call.pausing and self.obeys(c) and call.cause is None
+        ]
         if moving:
             call_id = choose(moving)
             call = self.calls[call_id]
@@ -465,8 +495,14 @@ class KernelAndModel:
             self.is_ended(process)
 
     def stop_times_pass(self, _: Choose) -> None:
-        late = [c for c, call in self.calls.items() if call.function != "stand" and not call.uncertain and not call.body_ended
-                and (call.cause is not None or call.pausing == "stopping")]  # fmt: skip
+        late = [
+            c
+            for c, call in self.calls.items()
+            if call.function != "stand"
+            and not call.uncertain
+            and not call.body_ended
+            and (call.cause is not None or call.pausing == "stopping")
+        ]
         restless = [c for c, call in self.calls.items() if call.pausing == "asked" and call.cause is None]
         self.watched(lambda: self.bench.clock.run(until_s=self.bench.clock.now() + 0.8))
         for call_id in late:
@@ -494,9 +530,7 @@ class KernelAndModel:
             assert set(subsystem.call_ids) == holders, (subsystem, holders)
         kept = {p.process_id: (set(p.subsystems), set(p.pause_causes)) for p in state.processes}
         givers = self.givers()
-        expected = {
-            p: (self.kept(p), set(self.causes[p])) for p in PROCESSES if self.kept(p) or self.causes[p] or p in givers
-        }
+        expected = {p: (self.kept(p), set(self.causes[p])) for p in PROCESSES if self.kept(p) or self.causes[p] or p in givers}
         assert kept == expected, (kept, expected)
         assert set(state.running) == {c for c, call in self.calls.items() if not call.uncertain}
         assert state.halted == self.halted

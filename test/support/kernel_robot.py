@@ -32,9 +32,7 @@ class ToyBody:
 
 
 @robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)
-def walk(
-    distance: Annotated[float, Field(ge=0, le=500), Limited("distance")], stop_evt: threading.Event
-) -> SkillReturn:
+def walk(distance: Annotated[float, Field(ge=0, le=500), Limited("distance")], stop_evt: threading.Event) -> SkillReturn:
     """Walk until stopped."""
     stop_evt.wait(30.0)
     return SkillReturn.interruption(f"walked of {distance:g}")

@@ -36,14 +36,26 @@ Observation = Mapping[str, Any]
 OPTIONS = GrammarOptions(config().builtin_names, config().limits)
 FIELDS = {name: field.role for name, field in config().observation.items() if field.serialise.prompt}
 ROBOT = RobotFacts(
-    config().name, config().description, registry(), OPTIONS, accessors_of(config()), FIELDS, config().waypoints,
+    config().name,
+    config().description,
+    registry(),
+    OPTIONS,
+    accessors_of(config()),
+    FIELDS,
+    config().waypoints,
     config().first_actions,
-)  # fmt: skip
+)
 S1, S1P, JUDGE = step_system(ROBOT), first_action_system(ROBOT), judge_system(ROBOT)
 S2 = task_prompt.system_prompt(
-    robot_name=ROBOT.name, robot_description=ROBOT.description, skills=registry(), options=OPTIONS,
-    accessors=ROBOT.accessors, fields=FIELDS, places=config().waypoints, subtasks=12,
-)  # fmt: skip
+    robot_name=ROBOT.name,
+    robot_description=ROBOT.description,
+    skills=registry(),
+    options=OPTIONS,
+    accessors=ROBOT.accessors,
+    fields=FIELDS,
+    places=config().waypoints,
+    subtasks=12,
+)
 S3 = process_prompt.system_prompt(ROBOT.name, ROBOT.description, FIELDS)
 
 
@@ -83,16 +95,21 @@ def first_action(instruction: str, observation: Observation) -> str:
     return answer(Question(S1P, (first_action_message(instruction, "", observation),)))
 
 
-def planned(
-    instruction: str, observation: Observation, plan: Plan | None = None, done: Sequence[CallReport] = ()
-) -> str:  # fmt: skip
+def planned(instruction: str, observation: Observation, plan: Plan | None = None, done: Sequence[CallReport] = ()) -> str:
     """S2's answer."""
     return said(
         task_prompt.question(
-            S2, instruction=instruction, sender="", plan=plan, calls=done, why=["a test asks"], observation=observation,
-            max_output_tokens=500, deadline_s=5.0,
+            S2,
+            instruction=instruction,
+            sender="",
+            plan=plan,
+            calls=done,
+            why=["a test asks"],
+            observation=observation,
+            max_output_tokens=500,
+            deadline_s=5.0,
         )
-    )  # fmt: skip
+    )
 
 
 def plan_for(instruction: str, observation: Observation, done: int = 0) -> Plan:
@@ -108,10 +125,18 @@ def plan_for(instruction: str, observation: Observation, done: int = 0) -> Plan:
 
 
 def steps(
-    instruction: str, plan: Plan, at: int, observation: Observation, *, done: Sequence[CallReport] = (),
-    now: Sequence[Mapping[str, Any]] = (), queue: Sequence[str] = (), room: int = 3, fired: Sequence[GlobalEvent] = (),
+    instruction: str,
+    plan: Plan,
+    at: int,
+    observation: Observation,
+    *,
+    done: Sequence[CallReport] = (),
+    now: Sequence[Mapping[str, Any]] = (),
+    queue: Sequence[str] = (),
+    room: int = 3,
+    fired: Sequence[GlobalEvent] = (),
     greedy: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """S1's answer for the subtask of this number."""
     situation = Situation(instruction, "", plan.subtasks, plan.subtasks[at], {}, fired, done, now, queue, room)
     return answer(Question(S1, (step_message(situation, observation),)), greedy=greedy)
@@ -123,9 +148,12 @@ def judged(condition: str, observation: Observation | None) -> str:
 
 
 def advised(
-    instruction: str = "", *, guidelines: Sequence[Mapping[str, str]] = (), observation: Observation | None = None,
+    instruction: str = "",
+    *,
+    guidelines: Sequence[Mapping[str, str]] = (),
+    observation: Observation | None = None,
     added: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """S3's answer while one process runs."""
     parts = [
         block("INSTRUCTION", [{"process": "p2", "instruction": instruction, "from": "user"}] if instruction else []),
@@ -141,14 +169,22 @@ def advised(
 def baseline(kind: type[ReactPlanner] | type[PlanAndExecutePlanner]) -> Any:
     """A baseline's planner for Kalos."""
     return kind(
-        skills=lambda: registry(), options=OPTIONS, robot_name=ROBOT.name, robot_description=ROBOT.description,
-        fields=FIELDS, places=config().waypoints,
-    )  # fmt: skip
+        skills=lambda: registry(),
+        options=OPTIONS,
+        robot_name=ROBOT.name,
+        robot_description=ROBOT.description,
+        fields=FIELDS,
+        places=config().waypoints,
+    )
 
 
 def stream_planner() -> StreamPlanner:
     """The planner of function tokens for Kalos."""
     return StreamPlanner(
-        skills=lambda: registry(), routines=lambda: (), options=OPTIONS, robot_name=ROBOT.name,
-        robot_description=ROBOT.description, fields=FIELDS,
-    )  # fmt: skip
+        skills=lambda: registry(),
+        routines=lambda: (),
+        options=OPTIONS,
+        robot_name=ROBOT.name,
+        robot_description=ROBOT.description,
+        fields=FIELDS,
+    )

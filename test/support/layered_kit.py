@@ -82,9 +82,15 @@ class ScriptedModel:
         self.most_open: dict[Layer, int] = dict.fromkeys(Layer, 0)
 
     def ask(
-        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
-    ) -> _Saying:  # fmt: skip
+        self,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream_id: str = "",
+    ) -> _Saying:
         asked = Asked(layer, self._clock.now(), request, read_blocks(request.messages[-1].text))
         self.questions.append(asked)
         self.open[layer] += 1
@@ -99,9 +105,13 @@ class ScriptedModel:
 
 class _Saying:
     def __init__(
-        self, model: ScriptedModel, asked: Asked, says: Says, on_text: Callable[[str], None],
+        self,
+        model: ScriptedModel,
+        asked: Asked,
+        says: Says,
+        on_text: Callable[[str], None],
         on_end: Callable[[AnswerEnd], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._asked, self._on_text, self._on_end = model, asked, on_text, on_end
         self._over = False
         clock = model._clock
@@ -187,11 +197,19 @@ class Bench:
     """One process and everything below its System 1. `run(until)` lets virtual time pass."""
 
     def __init__(
-        self, answer: Answer, *, instruction: str = "do it", settings: StepSettings | None = None, plans: bool = True,
-        commands: dict[str, str] | None = None, accessors: dict[str, Accessor] | None = None,
-        first_actions: Sequence[str] = ("walk", "nod"), way_back: str = "", begin: bool = True,
+        self,
+        answer: Answer,
+        *,
+        instruction: str = "do it",
+        settings: StepSettings | None = None,
+        plans: bool = True,
+        commands: dict[str, str] | None = None,
+        accessors: dict[str, Accessor] | None = None,
+        first_actions: Sequence[str] = ("walk", "nod"),
+        way_back: str = "",
+        begin: bool = True,
         judge: Judge | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.clock = VirtualClock()
         self.model = ScriptedModel(self.clock, answer)
         self.world = World()
@@ -361,10 +379,15 @@ class Bench:
         if call is not None:
             result = call.result if event.type is EventType.ENDED else None
             made = CallEvent(
-                event.stream_id, call.call_id, call.function, dict(call.args_shown), result.outcome.value if result else "",
-                int(result.code) if result else 0, (result.error or result.message) if result else "",
+                event.stream_id,
+                call.call_id,
+                call.function,
+                dict(call.args_shown),
+                result.outcome.value if result else "",
+                int(result.code) if result else 0,
+                (result.error or result.message) if result else "",
                 call.parent.call_id if call.parent is not None else "",
-            )  # fmt: skip
+            )
         self.clock.call_later(WIRE_S, lambda: self._arrive(event, made))
 
     def _arrive(self, event: ShellEvent, call: CallEvent | None) -> None:

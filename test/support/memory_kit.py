@@ -39,13 +39,19 @@ def heard(time_s: float, sender: str, words: str, process: str = "p1", robot: st
 
 def ended(begun_s: float, time_s: float, words: str, process: str = "p1", status: str = "SUCCESS") -> Record:
     return Record(
-        Tier.M1, Kind.OUTCOME, time_s, f"kalos ended “{words}”: {status}", {"instruction": words, "status": status},
-        Provenance("kalos", "events", process, "alice", "chat"), begun_s=begun_s,
-    )  # fmt: skip
+        Tier.M1,
+        Kind.OUTCOME,
+        time_s,
+        f"kalos ended “{words}”: {status}",
+        {"instruction": words, "status": status},
+        Provenance("kalos", "events", process, "alice", "chat"),
+        begun_s=begun_s,
+    )
 
 
 def walk(at: float = NOON) -> list[Record]:
     """A minute through three rooms: a ball in the kitchen, then a person and an apple in the office."""
+
     def where(t: int) -> tuple[str, list[str]]:
         if t < 20:
             return "kitchen", ["ball"] if 5 < t < 10 else []

@@ -36,9 +36,12 @@ class Model:
 
     def revoke(self, asked: Sequence[int], now_s: float) -> set[int]:
         raw = {
-            p for i in asked if i in self.records for p in self.records[i].parents
+            p
+            for i in asked
+            if i in self.records
+            for p in self.records[i].parents
             if p in self.records and self.records[p].tier is Tier.M0
-        }  # fmt: skip
+        }
         doomed, grew = set(asked) & set(self.records), True
         while grew:
             more = {i for i, r in self.records.items() if set(r.parents) & doomed} - doomed
@@ -49,9 +52,7 @@ class Model:
         for i in fallen:
             r = self.records[i]
             who = replace(r.provenance, sender="")
-            self.records[i] = replace(
-                r, text="", data={}, provenance=who, spot=Spot(), key="", parents=(), revoked_s=now_s
-            )
+            self.records[i] = replace(r, text="", data={}, provenance=who, spot=Spot(), key="", parents=(), revoked_s=now_s)
         for i, r in self.records.items():
             self.records[i] = replace(r, parents=tuple(p for p in r.parents if p not in fallen))
         return fallen
@@ -82,15 +83,29 @@ def records(ids: Sequence[int]) -> st.SearchStrategy[Record]:
     coordinate = st.one_of(st.none(), st.tuples(st.integers(-6, 6), st.integers(-6, 6)))
     return st.builds(
         lambda tier, kind, t, words, robot, process, at, room, seen_by, key, parents: Record(
-            tier, kind, float(t), " ".join(words), {"n": t}, Provenance(robot, "test", process, "alice"),
-            Spot(at[0] / 2, at[1] / 2, room) if at else Spot(room=room), seen_by, key=key,
+            tier,
+            kind,
+            float(t),
+            " ".join(words),
+            {"n": t},
+            Provenance(robot, "test", process, "alice"),
+            Spot(at[0] / 2, at[1] / 2, room) if at else Spot(room=room),
+            seen_by,
+            key=key,
             parents=() if key else tuple(sorted(parents)),
         ),
-        st.sampled_from(Tier), st.sampled_from(KINDS), st.integers(0, 30), st.lists(st.sampled_from(WORDS), max_size=3),
-        st.sampled_from(ROBOTS), st.sampled_from(PROCESSES), coordinate, st.sampled_from(ROOMS),
-        st.sampled_from(Visibility), st.sampled_from(("", "", "k1", "k2")),
+        st.sampled_from(Tier),
+        st.sampled_from(KINDS),
+        st.integers(0, 30),
+        st.lists(st.sampled_from(WORDS), max_size=3),
+        st.sampled_from(ROBOTS),
+        st.sampled_from(PROCESSES),
+        coordinate,
+        st.sampled_from(ROOMS),
+        st.sampled_from(Visibility),
+        st.sampled_from(("", "", "k1", "k2")),
         st.sets(st.sampled_from(list(ids)), max_size=2) if ids else st.just(set()),
-    )  # fmt: skip
+    )
 
 
 def queries() -> st.SearchStrategy[Query]:

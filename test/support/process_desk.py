@@ -35,9 +35,11 @@ class Desk:
         self.epoch = 0
         ids = count(1)
         self.core = ProcessScheduler(
-            self._do, new_id=lambda: f"p{next(ids)}", now=lambda: self.now_s,
+            self._do,
+            new_id=lambda: f"p{next(ids)}",
+            now=lambda: self.now_s,
             settings=SchedulerSettings(idle=idle, idle_after_s=5.0, max_processes=4),
-        )  # fmt: skip
+        )
         self.core.restore(restore)
 
     def _do(self, command: Command) -> None:

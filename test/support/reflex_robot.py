@@ -67,9 +67,7 @@ def patrol(*, body: NoBody, pause_evt: PauseEvent, stop_evt: threading.Event) ->
 
 
 @robot_skill(subsystem="movement", nominal_s=BACK_S, stop_s=0.2)
-def move_back(
-    distance_m: Annotated[float, Field(ge=0, le=5)] = 0.5, *, body: NoBody, stop_evt: threading.Event
-) -> SkillReturn:
+def move_back(distance_m: Annotated[float, Field(ge=0, le=5)] = 0.5, *, body: NoBody, stop_evt: threading.Event) -> SkillReturn:
     """Walk backward. distance_m: metres."""
     seconds = BACK_S * distance_m / 0.5
     return SkillReturn.interruption() if stop_evt.wait(seconds) else SkillReturn.success(f"walked back {distance_m:g} m")

@@ -100,10 +100,16 @@ class Plan:
             self.conditions._clock = self.clock
         ids = itertools.count(1)
         self.scheduler = Scheduler(
-            mapper(), executor, self.clock, self.events.append, new_call_id=lambda: f"c{next(ids)}",
-            conditions=self.conditions, on_steps=self.queues.append, routines=self.routines,
+            mapper(),
+            executor,
+            self.clock,
+            self.events.append,
+            new_call_id=lambda: f"c{next(ids)}",
+            conditions=self.conditions,
+            on_steps=self.queues.append,
+            routines=self.routines,
             settings=SchedulerSettings(**self.settings),
-        )  # fmt: skip
+        )
         if isinstance(executor, VirtualExecutor):
             executor.scheduler = self.scheduler
         self.parsers: dict[str, StreamingParser] = {}

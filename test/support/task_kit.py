@@ -72,17 +72,32 @@ class Bench:
         self.told: list[tuple[str, ...]] = []
         self.allowed: tuple[bool, float, str] = (True, 0.0, "")
         self.planner = TaskPlanner(
-            "p", self.instruction, sender="ann", system=lambda: "LAYER s2\nrules", fields=FIELDS, model=self,
-            made_by="stub", tell=self, clock=self.clock, settings=self.settings, adopted=self.adopted,
-        )  # fmt: skip
+            "p",
+            self.instruction,
+            sender="ann",
+            system=lambda: "LAYER s2\nrules",
+            fields=FIELDS,
+            model=self,
+            made_by="stub",
+            tell=self,
+            clock=self.clock,
+            settings=self.settings,
+            adopted=self.adopted,
+        )
         self.planner.begin(self.done, paused=self.begun_paused)
 
     # -- Model --------------------------------------------------------------------------------------------------------
 
     def ask(
-        self, layer: Layer, process_id: str, request: ModelRequest, on_text: Callable[[str], None],
-        on_end: Callable[[AnswerEnd], None], *, stream_id: str = "",
-    ) -> Question:  # fmt: skip
+        self,
+        layer: Layer,
+        process_id: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream_id: str = "",
+    ) -> Question:
         assert (layer, process_id) == (Layer.S2, "p") and not [q for q in self.running if q is not None]
         question = Question(self.clock.now(), request, on_text, on_end)
         self.asked.append(question)

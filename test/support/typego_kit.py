@@ -85,9 +85,17 @@ class Story:
         return self
 
     def call(
-        self, function: str, started: float, ended: float, *, outcome: str = "DONE", told: str = "", process: str = PROCESS,
-        channels: tuple[str, ...] = ("movement",), **arguments: Any,
-    ) -> Story:  # fmt: skip
+        self,
+        function: str,
+        started: float,
+        ended: float,
+        *,
+        outcome: str = "DONE",
+        told: str = "",
+        process: str = PROCESS,
+        channels: tuple[str, ...] = ("movement",),
+        **arguments: Any,
+    ) -> Story:
         self.trace.calls.append(Call(process, function, arguments, channels, started, ended, outcome, told))
         return self
 

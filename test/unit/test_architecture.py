@@ -15,9 +15,7 @@ import pytest
 from skill_kernel import codes
 
 ROOT = Path(__file__).resolve().parents[2]
-CORES = (
-    "skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros/navigation", "ghostshell_ros/perception",
-)  # fmt: skip
+CORES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros/navigation", "ghostshell_ros/perception")
 PACKAGES = (*CORES, "ghostshell_ros")
 
 CODE_OWNERS = {
@@ -56,8 +54,16 @@ def ros_packages() -> set[str]:
     manifest = (ROOT / "package.xml").read_text(encoding="utf-8")
     depends = set(re.findall(r"<\w*depend>(\w+)</\w*depend>", manifest))
     return depends | {
-        "action_msgs", "ament_index_python", "ghostshell", "launch", "launch_ros", "rcl_interfaces", "rclpy",
-        "rosidl_parser", "rosidl_runtime_py", "unique_identifier_msgs",
+        "action_msgs",
+        "ament_index_python",
+        "ghostshell",
+        "launch",
+        "launch_ros",
+        "rcl_interfaces",
+        "rclpy",
+        "rosidl_parser",
+        "rosidl_runtime_py",
+        "unique_identifier_msgs",
     }
 
 

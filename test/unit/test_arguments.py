@@ -83,21 +83,45 @@ def one(name: str, text: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("number", "90", 90.0), ("number", " -1.5e1 ", -15.0), ("number", "+.5", 0.5), ("number", "3.", 3.0),
-        ("whole", "90", 90), ("whole", "90.0", 90), ("whole", "1e3", 1000), ("whole", "-7", -7),
-        ("flag", "true", True), ("flag", "False", False), ("flag", "0", False), ("flag", "YES", True),
+        ("number", "90", 90.0),
+        ("number", " -1.5e1 ", -15.0),
+        ("number", "+.5", 0.5),
+        ("number", "3.", 3.0),
+        ("whole", "90", 90),
+        ("whole", "90.0", 90),
+        ("whole", "1e3", 1000),
+        ("whole", "-7", -7),
+        ("flag", "true", True),
+        ("flag", "False", False),
+        ("flag", "0", False),
+        ("flag", "YES", True),
         ("flag", "off", False),
-        ("word", " as it is ", " as it is "), ("word", "", ""),
-        ("side", "right", "right"), ("leg", "3", 3), ("mood", "sad", Mood.SAD), ("mood", "SAD", Mood.SAD),
-        ("numbers", "[1, 2.5]", [1.0, 2.5]), ("table", '{"a": 1}', {"a": 1}), ("pair", '[1, "b"]', (1, "b")),
-        ("point", '{"x": 1}', Point(x=1, y=0)), ("pose", '{"yaw": 2}', Pose(2.0)),
-        ("maybe", "", None), ("maybe", "None", None), ("maybe", "null", None), ("maybe", "5", 5),
+        ("word", " as it is ", " as it is "),
+        ("word", "", ""),
+        ("side", "right", "right"),
+        ("leg", "3", 3),
+        ("mood", "sad", Mood.SAD),
+        ("mood", "SAD", Mood.SAD),
+        ("numbers", "[1, 2.5]", [1.0, 2.5]),
+        ("table", '{"a": 1}', {"a": 1}),
+        ("pair", '[1, "b"]', (1, "b")),
+        ("point", '{"x": 1}', Point(x=1, y=0)),
+        ("pose", '{"yaw": 2}', Pose(2.0)),
+        ("maybe", "", None),
+        ("maybe", "None", None),
+        ("maybe", "null", None),
+        ("maybe", "5", 5),
         ("maybe_word", "none", None),
-        ("auto", "auto", "auto"), ("auto", "1.5", 1.5),
-        ("angle", "90deg", 90.0), ("angle", "90°", 90.0), ("angle", "90 degrees", 90.0), ("volume", "50%", 50),
-        ("volume", "100", 100), ("short", "abc", "abc"),
+        ("auto", "auto", "auto"),
+        ("auto", "1.5", 1.5),
+        ("angle", "90deg", 90.0),
+        ("angle", "90°", 90.0),
+        ("angle", "90 degrees", 90.0),
+        ("volume", "50%", 50),
+        ("volume", "100", 100),
+        ("short", "abc", "abc"),
     ],
-)  # fmt: skip
+)
 def test_a_string_becomes_the_type_of_its_parameter(name: str, text: str, value: Any) -> None:
     made = one(name, text)
     assert made == value and type(made) is type(value)
@@ -152,9 +176,7 @@ def test_a_missing_parameter_is_named_with_what_it_needs() -> None:
     def turn(angle: Annotated[float, Field(ge=-180, le=180), "deg"], speed: float = 1.0) -> SkillReturn:
         return SkillReturn.success()
 
-    with pytest.raises(
-        ArgumentError, match="turn needs angle: a number at least -180 and at most 180 in deg"
-    ) as caught:
+    with pytest.raises(ArgumentError, match="turn needs angle: a number at least -180 and at most 180 in deg") as caught:
         bind(turn, {"speed": "2"}, {})
     assert caught.value.code is CallCode.MISSING_ARGUMENT
     assert bind(turn, {"angle": "3"}, {}).values == {"angle": 3.0, "speed": 1.0}
@@ -190,11 +212,22 @@ def test_content_is_no_required_parameter_but_may_come_as_an_attribute() -> None
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("number", "1"), ("number", True), ("whole", 1.5), ("flag", 1), ("flag", "true"), ("word", 5), ("leg", "x"),
+        ("number", "1"),
+        ("number", True),
+        ("whole", 1.5),
+        ("flag", 1),
+        ("flag", "true"),
+        ("word", 5),
+        ("leg", "x"),
         ("leg", True),
-        ("number", None), ("number", math.nan), ("numbers", [math.inf]), ("maybe", "5"), ("side", 3), ("volume", 101),
+        ("number", None),
+        ("number", math.nan),
+        ("numbers", [math.inf]),
+        ("maybe", "5"),
+        ("side", 3),
+        ("volume", 101),
     ],
-)  # fmt: skip
+)
 def test_json_of_the_wrong_type_is_refused(name: str, value: Any) -> None:
     with pytest.raises(ArgumentError):
         bind_typed(everything, {name: value}, LIMITS)
@@ -266,8 +299,12 @@ def test_a_parameter_no_model_could_write_is_refused_when_the_skill_is_read() ->
 def test_the_schema_tells_type_range_unit_and_default() -> None:
     schema = parameters_schema(everything)
     assert schema["properties"]["volume"] == {
-        "default": 50, "description": "% of full", "maximum": 100, "minimum": 0, "type": "integer",
-    }  # fmt: skip
+        "default": 50,
+        "description": "% of full",
+        "maximum": 100,
+        "minimum": 0,
+        "type": "integer",
+    }
     assert schema["properties"]["angle"]["description"] == "deg"
     assert schema["properties"]["side"]["enum"] == ["left", "right"]
     assert schema["additionalProperties"] is False

@@ -16,9 +16,18 @@ from skill_kernel.safety.joint_gate import LARGEST_STEP_S, RefusalKind
 from skill_kernel.safety.obstacles import first_obstacle, scan_points
 
 BASE = BaseConfig(
-    max_forward=1.0, max_backward=0.5, max_lateral=0.4, max_turn=2.0, max_acceleration=2.0, max_turn_acceleration=8.0,
-    cruise_linear=0.5, cruise_turn=1.0, radius=0.3, stop_distance=0.15, slow_distance=0.6,
-)  # fmt: skip
+    max_forward=1.0,
+    max_backward=0.5,
+    max_lateral=0.4,
+    max_turn=2.0,
+    max_acceleration=2.0,
+    max_turn_acceleration=8.0,
+    cruise_linear=0.5,
+    cruise_turn=1.0,
+    radius=0.3,
+    stop_distance=0.15,
+    slow_distance=0.6,
+)
 TICK = 0.02
 
 
@@ -121,9 +130,12 @@ def test_what_is_not_a_number_is_refused_and_counted() -> None:
 def test_a_wall_ahead_stops_the_way_towards_it_only() -> None:
     wall = np.array([[0.3 + 0.10, y] for y in np.linspace(-1, 1, 81)])
     for wish, moves in (
-        (Velocity(0.5), False), (Velocity(0.4, 0.3), False), (Velocity(-0.3), True), (Velocity(0.0, 0.3), True),
+        (Velocity(0.5), False),
+        (Velocity(0.4, 0.3), False),
+        (Velocity(-0.3), True),
+        (Velocity(0.0, 0.3), True),
         (Velocity(-0.2, 0.3), True),
-    ):  # fmt: skip
+    ):
         gate = BaseGate(BASE)
         for k in range(50):
             gate.scan(k * TICK, wall)

@@ -56,8 +56,9 @@ def test_each_turn_is_told_all_that_was_done_and_what_was_seen_then() -> None:
     request = planner.follow(TurnResult("end", calls=[call("nod", times=1)]), observation=observed("lobby"))
     done = blocks(request)["DONE"]
     assert [(d["function"], d["outcome"], d["then"]["room"]) for d in done] == [
-        ("goto_waypoint", "FAILED", "hallway"), ("nod", "DONE", "lobby"),
-    ]  # fmt: skip
+        ("goto_waypoint", "FAILED", "hallway"),
+        ("nod", "DONE", "lobby"),
+    ]
     assert done[0]["message"] == "the way is blocked"
 
 

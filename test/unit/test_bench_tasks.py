@@ -16,18 +16,43 @@ from bench.scoring import Task, TaskFile, score
 from planners.models.base import CancelToken, Finished, ModelEvent, ModelRequest, TextDelta
 
 OBJECTIVE = [
-    "Greet and Smile", "Sync Smile & Greeting", "Compliment Response", "Wave & Happy Face",
-    "10-Second Push-Up Challenge", "Demo 3 Actions Live", "Triangle Walk", "Numbered Steps", "Counting Square Walk A",
-    "Motion Sequence", "Wave & Leg Lift Combo", "Triple Action Counter", "Shrug Dance Finale", "Perform Routine A",
-    "Perform Routine B", "Perform Saved", "Shrug+Wave Coincidence", "Perform Changed", "Long Instr. Dance (EN)",
+    "Greet and Smile",
+    "Sync Smile & Greeting",
+    "Compliment Response",
+    "Wave & Happy Face",
+    "10-Second Push-Up Challenge",
+    "Demo 3 Actions Live",
+    "Triangle Walk",
+    "Numbered Steps",
+    "Counting Square Walk A",
+    "Motion Sequence",
+    "Wave & Leg Lift Combo",
+    "Triple Action Counter",
+    "Shrug Dance Finale",
+    "Perform Routine A",
+    "Perform Routine B",
+    "Perform Saved",
+    "Shrug+Wave Coincidence",
+    "Perform Changed",
+    "Long Instr. Dance (EN)",
     "Long Instr. Dance (CN)",
-]  # fmt: skip
+]
 SUBJECTIVE = [
-    "Cute Gesture Reaction", "Express Sadness", "Channel Baymax", "Spider-Man Pose & Quote", "Fan Reaction Challenge",
-    "Ocean Dive Act-Out", "Scene Chat - First Meet (EN)", "Scene Chat – First Meet (CN)",
-    "Scene Chat – Family Child (EN)", "Scene Chat – Family Child (CN)", "Scene Chat – Family Hostess (EN)",
-    "Scene Chat – Family Hostess (CN)", "Scene Chat – Family Host (EN)", "Scene Chat – Family Host (CN)",
-]  # fmt: skip
+    "Cute Gesture Reaction",
+    "Express Sadness",
+    "Channel Baymax",
+    "Spider-Man Pose & Quote",
+    "Fan Reaction Challenge",
+    "Ocean Dive Act-Out",
+    "Scene Chat - First Meet (EN)",
+    "Scene Chat – First Meet (CN)",
+    "Scene Chat – Family Child (EN)",
+    "Scene Chat – Family Child (CN)",
+    "Scene Chat – Family Hostess (EN)",
+    "Scene Chat – Family Hostess (CN)",
+    "Scene Chat – Family Host (EN)",
+    "Scene Chat – Family Host (CN)",
+]
 
 FILE = TaskFile.load(TASKS)
 BY_NAME = {task.name: task for task in FILE.tasks}
@@ -142,7 +167,7 @@ def test_equations_13_and_14_weigh_by_the_number_of_actions() -> None:
 
 def test_long_instructions_score_in_tenths() -> None:
     task = BY_NAME["Long Instr. Dance (EN)"]
-    assert bcm(task, "<wait><spider_stand/><head_act action=\"shake\"/></wait>Let's go!") == 0.3
+    assert bcm(task, '<wait><spider_stand/><head_act action="shake"/></wait>Let\'s go!') == 0.3
     assert bcm(task, "") == 0.0
 
 
@@ -155,8 +180,15 @@ def test_a_lower_half_scores_nothing_and_an_upper_half_one_half() -> None:
 
 def test_a_task_with_an_unknown_name_in_its_order_is_refused() -> None:
     with pytest.raises(ValidationError, match="which is not expected"):
-        Task(name="t", kind="objective", pattern="parallel", instruction="", reference="",
-             expect={"a": {"call": "head_act"}}, order=(("before", "a", "b"),))  # fmt: skip
+        Task(
+            name="t",
+            kind="objective",
+            pattern="parallel",
+            instruction="",
+            reference="",
+            expect={"a": {"call": "head_act"}},
+            order=(("before", "a", "b"),),
+        )
 
 
 def test_a_task_with_an_unknown_class_is_refused() -> None:

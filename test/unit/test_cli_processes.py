@@ -12,12 +12,23 @@ from ghostshell_ros.cli.processes import _table
 def process(**fields: Any) -> SimpleNamespace:
     """A ProcessState as it arrives."""
     given: dict[str, Any] = {
-        "process_id": "ba48c7e26cd63c82", "status": 1, "source": 0, "instruction": "walk 3 m forward",
-        "subsystems": ["movement"], "calls_done": 2, "calls_failed": 0, "message": "",
-        "created": SimpleNamespace(sec=100, nanosec=0), "displaced_by": "",
-        "ended": SimpleNamespace(sec=0, nanosec=0), "resumes": False, "pause_causes": [], "usage": [], "degraded": "",
+        "process_id": "ba48c7e26cd63c82",
+        "status": 1,
+        "source": 0,
+        "instruction": "walk 3 m forward",
+        "subsystems": ["movement"],
+        "calls_done": 2,
+        "calls_failed": 0,
+        "message": "",
+        "created": SimpleNamespace(sec=100, nanosec=0),
+        "displaced_by": "",
+        "ended": SimpleNamespace(sec=0, nanosec=0),
+        "resumes": False,
+        "pause_causes": [],
+        "usage": [],
+        "degraded": "",
         "cost_usd": -1.0,
-    }  # fmt: skip
+    }
     return SimpleNamespace(**{**given, **fields})
 
 
@@ -42,13 +53,15 @@ def usage(layer: str, **fields: Any) -> SimpleNamespace:
 
 def test_what_each_layer_has_used_and_what_goes_on_without_its_model_stands_below() -> None:
     layers = [
-        usage("s1p", prompt_tokens=900, completion_tokens=20), usage("s3", calls=0),
+        usage("s1p", prompt_tokens=900, completion_tokens=20),
+        usage("s3", calls=0),
         usage("s1", calls=12, failures=1, prompt_tokens=40_000, cached_tokens=10_000, completion_tokens=2_400),
         usage("s2", calls=3, prompt_tokens=2_000_000),
-    ]  # fmt: skip
+    ]
     lines = _table([process(usage=layers, degraded="s2: the instruction itself is the plan", cost_usd=0.01234)], 112.0)
     assert [line.strip() for line in lines[2:]] == [
-        "s1p 1 call 920 tokens; s1 12 calls, 1 failed 42k tokens (25% cached)", "s2 3 calls 2.0M tokens; $0.0123",
+        "s1p 1 call 920 tokens; s1 12 calls, 1 failed 42k tokens (25% cached)",
+        "s2 3 calls 2.0M tokens; $0.0123",
         "without its model: s2: the instruction itself is the plan",
-    ]  # fmt: skip
+    ]
     assert len(lines[2]) - len(lines[2].lstrip()) == 18

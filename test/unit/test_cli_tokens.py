@@ -53,11 +53,7 @@ def test_repairs_are_json_lines_and_status_0() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "text", "said"),
-    [
-        ((), b"ab\xff", "0xff at offset 2"),
-        ((), b"\xe4\xbd", "0xe4 at offset 0"),
-        (("/no/such/file",), b"", "/no/such/file"),
-    ],
+    [((), b"ab\xff", "0xff at offset 2"), ((), b"\xe4\xbd", "0xe4 at offset 0"), (("/no/such/file",), b"", "/no/such/file")],
 )
 def test_unusable_input_is_one_sentence_and_status_2(arguments: tuple[str, ...], text: bytes, said: str) -> None:
     status, _, errors = run(*arguments, text=text)

@@ -30,7 +30,9 @@ MOTIONS: dict[str, Callable[[Pose], Trajectory]] = {
     **{f"sit {style}": lambda s, p=style: postures.sit(s, p) for style in postures.SIT},
     **{
         f"walk {cm} {speed} {amplitude}": lambda s, d=cm, v=speed, a=amplitude: gait.walk(s, d / 100, v, a, 0.3)
-        for cm in (-200, -20, 3, 20, 200) for speed in (0, 50, 100) for amplitude in (0, 50, 100)
+        for cm in (-200, -20, 3, 20, 200)
+        for speed in (0, 50, 100)
+        for amplitude in (0, 50, 100)
     },
     **{f"turn {degrees}": lambda s, d=degrees: gait.turn(s, math.radians(d)) for degrees in (-360, -45, 5, 90, 1000)},
     **{f"lean {side}": lambda s, d=side: moves.lean(s, d) for side in ("left", "right", "forward", "backward")},

@@ -87,12 +87,17 @@ def test_a_skill_takes_about_its_nominal_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("spider_run_distance", {"distance": 40}), ("spider_run_distance", {"distance": -100, "speed": 100}),
-        ("spider_run_distance", {"distance": 10, "speed": 0, "amplitude": 0}), ("spider_rotate", {"angle": 30}),
-        ("spider_rotate", {"angle": -180}), ("spider_wave_move", {"speed": 0, "times": 2}),
-        ("spider_push_up", {"duration": 9}), ("head_act", {"action": "look_around", "duration": 4}),
+        ("spider_run_distance", {"distance": 40}),
+        ("spider_run_distance", {"distance": -100, "speed": 100}),
+        ("spider_run_distance", {"distance": 10, "speed": 0, "amplitude": 0}),
+        ("spider_rotate", {"angle": 30}),
+        ("spider_rotate", {"angle": -180}),
+        ("spider_wave_move", {"speed": 0, "times": 2}),
+        ("spider_push_up", {"duration": 9}),
+        ("head_act", {"action": "look_around", "duration": 4}),
         ("ear_swing", {"side": "right", "start_angle": -90, "end_angle": 90, "speed": 0, "duration": 6}),
-        ("ear_state", {"state": "opponent", "duration": 0}), ("play_bgm", {"name": "lullaby"}),
+        ("ear_state", {"state": "opponent", "duration": 0}),
+        ("play_bgm", {"name": "lullaby"}),
     ],
     ids=str,
 )

@@ -32,7 +32,8 @@ def test_model_yaml_and_urdf_agree_on_joints_and_the_yaml_stays_within_the_model
     urdf = ElementTree.parse(ROOT / "robots/coco/coco.urdf").getroot()
     ranges = {
         j.get("name"): (float(j.find("limit").get("lower")), float(j.find("limit").get("upper")))
-        for j in urdf.findall("joint") if j.get("type") == "revolute"
+        for j in urdf.findall("joint")
+        if j.get("type") == "revolute"
     }
     for name, joint in config().joints.items():
         assert limits[name][0] <= joint.lower < joint.upper <= limits[name][1]

@@ -53,10 +53,15 @@ def test_code_is_read_as_models_write_it(text: str, true: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "the door is open", "door is open", "not raining", "there is a person (with a hat) in front of you", "看见苹果",
-        "a person is near && it is dark", "the battery is nearly empty!",
+        "the door is open",
+        "door is open",
+        "not raining",
+        "there is a person (with a hat) in front of you",
+        "看见苹果",
+        "a person is near && it is dark",
+        "the battery is nearly empty!",
     ],
-)  # fmt: skip
+)
 def test_a_sentence_is_left_to_a_judge(text: str) -> None:
     assert read_condition(text, ACCESSORS) == read_condition(f"  {text} ", ACCESSORS)
     assert read_condition(text, ACCESSORS).expression is None

@@ -66,13 +66,34 @@ def test_each_call_is_one_json_object_and_nothing_else_is_on_standard_output(ski
     status, calls, errors = run("", "--skills", skills, stream)
     assert (status, errors) == (0, ["loaded, home is desk"])
     assert calls == [
-        {"call": "c1", "function": "walk", "args": {"seconds": 2.0, "gait": "fast"}, "channel": "legs",
-         "start": 0.0, "end": 2.0, "outcome": "DONE"},
-        {"call": "c2", "function": "text", "args": {"text": "你好"}, "channel": "main",
-         "start": 0.0, "end": 1.0, "outcome": "DONE"},
-        {"call": "c3", "function": "nod", "args": {"way": "up", "until": "2026-01-02"}, "channel": "head",
-         "start": 1.0, "end": 3.0, "outcome": "DONE"},
-    ]  # fmt: skip
+        {
+            "call": "c1",
+            "function": "walk",
+            "args": {"seconds": 2.0, "gait": "fast"},
+            "channel": "legs",
+            "start": 0.0,
+            "end": 2.0,
+            "outcome": "DONE",
+        },
+        {
+            "call": "c2",
+            "function": "text",
+            "args": {"text": "你好"},
+            "channel": "main",
+            "start": 0.0,
+            "end": 1.0,
+            "outcome": "DONE",
+        },
+        {
+            "call": "c3",
+            "function": "nod",
+            "args": {"way": "up", "until": "2026-01-02"},
+            "channel": "head",
+            "start": 1.0,
+            "end": 3.0,
+            "outcome": "DONE",
+        },
+    ]
 
 
 @pytest.mark.parametrize(

@@ -168,9 +168,7 @@ def test_the_command_line_runs_it_dry_from_its_file(tmp_path: Path, monkeypatch:
         ("nod while saying 'hello'", "<nod/>hello"),
     ],
 )
-def test_direct_commands_are_understood(
-    pan_tilt: tuple[RobotConfig, SkillRegistry], command: str, expected: str
-) -> None:
+def test_direct_commands_are_understood(pan_tilt: tuple[RobotConfig, SkillRegistry], command: str, expected: str) -> None:
     config, registry = pan_tilt
     parser = CommandParser(registry, [], GrammarOptions(config.builtin_names, config.limits), config.name)
     reading = parser.read(command, "")

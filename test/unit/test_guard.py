@@ -88,21 +88,24 @@ def test_honest_rules_are_accepted_and_do_what_they_say(name: str) -> None:
     assert tuple(perform(guarded.action(answers))) == case.calls
 
 
-@pytest.mark.parametrize(("code", "source", "says"), [
-    (GuardCode.NAME, rule("front_distance() < 1"), "did you mean 'front_distance_m'"),
-    (GuardCode.NAME, rule(action="move_bak(1)"), "did you mean 'move_back'"),
-    (GuardCode.ARGUMENT, rule("visible('persn')"), "did you mean 'person'"),
-    (GuardCode.ARGUMENT, rule(action="strafe('lefd')"), "did you mean 'left'"),
-    (GuardCode.ARGUMENT, rule(action="move_back(100)"), "at most 50"),
-    (GuardCode.ARITY, rule(action="move_back(distance=1)"), "did you mean 'distance_m'"),
-    (GuardCode.TYPE, rule("front_distance_m()"), "must be bool, but this is float"),
-    (GuardCode.CALL, rule("move_back(0.5)"), "only an action may call it"),
-    (GuardCode.CONSTRUCT, rule("heard().upper() == 'A'"), "a dot (attribute access) is not allowed"),
-    (GuardCode.CONSTRUCT, rule(action="while True:\n    stop()"), "while is not allowed"),
-    (GuardCode.TOO_MANY_STEPS, rule(action="for i in range(101):\n    stop()"), "100 are allowed"),
-    (GuardCode.TOO_DEEP, rule("(" * 13 + "moving()" + ")" * 13), "brackets are nested more than 12 deep"),
-    (GuardCode.FORM, "def condition():\n    return moving()\n", "the function 'action' is missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "source", "says"),
+    [
+        (GuardCode.NAME, rule("front_distance() < 1"), "did you mean 'front_distance_m'"),
+        (GuardCode.NAME, rule(action="move_bak(1)"), "did you mean 'move_back'"),
+        (GuardCode.ARGUMENT, rule("visible('persn')"), "did you mean 'person'"),
+        (GuardCode.ARGUMENT, rule(action="strafe('lefd')"), "did you mean 'left'"),
+        (GuardCode.ARGUMENT, rule(action="move_back(100)"), "at most 50"),
+        (GuardCode.ARITY, rule(action="move_back(distance=1)"), "did you mean 'distance_m'"),
+        (GuardCode.TYPE, rule("front_distance_m()"), "must be bool, but this is float"),
+        (GuardCode.CALL, rule("move_back(0.5)"), "only an action may call it"),
+        (GuardCode.CONSTRUCT, rule("heard().upper() == 'A'"), "a dot (attribute access) is not allowed"),
+        (GuardCode.CONSTRUCT, rule(action="while True:\n    stop()"), "while is not allowed"),
+        (GuardCode.TOO_MANY_STEPS, rule(action="for i in range(101):\n    stop()"), "100 are allowed"),
+        (GuardCode.TOO_DEEP, rule("(" * 13 + "moving()" + ")" * 13), "brackets are nested more than 12 deep"),
+        (GuardCode.FORM, "def condition():\n    return moving()\n", "the function 'action' is missing"),
+    ],
+)
 def test_an_error_says_what_is_wrong_and_what_to_write(code: GuardCode, source: str, says: str) -> None:
     error = refused(source)
     assert error.code is code and says in str(error)

@@ -21,9 +21,18 @@ from skill_kernel.guard.types import BOOL, FLOAT, Kind, Type
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")
 NUMBERS = (
-    "front_distance_m()", "back_distance_m()", "x_m()", "y_m()", "battery_percent()", "people_visible()",
-    "0", "1", "2.5", "-3", "7",
-)  # fmt: skip
+    "front_distance_m()",
+    "back_distance_m()",
+    "x_m()",
+    "y_m()",
+    "battery_percent()",
+    "people_visible()",
+    "0",
+    "1",
+    "2.5",
+    "-3",
+    "7",
+)
 PYTHON = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float, Kind.STR: str}
 SIGNS = ("+", "-", "*", "/", "//", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -40,36 +49,40 @@ class Writer:
         draw = self._draw
         if depth <= 0:
             return draw.choice((*NUMBERS, f"distance_to('{draw.choice(LABELS)}')", *names))
-        return draw.choice((
-            lambda: f"({self.number(depth - 1, names)} {draw.choice(SIGNS)} {self.number(depth - 1, names)})",
-            lambda: f"(-{self.number(depth - 1, names)})",
-            lambda: f"abs({self.number(depth - 1, names)})",
-            lambda: f"min({self.number(depth - 1, names)}, {self.number(depth - 1, names)})",
-            lambda: f"max([{self.number(depth - 1, names)}, {self.number(0, names)}])",
-            lambda: f"({self.number(0, names)} if {self.truth(depth - 1, names)} else {self.number(depth - 1, names)})",
-            lambda: f"len({draw.choice(TEXTS)})",
-            lambda: f"count('{draw.choice(LABELS)}')",
-            lambda: self._over("sum", depth, names),
-            lambda: f"round({self.number(depth - 1, names)}, {draw.randint(0, 3)})",
-            lambda: f"min([{self.number(0, names)}, {self.number(depth - 1, names)}] if {self.truth(0)} else [3, 7])",
-        ))()
+        return draw.choice(
+            (
+                lambda: f"({self.number(depth - 1, names)} {draw.choice(SIGNS)} {self.number(depth - 1, names)})",
+                lambda: f"(-{self.number(depth - 1, names)})",
+                lambda: f"abs({self.number(depth - 1, names)})",
+                lambda: f"min({self.number(depth - 1, names)}, {self.number(depth - 1, names)})",
+                lambda: f"max([{self.number(depth - 1, names)}, {self.number(0, names)}])",
+                lambda: f"({self.number(0, names)} if {self.truth(depth - 1, names)} else {self.number(depth - 1, names)})",
+                lambda: f"len({draw.choice(TEXTS)})",
+                lambda: f"count('{draw.choice(LABELS)}')",
+                lambda: self._over("sum", depth, names),
+                lambda: f"round({self.number(depth - 1, names)}, {draw.randint(0, 3)})",
+                lambda: f"min([{self.number(0, names)}, {self.number(depth - 1, names)}] if {self.truth(0)} else [3, 7])",
+            )
+        )()
 
     def truth(self, depth: int, names: tuple[str, ...] = ()) -> str:
         draw = self._draw
         if depth <= 0:
             return draw.choice(("moving()", "charging()", "True", "False", f"visible('{draw.choice(LABELS)}')"))
-        return draw.choice((
-            lambda: f"({self.number(depth - 1, names)} {draw.choice(COMPARISONS)} {self.number(0, names)})",
-            lambda: f"({self.number(0, names)} <= {self.number(depth - 1, names)} < {self.number(0, names)})",
-            lambda: f"({self.truth(depth - 1, names)} {draw.choice(('and', 'or'))} {self.truth(depth - 1, names)})",
-            lambda: f"({' or '.join(self.truth(depth - 1, names) for _ in range(3))})",
-            lambda: f"(not {self.truth(depth - 1, names)})",
-            lambda: f"({draw.choice(TEXTS)} {draw.choice(('in', 'not in', '==', '!='))} {draw.choice(TEXTS)})",
-            lambda: f"({draw.choice(TEXTS)} in [{draw.choice(TEXTS)}, {draw.choice(TEXTS)}])",
-            lambda: f"({self.number(0, names)} in ({self.number(0, names)}, {self.number(0, names)}))",
-            lambda: self._over(draw.choice(("any", "all")), depth, names),
-            lambda: f"any(visible(v) for v in ['person', 'ball'] if {self.truth(0)})",
-        ))()
+        return draw.choice(
+            (
+                lambda: f"({self.number(depth - 1, names)} {draw.choice(COMPARISONS)} {self.number(0, names)})",
+                lambda: f"({self.number(0, names)} <= {self.number(depth - 1, names)} < {self.number(0, names)})",
+                lambda: f"({self.truth(depth - 1, names)} {draw.choice(('and', 'or'))} {self.truth(depth - 1, names)})",
+                lambda: f"({' or '.join(self.truth(depth - 1, names) for _ in range(3))})",
+                lambda: f"(not {self.truth(depth - 1, names)})",
+                lambda: f"({draw.choice(TEXTS)} {draw.choice(('in', 'not in', '==', '!='))} {draw.choice(TEXTS)})",
+                lambda: f"({draw.choice(TEXTS)} in [{draw.choice(TEXTS)}, {draw.choice(TEXTS)}])",
+                lambda: f"({self.number(0, names)} in ({self.number(0, names)}, {self.number(0, names)}))",
+                lambda: self._over(draw.choice(("any", "all")), depth, names),
+                lambda: f"any(visible(v) for v in ['person', 'ball'] if {self.truth(0)})",
+            )
+        )()
 
     def _over(self, function: str, depth: int, names: tuple[str, ...]) -> str:
         self._names += 1
@@ -85,10 +98,23 @@ class Writer:
 def python_says(source: str, answers: Answers) -> object:
     """Python's own value: the oracle. The text comes from the Writer above."""
     names = {name: (lambda *a, n=name: answers(n, *a)) for name in SEEN}
-    return eval(source, {
-        "__builtins__": {}, **names, "abs": abs, "min": min, "max": max, "len": len, "any": any, "all": all, "sum": sum,
-        "round": round, "range": range, "lower": str.lower,
-    })  # fmt: skip
+    return eval(
+        source,
+        {
+            "__builtins__": {},
+            **names,
+            "abs": abs,
+            "min": min,
+            "max": max,
+            "len": len,
+            "any": any,
+            "all": all,
+            "sum": sum,
+            "round": round,
+            "range": range,
+            "lower": str.lower,
+        },
+    )
 
 
 def both(source: str, wanted: Type) -> None:
@@ -130,14 +156,16 @@ def program(draw: random.Random) -> str:
         name, known = draw.choice("abc"), tuple(names)
         value = writer.number(draw.randint(0, 2), known)
         square = f"{name} = {name} * {name}"
-        lines += draw.choice((
-            [f"{name} = {value}"],
-            [f"{name} = {value}", f"for i in range({draw.randint(1, 12)}):", f"    {square}"],
-            [f"{name} = 0", f"for {name} in [{value}, {writer.number(0, known)}]:", f"    {square}"],
-            [f"{name} = 0.5", f"for {name} in range(3):", f"    {square}"],
-            [f"x = [{value}, 2.5]", "x = [3, 4]", f"{name} = max(v * v for v in x)"],
-            [f"{name} = 1.5", f"{name} += {value}", f"if moving():\n        {square}"],
-        ))  # fmt: skip
+        lines += draw.choice(
+            (
+                [f"{name} = {value}"],
+                [f"{name} = {value}", f"for i in range({draw.randint(1, 12)}):", f"    {square}"],
+                [f"{name} = 0", f"for {name} in [{value}, {writer.number(0, known)}]:", f"    {square}"],
+                [f"{name} = 0.5", f"for {name} in range(3):", f"    {square}"],
+                [f"x = [{value}, 2.5]", "x = [3, 4]", f"{name} = max(v * v for v in x)"],
+                [f"{name} = 1.5", f"{name} += {value}", f"if moving():\n        {square}"],
+            )
+        )
         names.append(name)
     return "\n".join(f"    {line}" for line in [*lines, "return front_distance_m() < a"])
 
@@ -172,10 +200,42 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
 
 SOURCES = [rule(case.condition, case.action) for case in HONEST.values()] + [s for s in hostile().values() if len(s) < 1000]
 PIECES = [
-    "__class__", ".", "(", ")", "[", "]", "lambda: ", " for x in ", "import os", "**", "f'", "'", '"', "\\", "\n", "    ",
-    "while True:", "eval", "not ", "-", ":=", "*", "ｅ", "\u200b", "\x00", "return ", "def ", "yield ", "1e999", "9" * 30,
-    "getattr", ",", ":", "=", "@",
-]  # fmt: skip
+    "__class__",
+    ".",
+    "(",
+    ")",
+    "[",
+    "]",
+    "lambda: ",
+    " for x in ",
+    "import os",
+    "**",
+    "f'",
+    "'",
+    '"',
+    "\\",
+    "\n",
+    "    ",
+    "while True:",
+    "eval",
+    "not ",
+    "-",
+    ":=",
+    "*",
+    "ｅ",
+    "\u200b",
+    "\x00",
+    "return ",
+    "def ",
+    "yield ",
+    "1e999",
+    "9" * 30,
+    "getattr",
+    ",",
+    ":",
+    "=",
+    "@",
+]
 
 
 @settings(max_examples=800, deadline=None)

@@ -19,8 +19,12 @@ def test_a_condition_with_a_task_fires_without_asking_anybody(model: bool) -> No
     desk.sees("person")
     ((name, process),) = desk.fired
     assert (name, process.instruction, process.source, process.door, process.sender) == (
-        "greet", "say hello", REACTIVE, "guideline", "greet"
-    )  # fmt: skip
+        "greet",
+        "say hello",
+        REACTIVE,
+        "guideline",
+        "greet",
+    )
     assert desk.times_asked() == 0
 
 

@@ -32,10 +32,12 @@ def test_it_is_not_asked_while_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"labels": ("chair", "ball")}, "ball has come into sight"), ({"labels": ("chair", "person")}, "1 in sight, 0 before"),
-        ({"room": "office"}, "room is “office” now"), ({"battery": 68.0}, "the battery is at 68 %"),
+        ({"labels": ("chair", "ball")}, "ball has come into sight"),
+        ({"labels": ("chair", "person")}, "1 in sight, 0 before"),
+        ({"room": "office"}, "room is “office” now"),
+        ({"battery": 68.0}, "the battery is at 68 %"),
     ],
-)  # fmt: skip
+)
 def test_it_is_asked_when_something_relevant_changes(change: dict[str, object], told: str) -> None:
     desk = settled()
     labels = change.pop("labels", ("chair",))
@@ -108,12 +110,18 @@ def test_the_models_answer_begins_a_reactive_process() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        '<react guideline="dance">dance</react>', '<react guideline="engage"></react>', '<react guideline="engage"/>',
-        '<react guideline="engage"><walk/></react>', '<relation process="p1" is="replace"/>', "of course!", "",
-        f'<react guideline="engage">{"x" * 600}</react>', '<go to="kitchen"/>',
+        '<react guideline="dance">dance</react>',
+        '<react guideline="engage"></react>',
+        '<react guideline="engage"/>',
+        '<react guideline="engage"><walk/></react>',
+        '<relation process="p1" is="replace"/>',
+        "of course!",
+        "",
+        f'<react guideline="engage">{"x" * 600}</react>',
+        '<go to="kitchen"/>',
     ],
     ids=["unknown", "empty", "no body", "tags", "a relation", "words", "silence", "endless", "another element"],
-)  # fmt: skip
+)
 def test_a_malformed_answer_is_repaired_once_and_begins_nothing(answer: str) -> None:
     desk = settled()
     desk.says("patrol")

@@ -18,7 +18,17 @@ from skill_kernel.skills.drivers import DriverResult
 
 ATOMIC = {"take_pic"}
 PAUSABLE = {
-    "move_forward", "move_back", "strafe", "rotate", "nav", "goto_waypoint", "patrol", "search", "approach", "follow", "speak",
+    "move_forward",
+    "move_back",
+    "strafe",
+    "rotate",
+    "nav",
+    "goto_waypoint",
+    "patrol",
+    "search",
+    "approach",
+    "follow",
+    "speak",
 }
 OTHERS = {"stand", "sit", "nod", "bark", "query_memory"}
 WALKS = [
@@ -145,8 +155,14 @@ def test_it_stands_up_before_the_first_walk_and_after_sitting_only() -> None:
     for name in ("move_forward", "rotate", "sit", "rotate", "rotate"):
         assert kalos.run(name).ok
     assert [c[0] if c[0] != "posture" else c[1] for c in kalos.drivers.calls] == [
-        "stand", "drive", "drive", "sit", "stand", "drive", "drive",
-    ]  # fmt: skip
+        "stand",
+        "drive",
+        "drive",
+        "sit",
+        "stand",
+        "drive",
+        "drive",
+    ]
 
 
 def test_a_nod_that_is_stopped_ends_level() -> None:

@@ -30,8 +30,11 @@ def _view() -> ProcessView:
 def test_a_process_keeps_its_states_as_stretches_and_its_calls_as_bars() -> None:
     track = _view().tracks["a"]
     assert [(s.name, round(s.begin_s, 1), round(end, 1)) for s, end in track.spans(99.0)] == [
-        ("IN_PROGRESS", 0.0, 10.1), ("PAUSED", 10.1, 12.2), ("IN_PROGRESS", 12.2, 20.2), ("STOPPED", 20.2, 20.2),
-    ]  # fmt: skip
+        ("IN_PROGRESS", 0.0, 10.1),
+        ("PAUSED", 10.1, 12.2),
+        ("IN_PROGRESS", 12.2, 20.2),
+        ("STOPPED", 20.2, 20.2),
+    ]
     assert track.subsystems() == ["movement", "sound"] and track.running("patrol") is None
     assert track.bars["c1"].outcome == "INTERRUPTED" and track.ended_s is not None
 

@@ -27,7 +27,8 @@ def test_model_and_urdf_agree_on_joints_and_masses(robot: KalosSim) -> None:
     assert tuple(limits) == JOINTS
     ranges = {
         j.get("name"): (float(j.find("limit").get("lower")), float(j.find("limit").get("upper")))
-        for j in urdf.findall("joint") if j.get("type") == "revolute"
+        for j in urdf.findall("joint")
+        if j.get("type") == "revolute"
     }
     assert ranges == {name: pytest.approx(limit) for name, limit in limits.items()}
     mass = sum(float(m.get("value")) for m in urdf.iter("mass"))

@@ -35,13 +35,7 @@ def refused(answer: Accepted | Refused, code: CallCode) -> Refused:
         (7, Outcome.FAILED, CallCode.SKILL_FAILED, "returned a int", ""),
         (SkillReturn.failure("a leg is stuck"), Outcome.FAILED, CallCode.SKILL_FAILED, "a leg is stuck", ""),
         (SkillReturn.failure("gone", 133), Outcome.FAILED, CallCode.DRIVER_LOST, "gone", ""),
-        (
-            SkillReturn.interruption("half way"),
-            Outcome.FAILED,
-            CallCode.SKILL_FAILED,
-            "stopped from outside",
-            "half way",
-        ),
+        (SkillReturn.interruption("half way"), Outcome.FAILED, CallCode.SKILL_FAILED, "stopped from outside", "half way"),
         (ValueError("no\nleg"), Outcome.FAILED, CallCode.SKILL_RAISED, "walk raised ValueError: no leg", ""),
         (SystemExit(1), Outcome.FAILED, CallCode.SKILL_RAISED, "SystemExit", ""),
     ],
@@ -304,11 +298,13 @@ def test_a_composite_calls_skills_on_subsystems_it_takes_for_that_time(bench: Be
 
 def test_a_composite_is_told_why_a_skill_did_not_run(bench: Bench) -> None:
     bench.start("wave", "w", "p2")
-    for number, (inner, code) in enumerate([
-        (("wave", {"key": "x"}), CallCode.SUBSYSTEM_HELD),
-        (("nothing", {}), CallCode.UNKNOWN_FUNCTION),
-        (("go", {"key": "x", "distance": "far"}), CallCode.INVALID_ARGUMENT),
-    ]):  # fmt: skip
+    for number, (inner, code) in enumerate(
+        [
+            (("wave", {"key": "x"}), CallCode.SUBSYSTEM_HELD),
+            (("nothing", {}), CallCode.UNKNOWN_FUNCTION),
+            (("go", {"key": "x", "distance": "far"}), CallCode.INVALID_ARGUMENT),
+        ]
+    ):
         bench.start("dance", f"d{number}")
         bench.finish(f"d{number}", inner)
         assert bench.result(f"d{number}").code == code

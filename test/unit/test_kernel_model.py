@@ -125,8 +125,13 @@ def test_the_random_run_finds_the_fault(put_in: Any, monkeypatch: pytest.MonkeyP
 def test_the_state_machine_finds_the_fault(put_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in(monkeypatch)
     seeking = settings(
-        max_examples=100, stateful_step_count=80, deadline=None, derandomize=True, database=None,
-        phases=[Phase.generate], report_multiple_bugs=False,
-    )  # fmt: skip
+        max_examples=100,
+        stateful_step_count=80,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+    )
     with pytest.raises((AssertionError, LeaseError, Flaky)):
         run_state_machine_as_test(KernelAgainstModel, settings=seeking)

@@ -48,9 +48,7 @@ def test_a_subsystem_nobody_declared_is_exclusive_and_serial() -> None:
 def test_epochs_of_a_channel_do_not_touch_another() -> None:
     epochs = EpochTable()
     assert epochs.advance("p", ["legs"], 0.0) == 1
-    lowest = [
-        epochs.lowest(process, [channel], 0.0) for process, channel in (("p", "legs"), ("p", "arm"), ("q", "legs"))
-    ]
+    lowest = [epochs.lowest(process, [channel], 0.0) for process, channel in (("p", "legs"), ("p", "arm"), ("q", "legs"))]
     assert lowest == [1, 0, 0]
     assert epochs.advance("", ["arm"], 0.0) == 2
     assert (epochs.lowest("q", ["arm"], 9.0), epochs.lowest("q", ["legs"], 9.0)) == (2, 0)

@@ -62,8 +62,9 @@ def test_who_was_displaced_goes_on_in_the_step_that_ends_its_pre_empter(bench: B
     assert bench.kernel.state().processes == (ProcessHoldState("patrol", ("legs",)),)
     assert bench.holders("legs") == ("patrol",) and not body.seen["pause"].is_set()
     assert [(e.type, e.text) for e in bench.events] == [
-        (KernelEventType.PROCESS_PAUSED, "s0"), (KernelEventType.PROCESS_RESUMED, "s0"),
-    ]  # fmt: skip
+        (KernelEventType.PROCESS_PAUSED, "s0"),
+        (KernelEventType.PROCESS_RESUMED, "s0"),
+    ]
     bench.finish("patrol")
 
 
@@ -160,11 +161,14 @@ def test_a_pre_empter_that_nobody_answers_for_gives_back_what_it_took(bench: Ben
     bench.finish("hum")
 
 
-@pytest.mark.parametrize("ask", [
-    lambda kernel: kernel.preempt(Rank.REFLEX, ["legs"], "too close", ""),
-    lambda kernel: kernel.pause_process("", "user"),
-    lambda kernel: kernel.end_process("", "over"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda kernel: kernel.preempt(Rank.REFLEX, ["legs"], "too close", ""),
+        lambda kernel: kernel.pause_process("", "user"),
+        lambda kernel: kernel.end_process("", "over"),
+    ],
+)
 def test_nothing_is_done_for_a_process_without_a_name(bench: Bench, ask: Any) -> None:
     body = patrol(bench)
     answer = ask(bench.kernel)

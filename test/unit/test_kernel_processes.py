@@ -110,8 +110,10 @@ def test_no_resume_wakes_what_another_cause_holds(bench: Bench) -> None:
     assert body.seen["pause"].is_set(), "nor does the resume of the call alone"
     assert bench.kernel.resume_process("p1", "s3").code is LeaseCode.NONE and not body.seen["pause"].is_set()
     assert [e.type for e in bench.events] == [
-        KernelEventType.PROCESS_PAUSED, KernelEventType.PROCESS_PAUSED, KernelEventType.PROCESS_RESUMED,
-    ]  # fmt: skip
+        KernelEventType.PROCESS_PAUSED,
+        KernelEventType.PROCESS_PAUSED,
+        KernelEventType.PROCESS_RESUMED,
+    ]
     bench.finish("a")
 
 
@@ -282,8 +284,9 @@ def checks(beats: Heartbeats, *known: str, rounds: int = 6, hear: Any = lambda: 
 def test_a_process_ends_with_its_owners_silence_whatever_the_scheduler_says() -> None:
     beats = Heartbeats(5)
     beats.hear(Source.PROCESSES, ["p1", "p2"])
-    (silence,) = checks(beats, "p1", "p2", hear=lambda: (
-        beats.hear(Source.CALLS, ["p1", "p2"]), beats.hear(Source.PROCESSES, ["p2"])))  # fmt: skip
+    (silence,) = checks(
+        beats, "p1", "p2", hear=lambda: (beats.hear(Source.CALLS, ["p1", "p2"]), beats.hear(Source.PROCESSES, ["p2"]))
+    )
     assert silence == Silence(ended=("p1",))
 
 

@@ -52,9 +52,8 @@ class Arena:
 
 def _racer(name: str) -> Any:
     def function(
-        process: str, epoch: int, busy_us: int, body: Arena, stop_evt: threading.Event, pause_evt: PauseEvent,
-        until_reset: bool,
-    ) -> SkillReturn:  # fmt: skip
+        process: str, epoch: int, busy_us: int, body: Arena, stop_evt: threading.Event, pause_evt: PauseEvent, until_reset: bool
+    ) -> SkillReturn:
         body.begin(process, epoch, stop_evt)
         body.enter(name)
         rounds = 2000 if until_reset else 1

@@ -16,9 +16,24 @@ from ghostshell_ros.launcher.expression import evaluate
 from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXECUTABLES = ("sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind",
-               "process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler", "memory",
-               "object_detector", "base_drivers")
+EXECUTABLES = (
+    "sim",
+    "safety_gate",
+    "skill_kernel",
+    "observer",
+    "reflexes",
+    "drivers",
+    "lifecycle_manager",
+    "mind",
+    "process_scheduler",
+    "task_planner",
+    "action_planner",
+    "token_parser",
+    "channel_scheduler",
+    "memory",
+    "object_detector",
+    "base_drivers",
+)
 
 
 @pytest.fixture
@@ -72,8 +87,7 @@ def inline(spec: ProcessSpec) -> dict[str, object]:
 
 
 def shape(template: Template) -> list[object]:
-    return [piece if isinstance(piece, str) else [piece.name, *map(shape, piece.arguments)]
-            for piece in template.pieces]
+    return [piece if isinstance(piece, str) else [piece.name, *map(shape, piece.arguments)] for piece in template.pieces]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +103,10 @@ def shape(template: Template) -> list[object]:
         ("$(env A 'x $(var y) z')", [["env", ["A"], ["x ", ["var", ["y"]], " z"]]]),
         ("""$(env A "x $(var $(var q)) 'z'")""", [["env", ["A"], ["x ", ["var", [["var", ["q"]]]], " 'z'"]]]),
         ("""$(env A 'a$(env B "c")')""", [["env", ["A"], ["a", ["env", ["B"], ['"c"']]]]]),
-        ("$(env $(var a)$(var b) $(var c)d$(dirname))",
-         [["env", [["var", ["a"]], ["var", ["b"]]], [["var", ["c"]], "d", ["dirname"]]]]),
+        (
+            "$(env $(var a)$(var b) $(var c)d$(dirname))",
+            [["env", [["var", ["a"]], ["var", ["b"]]], [["var", ["c"]], "d", ["dirname"]]]],
+        ),
         (r"$(eval '1 == \'a\'')", [["eval", ["1 == 'a'"]]]),
         (r"$(var a\ b)", [["var", ["a\\"], ["b"]]]),
         (r"$(var a\(b)", [["var", ["a(b"]]]),
@@ -129,15 +145,41 @@ def test_a_malformed_or_unknown_substitution_is_an_error(text: str, message: str
     assert str(caught.value).startswith("f.launch.xml:7: ")
 
 
-@pytest.mark.parametrize("expression", ["'a' == 'a'", "1 < 2 < 3", "not (1 == 2)", "'a' not in ['a', 'b']", "-1 >= 0",
-                                        "True and 'x'", "'' or 'q'", "('a', 1) == ('a', 1)", "1.5 != 2"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'a' == 'a'",
+        "1 < 2 < 3",
+        "not (1 == 2)",
+        "'a' not in ['a', 'b']",
+        "-1 >= 0",
+        "True and 'x'",
+        "'' or 'q'",
+        "('a', 1) == ('a', 1)",
+        "1.5 != 2",
+    ],
+)
 def test_comparisons_give_what_python_gives(expression: str) -> None:
     assert evaluate(expression) == str(eval(expression))
 
 
-@pytest.mark.parametrize("expression", ["a == 'b'", "print(1)", "1 + 1", "'a' < 1", "1 is 1", "(", "().__class__",
-                                        "'a' if 1 else 'b'", "[x for x in 'ab']", "b'a' == 1",
-                                        "(" * 300 + ")" * 300, "not " * 50000 + "1"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a == 'b'",
+        "print(1)",
+        "1 + 1",
+        "'a' < 1",
+        "1 is 1",
+        "(",
+        "().__class__",
+        "'a' if 1 else 'b'",
+        "[x for x in 'ab']",
+        "b'a' == 1",
+        "(" * 300 + ")" * 300,
+        "not " * 50000 + "1",
+    ],
+)
 def test_what_is_no_plain_comparison_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=".+"):
         evaluate(expression)
@@ -151,9 +193,7 @@ def test_variables_environment_and_expressions_are_performed(load: Callable[...,
     assert echoed(load, r"$(eval '\'$(var a)\' == \'1\'')", before, a="2") == "False"
 
 
-def test_packages_and_directories_are_found(
-    load: Callable[..., list[ProcessSpec]], prefix: Path, tmp_path: Path
-) -> None:
+def test_packages_and_directories_are_found(load: Callable[..., list[ProcessSpec]], prefix: Path, tmp_path: Path) -> None:
     assert echoed(load, "$(find-pkg-share demo)/x") == f"{prefix}/share/demo/x"
     assert echoed(load, "$(find-pkg-prefix demo)") == str(prefix)
     assert echoed(load, "$(dirname)") == str(tmp_path)
@@ -195,9 +235,7 @@ def test_packages_and_directories_are_found(
         ("<include file='$(dirname)/test.launch.xml'/>", "does it include itself"),
     ],
 )
-def test_an_error_names_file_line_and_what_is_wrong(
-    load: Callable[..., list[ProcessSpec]], content: str, message: str
-) -> None:
+def test_an_error_names_file_line_and_what_is_wrong(load: Callable[..., list[ProcessSpec]], content: str, message: str) -> None:
     with pytest.raises(LaunchError, match=message) as caught:
         load(f"\n{content}")
     assert "test.launch.xml:3: " in str(caught.value)
@@ -228,12 +266,13 @@ def test_an_argument_that_the_file_sets_itself_is_not_silently_ignored(environme
 
 def test_declared_arguments_are_listed_with_what_they_need(tmp_path: Path) -> None:
     file = tmp_path / "a.launch.xml"
-    file.write_text("<launch><arg name='a' description='first'/><group if='1'>"
-                    "<arg name='b' default='$(var a)/x'><choice value='1'/></arg></group></launch>")
+    file.write_text(
+        "<launch><arg name='a' description='first'/><group if='1'>"
+        "<arg name='b' default='$(var a)/x'><choice value='1'/></arg></group></launch>"
+    )
     first, second = declared_arguments(file)
     assert (first.name, first.description, first.default, first.conditional) == ("a", "first", None, False)
-    assert (second.name, second.description, second.default, second.conditional) == (
-        "b", "One of: 1.", "$(var a)/x", True)
+    assert (second.name, second.description, second.default, second.conditional) == ("b", "One of: 1.", "$(var a)/x", True)
 
 
 def test_a_node_command_is_built_as_launch_ros_builds_it(
@@ -242,16 +281,33 @@ def test_a_node_command_is_built_as_launch_ros_builds_it(
     (tmp_path / "p.yaml").write_text("{}")
     (spec,) = load(
         "<node pkg='demo' exec='talker' name='n' namespace='ns' args=\"--x 'q u' $(env HERE)/y\" ros_args='-p a:=b'>"
-        "<param name='i' value='1'/><param from='$(dirname)/p.yaml'/><remap from='a' to='/b'/></node>")
+        "<param name='i' value='1'/><param from='$(dirname)/p.yaml'/><remap from='a' to='/b'/></node>"
+    )
     assert spec.name == "talker-1"
     assert spec.command == (
-        f"{prefix}/lib/demo/talker", "--x", "q u", "home/y", "--ros-args", "-p", "a:=b",
-        "--ros-args", "-r", "__node:=n", "-r", "__ns:=/ns",
-        "--params-file", InlineParameters("/ns/n", {"i": 1}), "--params-file", f"{tmp_path}/p.yaml", "-r", "a:=/b")
+        f"{prefix}/lib/demo/talker",
+        "--x",
+        "q u",
+        "home/y",
+        "--ros-args",
+        "-p",
+        "a:=b",
+        "--ros-args",
+        "-r",
+        "__node:=n",
+        "-r",
+        "__ns:=/ns",
+        "--params-file",
+        InlineParameters("/ns/n", {"i": 1}),
+        "--params-file",
+        f"{tmp_path}/p.yaml",
+        "-r",
+        "a:=/b",
+    )
 
 
 def test_parameters_of_a_node_without_name_or_namespace_go_to_all_nodes_of_its_process(
-    load: Callable[..., list[ProcessSpec]]
+    load: Callable[..., list[ProcessSpec]],
 ) -> None:
     for attributes in ("", "name='n'", "namespace='ns'"):
         (spec,) = load(f"<node pkg='demo' exec='talker' {attributes}><param name='i' value='1'/></node>")
@@ -261,14 +317,27 @@ def test_parameters_of_a_node_without_name_or_namespace_go_to_all_nodes_of_its_p
 @pytest.mark.parametrize(
     ("attributes", "value"),
     [
-        ("value='1'", 1), ("value='1.5'", 1.5), ("value='true'", True), ("value='off'", False),
+        ("value='1'", 1),
+        ("value='1.5'", 1.5),
+        ("value='true'", True),
+        ("value='off'", False),
         ("value='text'", "text"),
-        ("value=\"'1'\"", "1"), ("value='$(var n)'", 3), ("value=\"'$(var n)'\"", 3),
+        ("value=\"'1'\"", "1"),
+        ("value='$(var n)'", 3),
+        ("value=\"'$(var n)'\"", 3),
         ("value='$(var n)' type='str'", "3"),
-        ("value='007' type='str'", "007"), ("value='2' type='float'", 2.0), ("value='$(var n)' type='float'", 3.0),
-        ("value='1' type='bool'", True), ("value='True' type='bool'", True), ("value='1e-3'", "1e-3"),
-        ("value='[1, 2]'", [1, 2]), ("value='[1, $(var n)]'", [1, 3]), ("value='[a, b]'", ["a", "b"]),
-        ("value=\"['1', '$(var n)']\" type='list_of_str'", ["1", "3"]), ("value='' type='str'", ""), ("value=''", ""),
+        ("value='007' type='str'", "007"),
+        ("value='2' type='float'", 2.0),
+        ("value='$(var n)' type='float'", 3.0),
+        ("value='1' type='bool'", True),
+        ("value='True' type='bool'", True),
+        ("value='1e-3'", "1e-3"),
+        ("value='[1, 2]'", [1, 2]),
+        ("value='[1, $(var n)]'", [1, 3]),
+        ("value='[a, b]'", ["a", "b"]),
+        ("value=\"['1', '$(var n)']\" type='list_of_str'", ["1", "3"]),
+        ("value='' type='str'", ""),
+        ("value=''", ""),
         ("value='a&#10;b: 中' type='str'", "a\nb: 中"),
     ],
 )
@@ -281,21 +350,29 @@ def test_a_parameter_keeps_its_type(load: Callable[..., list[ProcessSpec]], attr
 
 
 def test_nested_parameters_get_dotted_names(load: Callable[..., list[ProcessSpec]]) -> None:
-    (spec,) = load("<node pkg='demo' exec='talker'><param name='a'><param name='b' value='1'/>"
-                   "<param name='c'><param name='d' value='2'/></param></param></node>")
+    (spec,) = load(
+        "<node pkg='demo' exec='talker'><param name='a'><param name='b' value='1'/>"
+        "<param name='c'><param name='d' value='2'/></param></param></node>"
+    )
     assert inline(spec) == {"a.b": 1, "a.c.d": 2}
 
 
 def test_namespaces_nest_and_an_absolute_one_replaces_them(load: Callable[..., list[ProcessSpec]]) -> None:
     node = "<node pkg='demo' exec='talker' {}/>"
-    specs = load("<group><push_ros_namespace namespace='a'/><push-ros-namespace namespace='b/'/>"
-                 + node.format("") + node.format("namespace='c'") + node.format("namespace='/d'") + "</group>"
-                 + node.format("") + node.format("namespace=''"))
+    specs = load(
+        "<group><push_ros_namespace namespace='a'/><push-ros-namespace namespace='b/'/>"
+        + node.format("")
+        + node.format("namespace='c'")
+        + node.format("namespace='/d'")
+        + "</group>"
+        + node.format("")
+        + node.format("namespace=''")
+    )
     assert [spec.command[-1] for spec in specs] == ["__ns:=/a/b", "__ns:=/a/b/c", "__ns:=/d", "--ros-args", "__ns:=/"]
 
 
 def test_a_group_keeps_variables_and_environment_to_itself_unless_it_is_not_scoped(
-    load: Callable[..., list[ProcessSpec]]
+    load: Callable[..., list[ProcessSpec]],
 ) -> None:
     inner = "<let name='a' value='in'/><set_env name='E' value='in'/><unset_env name='HERE'/>"
     end = "<executable cmd='x $(var a)'/>"
@@ -306,12 +383,14 @@ def test_a_group_keeps_variables_and_environment_to_itself_unless_it_is_not_scop
 
 
 def test_conditions_hold_on_every_action(load: Callable[..., list[ProcessSpec]]) -> None:
-    specs = load("<arg name='on' default='TRUE'/><arg name='off' default=' 0 '/>"
-                 "<executable cmd='a' if='$(var on)'/><executable cmd='b' unless='$(var on)'/>"
-                 "<group unless='$(var off)'><executable cmd='c'/></group>"
-                 "<group if='$(var off)'><executable cmd='d'/></group>"
-                 "<let name='v' value='1' if='false'/><include file='/no/such' if='0'/>"
-                 "<executable cmd='e $(var v unset)'/>")
+    specs = load(
+        "<arg name='on' default='TRUE'/><arg name='off' default=' 0 '/>"
+        "<executable cmd='a' if='$(var on)'/><executable cmd='b' unless='$(var on)'/>"
+        "<group unless='$(var off)'><executable cmd='c'/></group>"
+        "<group if='$(var off)'><executable cmd='d'/></group>"
+        "<let name='v' value='1' if='false'/><include file='/no/such' if='0'/>"
+        "<executable cmd='e $(var v unset)'/>"
+    )
     assert [spec.command for spec in specs] == [("a",), ("c",), ("e", "unset")]
 
 
@@ -320,7 +399,8 @@ def test_an_included_file_shares_the_scope_of_the_one_that_includes_it(
 ) -> None:
     (tmp_path / "inner.launch.xml").write_text(
         "<launch><arg name='need'/><arg name='a' default='never'/><arg name='b' default='default'/>"
-        "<push_ros_namespace namespace='inside'/><executable cmd='i $(var need) $(var a) $(var b)'/></launch>")
+        "<push_ros_namespace namespace='inside'/><executable cmd='i $(var need) $(var a) $(var b)'/></launch>"
+    )
     include = "<include file='$(dirname)/inner.launch.xml'><arg name='need' value='$(var a)!'/></include>"
     after = "<executable cmd='o $(var need unset) $(var b unset) $(var ros_namespace none)'/>"
     inner, outer = load(f"<arg name='a' default='1'/>{include}{after}")
@@ -343,9 +423,11 @@ def test_dirname_after_an_include_elsewhere_is_refused_because_launch_means_anot
 
 
 def test_process_options_are_taken_over(load: Callable[..., list[ProcessSpec]]) -> None:
-    (spec,) = load("<executable cmd='run $(env HERE)' cwd='/tmp' name='label' shell='true' output='both' "
-                   "respawn='true' respawn_delay='0.5' respawn_max_retries='2' on_exit='shutdown' sigterm_timeout='1' "
-                   "sigkill_timeout='2'><env name='X_$(env HERE)' value='y'/></executable>")
+    (spec,) = load(
+        "<executable cmd='run $(env HERE)' cwd='/tmp' name='label' shell='true' output='both' "
+        "respawn='true' respawn_delay='0.5' respawn_max_retries='2' on_exit='shutdown' sigterm_timeout='1' "
+        "sigkill_timeout='2'><env name='X_$(env HERE)' value='y'/></executable>"
+    )
     assert (spec.name, spec.cwd, spec.shell, spec.output) == ("label-1", "/tmp", True, "both")
     assert (spec.respawn, spec.respawn_delay_s, spec.respawn_max_retries, spec.shutdown_on_exit) == (True, 0.5, 2, True)
     assert (spec.sigterm_timeout_s, spec.sigkill_timeout_s, spec.environment["X_home"]) == (1.0, 2.0, "y")
@@ -366,15 +448,17 @@ MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "
     ("arguments", "expected"),
     [
         ({}, ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
-        ({"use_sim": "false"},
-         ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
-        ({"composed": "false"},
-         ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"]),
+        (
+            {"use_sim": "false"},
+            ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"],
+        ),
+        (
+            {"composed": "false"},
+            ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"],
+        ),
     ],
 )
-def test_coco_is_brought_up_whole(
-    environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]
-) -> None:
+def test_coco_is_brought_up_whole(environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]) -> None:
     specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
     assert executables(specs) == expected
     assert [name for name, spec in zip(expected, specs, strict=True) if "__ns:=/kit" not in words(spec)] == ["memory"]
@@ -386,12 +470,10 @@ def test_coco_is_brought_up_whole(
 
 
 def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) -> None:
-    arguments = {"model": "007", "default_robot": "false", "use_sim_time": "true", "viewer": "true",
-                 "log_level": "warn"}
+    arguments = {"model": "007", "default_robot": "false", "use_sim_time": "true", "viewer": "true", "log_level": "warn"}
     by_name = {os.path.basename(str(spec.command[0])): spec for spec in describe("coco", arguments, environment)}
     mind = inline(by_name["mind"])
-    assert (mind["model"], mind["global_instruction"], mind["use_sim_time"], mind["robot"]) == (
-        "007", False, True, "coco")
+    assert (mind["model"], mind["global_instruction"], mind["use_sim_time"], mind["robot"]) == ("007", False, True, "coco")
     assert inline(by_name["sim"]) == {"robot": "coco", "viewer": True, "publish_clock": True}
     assert all("--log-level warn" in " ".join(words(spec)) for spec in by_name.values())
 
@@ -401,15 +483,27 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
     [
         ({}, ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
         ({"drivers": "false"}, ["safety_gate", "skill_kernel", "observer", "reflexes", "mind", "memory"]),
-        ({"composed": "false"},
-         ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"]),
+        (
+            {"composed": "false"},
+            ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"],
+        ),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
     environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]
 ) -> None:
-    specs = describe("robot", {"robot": "my robots/kit.yaml", "robot_name": "kit", "model": "007",
-                               "default_robot": "false", "use_sim_time": "true", **arguments}, environment)
+    specs = describe(
+        "robot",
+        {
+            "robot": "my robots/kit.yaml",
+            "robot_name": "kit",
+            "model": "007",
+            "default_robot": "false",
+            "use_sim_time": "true",
+            **arguments,
+        },
+        environment,
+    )
     assert executables(specs) == expected
     needs_robot = set(expected) - {"token_parser", "lifecycle_manager", "memory"}
     hears_instructions = {"mind", "process_scheduler"}

@@ -15,28 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from ghostshell_ros.launcher import (
-    Event,
-    Exited,
-    InlineParameters,
-    LaunchRun,
-    Output,
-    ProcessSpec,
-    Report,
-    Started,
-)
+from ghostshell_ros.launcher import Event, Exited, InlineParameters, LaunchRun, Output, ProcessSpec, Report, Started
 from ghostshell_ros.launcher.child import LineCutter
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 WAITING = "import signal; print('ready', flush=True); signal.pause()"
-POLITE = ("import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(3)); "
-          "print('ready', flush=True); signal.pause()")
-DEAF_TO_SIGINT = ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True)\n"
-                  "while True: signal.pause()")
-DEAF = ("import signal; [signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGTERM)]\n"
-        "print('ready', flush=True)\nwhile True: signal.pause()")
+POLITE = "import signal, sys; signal.signal(signal.SIGINT, lambda *_: sys.exit(3)); print('ready', flush=True); signal.pause()"
+DEAF_TO_SIGINT = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True)\nwhile True: signal.pause()"
+)
+DEAF = (
+    "import signal; [signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGTERM)]\n"
+    "print('ready', flush=True)\nwhile True: signal.pause()"
+)
 
 
 def python(code: str, name: str = "child-1", *words: str | InlineParameters) -> ProcessSpec:
@@ -143,7 +136,7 @@ def test_a_deaf_process_is_terminated_and_then_killed(code: str, ended_by: signa
         events = finish(run)
     assert [event.returncode for event in events if isinstance(event, Exited)] == [-ended_by]
     steps = [event.text for event in events if isinstance(event, Report)]
-    assert [step.rsplit(" ", 1)[1] for step in steps] == ["SIGTERM", "SIGKILL"][:1 if ended_by == signal.SIGTERM else 2]
+    assert [step.rsplit(" ", 1)[1] for step in steps] == ["SIGTERM", "SIGKILL"][: 1 if ended_by == signal.SIGTERM else 2]
     assert took_s >= 0.2 * len(steps)
 
 
@@ -196,9 +189,11 @@ def test_what_a_process_leaves_in_its_group_ends_with_it(tmp_path: Path) -> None
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     left_over = f"import signal; f = open({str(fifo)!r}, 'w'); signal.pause()"
-    code = (f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {left_over!r}], "
-            "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\ninput_ready = open("
-            f"{str(fifo)!r}).read(0)")
+    code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {left_over!r}], "
+        "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\ninput_ready = open("
+        f"{str(fifo)!r}).read(0)"
+    )
     with LaunchRun([python(code)]) as run:
         run.start()
         with fifo.open() as alive:
@@ -229,21 +224,35 @@ deaf, fifo = sys.argv[1:]
 sys.exit(run([ProcessSpec("child-1", (sys.executable, "-I", "-S", "-c", deaf, fifo), {}, output="screen",
                           sigterm_timeout_s=0.1, sigkill_timeout_s=0.1)]))
 """
-HOLDER = ("import signal, sys; [signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGTERM)]\n"
-          "alive = open(sys.argv[1], 'w'); print('ready', flush=True)\nwhile True: signal.pause()")
+HOLDER = (
+    "import signal, sys; [signal.signal(n, lambda *_: None) for n in (signal.SIGINT, signal.SIGTERM)]\n"
+    "alive = open(sys.argv[1], 'w'); print('ready', flush=True)\nwhile True: signal.pause()"
+)
 
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [(signal.SIGINT, 0), (signal.SIGTERM, 1), (signal.SIGHUP, 1),
-     pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.skipif(
-         sys.platform != "linux", reason="only Linux ends a child with its killed parent"))],
+    [
+        (signal.SIGINT, 0),
+        (signal.SIGTERM, 1),
+        (signal.SIGHUP, 1),
+        pytest.param(
+            signal.SIGKILL,
+            -signal.SIGKILL,
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its killed parent"),
+        ),
+    ],
 )
 def test_no_child_survives_the_runner(tmp_path: Path, number: signal.Signals, status: int) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
-    runner = subprocess.Popen([sys.executable, "-c", RUNNER, HOLDER, str(fifo)], cwd=REPOSITORY,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, HOLDER, str(fifo)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     watchdog = threading.Timer(DEADLINE_S, runner.kill)
     watchdog.start()
     try:

@@ -61,11 +61,12 @@ class Desk:
         self.ends: list[AnswerEnd] = []
         self.text = ""
         node = SimpleNamespace(
-            create_publisher=lambda *_: SimpleNamespace(get_subscription_count=lambda: 0), steady_now=lambda: 1.0,
+            create_publisher=lambda *_: SimpleNamespace(get_subscription_count=lambda: 0),
+            steady_now=lambda: 1.0,
             call_soon=lambda call, *args: self._soon.append(lambda: call(*args)),
             call_later=lambda _, call: self._later.append(call),
             get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0)),
-        )  # fmt: skip
+        )
         events = SimpleNamespace(write=lambda kind, **fields: self.events.append((kind, fields)))
         budget = SimpleNamespace(allow=lambda process_id, layer: (not spent, 0.0, spent))
         model = LayerModel(node, {Layer.S1: client}, events, budget)  # type: ignore[arg-type, dict-item]

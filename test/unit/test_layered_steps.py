@@ -28,13 +28,17 @@ class Desk:
         timer = SimpleNamespace(cancel=lambda: None)
         node = SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: timer, call_soon=lambda *_: None)
         parts = SimpleNamespace(
-            node=node, settings=StepSettings(), accessors={}, judge=None,
+            node=node,
+            settings=StepSettings(),
+            accessors={},
+            judge=None,
             robot=SimpleNamespace(config=SimpleNamespace(first_actions=()), registry=[]),
-            model=SimpleNamespace(thinks=lambda layer: False), scene=SimpleNamespace(seen=lambda: None),
+            model=SimpleNamespace(thinks=lambda layer: False),
+            scene=SimpleNamespace(seen=lambda: None),
             streams=SimpleNamespace(forget=lambda process_id: None),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=lambda kind, **fields: self.told.append((kind, fields))),
-        )  # fmt: skip
+        )
         self.steps = LayeredSteps(parts, plans=True)  # type: ignore[arg-type]
         self.steps.begin(ProcessState(process_id="p", instruction="walk", strategy="layered", created=Time()))
 

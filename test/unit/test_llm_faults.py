@@ -54,9 +54,7 @@ class Lab:
     def client(self, **settings: Any) -> ModelClient:
         url = self.server.openai_url if self.provider == "openai" else self.server.anthropic_url
         data = {"provider": self.provider, "model": "m", "base_url": url, "api_key_env": VARIABLE, **settings}
-        around = Surroundings(
-            wait=self._wait, random=lambda: self.random, wall_s=lambda: self.wall_s, environ=self.environ
-        )
+        around = Surroundings(wait=self._wait, random=lambda: self.random, wall_s=lambda: self.wall_s, environ=self.environ)
         self.made.append(make_client(ModelConfig.model_validate(data), surroundings=around))
         return self.made[-1]
 
@@ -95,9 +93,7 @@ def lab(provider: str, server: ModelServer) -> Iterator[Lab]:
         (529, ModelCode.MODEL_SERVER, 4, "try again later"),
     ],
 )
-def test_a_status_becomes_its_code_with_advice(
-    lab: Lab, status: int, code: ModelCode, attempts: int, advice: str
-) -> None:
+def test_a_status_becomes_its_code_with_advice(lab: Lab, status: int, code: ModelCode, attempts: int, advice: str) -> None:
     lab.server.inject(Fault.status(status, times=10))
     text, error = lab.read(lab.client())
     assert error is not None and (text, error.code, error.partial) == ("", code, False)

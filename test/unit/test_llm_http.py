@@ -102,11 +102,7 @@ def test_without_prices_the_cost_is_unknown(client: HttpModelClient) -> None:
 def test_the_server_receives_system_text_images_and_options(
     client: HttpModelClient, server: ModelServer, provider: str
 ) -> None:
-    messages = (
-        Message("user", "look", (Image(PNG), Image(JPEG))),
-        Message("assistant", "I see."),
-        Message("user", "now?"),
-    )
+    messages = (Message("user", "look", (Image(PNG), Image(JPEG))), Message("assistant", "I see."), Message("user", "now?"))
     request = ModelRequest("static part", messages, max_output_tokens=77, temperature=0.25, stop=("STOP",))
     list(client.stream(request, cancel=CancelToken()))
     seen = server.requests[0]
@@ -152,9 +148,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(client: HttpModel
     assert text_of(list(client.stream(REQUEST, cancel=CancelToken()))) == "ab\ufffdc"
 
 
-def test_cancel_ends_a_blocked_read_at_once_and_closes_the_connection(
-    client: HttpModelClient, server: ModelServer
-) -> None:
+def test_cancel_ends_a_blocked_read_at_once_and_closes_the_connection(client: HttpModelClient, server: ModelServer) -> None:
     client.prepare()
     delays_s: list[float] = []
     for _ in range(4):
@@ -296,14 +290,10 @@ def test_native_calls_come_one_by_one_when_complete(client: HttpModelClient, ser
     assert len(server.requests[0].body["tools"]) == 2
 
 
-def test_a_native_call_is_reported_before_the_next_one_is_complete(
-    client: HttpModelClient, server: ModelServer
-) -> None:
+def test_a_native_call_is_reported_before_the_next_one_is_complete(client: HttpModelClient, server: ModelServer) -> None:
     calls = (ToolUse("walk", {"distance": 20}), ToolUse("nod", {"times": 2}))
     server.answer = Answer(tool_calls=calls)
-    server.inject(
-        Fault.silence(after_chars=20, seconds=30.0)
-    )  # 16 characters of the first call's arguments, 4 of the next
+    server.inject(Fault.silence(after_chars=20, seconds=30.0))  # 16 characters of the first call's arguments, 4 of the next
     events = client.stream_tool_calls(REQUEST, [ToolSpec("walk", "Walk.", {"type": "object"})], cancel=CancelToken())
     assert next(e.name for e in events if isinstance(e, ToolCall)) == "walk"
     assert server.completed == 0

@@ -11,17 +11,7 @@ from typing import Any
 
 import pytest
 
-from planners.models import (
-    CancelToken,
-    Finished,
-    Message,
-    ModelError,
-    ModelEvent,
-    ModelRequest,
-    Retrying,
-    TextDelta,
-    Usage,
-)
+from planners.models import CancelToken, Finished, Message, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
 from planners.models.record import RecordingModelClient
 from planners.models.recording import RecordedStream, RecordingError, read_recording, write_recording
 from planners.models.replay import ReplayModelClient
@@ -85,9 +75,7 @@ def record(path: Path, *timed: tuple[float, ModelEvent | ModelError], request: M
         list(client.stream(request or ask(), cancel=CancelToken()))
 
 
-def replay(
-    path: Path, clock: Clock, request: ModelRequest | None = None, **settings: Any
-) -> list[tuple[float, ModelEvent]]:
+def replay(path: Path, clock: Clock, request: ModelRequest | None = None, **settings: Any) -> list[tuple[float, ModelEvent]]:
     client = ReplayModelClient(path, monotonic_s=clock.monotonic_s, wait=clock.wait, **settings)
     began_s = clock.now_s
     return [(round(clock.now_s - began_s, 6), e) for e in client.stream(request or ask(), cancel=CancelToken())]

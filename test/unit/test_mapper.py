@@ -106,8 +106,11 @@ def test_an_interface_whose_body_only_raises_can_be_reset_at_once_c5() -> None:
 def test_text_behind_the_end_of_a_turn_is_recorded_as_dropped_c10() -> None:
     run = dry_run('<walk s="x"/>One &amp; two.<nod/>Three.', mapper())
     assert [(c.function, c.outcome) for c in run.calls] == [
-        ("walk", "REFUSED"), ("text", "DROPPED"), ("nod", "DROPPED"), ("text", "DROPPED"),
-    ]  # fmt: skip
+        ("walk", "REFUSED"),
+        ("text", "DROPPED"),
+        ("nod", "DROPPED"),
+        ("text", "DROPPED"),
+    ]
     assert run.calls[3].args == {"text": "Three."}
 
 
@@ -167,5 +170,7 @@ def test_coco_takes_a_number_with_the_unit_it_is_declared_in(name: str, attrs: d
     robot = RobotConfig.load("coco")
     found = Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map(name, attrs)
     assert isinstance(found, Mapped) and found.arguments[next(iter(attrs))] == value
-    assert isinstance(Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map(
-        "spider_run_distance", {"distance": "0.2 m"}), Refusal)  # fmt: skip
+    assert isinstance(
+        Mapper.for_robot(robot, SkillRegistry.from_modules(robot.skills)).map("spider_run_distance", {"distance": "0.2 m"}),
+        Refusal,
+    )

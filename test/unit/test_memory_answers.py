@@ -24,29 +24,47 @@ from skill_kernel.codes import ModelCode
     ("question", "form", "answer"),
     [
         ("How many places have you explored?", Form.COUNT_PLACES, "I explored 3 places: hallway, kitchen and office."),
-        ("Kalos, how many rooms did you visit today?", Form.COUNT_PLACES, "I explored 3 rooms since 2026-05-04 00:00:00: "
-                                                                          "hallway, kitchen and office."),
+        (
+            "Kalos, how many rooms did you visit today?",
+            Form.COUNT_PLACES,
+            "I explored 3 rooms since 2026-05-04 00:00:00: hallway, kitchen and office.",
+        ),
         ("Where have you been so far?", Form.WHICH_PLACES, "I explored 3 places: hallway, kitchen and office."),
         ("Where did you last see the ball?", Form.LAST_SEEN, "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
         ("where is my red ball", Form.LAST_SEEN, "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
-        ("When did you first see the apple?", Form.WHEN_SEEN,
-         "I first saw the apple in the office near (1.0, 2.0) at 12:00:59."),
+        (
+            "When did you first see the apple?",
+            Form.WHEN_SEEN,
+            "I first saw the apple in the office near (1.0, 2.0) at 12:00:59.",
+        ),
         ("Have you seen a unicorn?", Form.WHETHER_SEEN, "I remember no unicorn."),
-        ("Did you see the ball in the office?", Form.WHETHER_SEEN,
-         "Not in the office, as far as I remember. I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
-        ("How many balls have you seen?", Form.HOW_OFTEN_SEEN, "I saw a ball once, at most 1 at a time, last in the kitchen "
-                                                               "near (1.0, 2.0) at 12:00:09."),
+        (
+            "Did you see the ball in the office?",
+            Form.WHETHER_SEEN,
+            "Not in the office, as far as I remember. I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09.",
+        ),
+        (
+            "How many balls have you seen?",
+            Form.HOW_OFTEN_SEEN,
+            "I saw a ball once, at most 1 at a time, last in the kitchen near (1.0, 2.0) at 12:00:09.",
+        ),
         ("When were you in the kitchen?", Form.WHEN_BEEN, "I was last in the kitchen at 12:00:19."),
         ("have you been in the lobby", Form.WHETHER_BEEN, "I remember no visit to the lobby."),
         ("Who asked you to patrol?", Form.WHO_ASKED, "alice said through chat: “patrol the rooms” (at 12:00:00)."),
         ("What did Alice say?", Form.WHAT_SAID, "alice said through chat: “patrol the rooms” (at 12:00:00)."),
         ("Who did you see?", Form.WHO_SEEN, "I saw a person (once, last at 12:00:59)."),
-        ("how often did you visit the office in the last ten minutes", Form.HOW_OFTEN_BEEN,
-         "I came to the office once since 2026-05-04 11:52:00."),
-        ("How many places did you explore yesterday?", Form.COUNT_PLACES,
-         "I remember no place since 2026-05-03 00:00:00 until 2026-05-04 00:00:00."),
+        (
+            "how often did you visit the office in the last ten minutes",
+            Form.HOW_OFTEN_BEEN,
+            "I came to the office once since 2026-05-04 11:52:00.",
+        ),
+        (
+            "How many places did you explore yesterday?",
+            Form.COUNT_PLACES,
+            "I remember no place since 2026-05-03 00:00:00 until 2026-05-04 00:00:00.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_usual_questions_are_answered_without_a_model(walked: Memory, question: str, form: Form, answer: str) -> None:
     found = walked.ask(question, viewer=Viewer("kalos"), robot="kalos")
     assert (found.form, found.text) == (form.value, answer)
@@ -62,8 +80,15 @@ def test_an_answer_names_whose_memory_it_is(walked: Memory) -> None:
 
 def test_a_place_reached_inside_a_room_is_the_place_and_not_one_more(memory: Memory) -> None:
     def reached(name: str, room: str, t: float) -> Record:
-        return Record(Tier.M1, Kind.VISIT, NOON + t, f"kalos reached {name}.", {"place": name},
-                      Provenance("kalos", "events"), Spot(room=room))  # fmt: skip
+        return Record(
+            Tier.M1,
+            Kind.VISIT,
+            NOON + t,
+            f"kalos reached {name}.",
+            {"place": name},
+            Provenance("kalos", "events"),
+            Spot(room=room),
+        )
 
     memory.put(observation(NOON, "hallway"), observation(NOON + 1, "kitchen")).result()
     memory.put(reached("hallway_west", "hallway", 2), reached("hallway_east", "hallway", 3)).result()

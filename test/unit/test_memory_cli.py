@@ -19,10 +19,16 @@ def folder(tmp_path: Path) -> Path:
     memory = Memory(Store(tmp_path / "memory" / "memory.sqlite3"), wall=time.time, background=False)
     now = time.time()
     memory.put(
-        observation(now - 3000, "kitchen", ["ball"]), observation(now - 100, "office"),
-        Record(Tier.M1, Kind.HEARD, now - 50, "alice said through chat: “my locker is 4711”",
-               provenance=Provenance("kalos", "processes", "p1", "alice", "chat")),
-    ).result()  # fmt: skip
+        observation(now - 3000, "kitchen", ["ball"]),
+        observation(now - 100, "office"),
+        Record(
+            Tier.M1,
+            Kind.HEARD,
+            now - 50,
+            "alice said through chat: “my locker is 4711”",
+            provenance=Provenance("kalos", "processes", "p1", "alice", "chat"),
+        ),
+    ).result()
     while memory.consolidator.step():
         pass
     memory.close()

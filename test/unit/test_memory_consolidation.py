@@ -43,8 +43,11 @@ def test_a_sentence_grows_over_many_steps_and_ends_at_a_gap_or_in_another_room(m
     assert [(r.start_s - NOON, r.time_s - NOON) for r in sightings] == [(100, 100), (0, 9)]
     visits = memory.store.find(Query(kinds=("visit",)))
     assert [(r.spot.room, r.start_s - NOON) for r in visits] == [
-        ("kitchen", 104), ("office", 102), ("kitchen", 100), ("kitchen", 0)
-    ]  # fmt: skip
+        ("kitchen", 104),
+        ("office", 102),
+        ("kitchen", 100),
+        ("kitchen", 0),
+    ]
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -60,8 +63,14 @@ def test_a_consolidator_that_was_killed_goes_on_where_it_was(memory: Memory, clo
 
 
 def test_a_task_is_summed_up_when_it_ends_and_hours_when_they_are_over(memory: Memory, clock: Clock) -> None:
-    call = Record(Tier.M1, Kind.CALL, NOON + 50, "kalos did goto_waypoint", {"function": "goto_waypoint", "outcome": "DONE"},
-                  Provenance("kalos", "events", "p1"))  # fmt: skip
+    call = Record(
+        Tier.M1,
+        Kind.CALL,
+        NOON + 50,
+        "kalos did goto_waypoint",
+        {"function": "goto_waypoint", "outcome": "DONE"},
+        Provenance("kalos", "events", "p1"),
+    )
     memory.put(heard(NOON, "alice", "patrol"), *walk(), call, ended(NOON, NOON + 59, "patrol")).result()
     settle(memory)
     (episode,) = told(memory, Kind.EPISODE)

@@ -123,9 +123,10 @@ def test_without_the_extra_the_answer_says_that_full_text_alone_was_used(with_me
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=120), st.integers(1, 5),
+    st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=120),
+    st.integers(1, 5),
     st.one_of(st.none(), st.sets(st.integers(1, 40), max_size=10)),
-)  # fmt: skip
+)
 @settings(max_examples=80, deadline=None)
 def test_the_vector_index_finds_what_a_plain_loop_finds(
     steps: list[tuple[int, bool]], count: int, among: set[int] | None

@@ -13,10 +13,7 @@ from memory_kit import NOON
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
-from planners.memory.experience import (
-    TaughtRoutine,
-    routine_record,
-)
+from planners.memory.experience import TaughtRoutine, routine_record
 from planners.memory.graph import EntityType, entity, note
 
 KALOS = Provenance("kalos")
@@ -166,9 +163,16 @@ def test_an_export_restores_a_store_that_lost_everything(walked: Memory, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "line", ["nonsense", "[]", '{"origin": 1}', '{"format": "other", "version": 1}', '{"origin": ["a", -1], "spot": {}}',
-             '{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}'],
-)  # fmt: skip
+    "line",
+    [
+        "nonsense",
+        "[]",
+        '{"origin": 1}',
+        '{"format": "other", "version": 1}',
+        '{"origin": ["a", -1], "spot": {}}',
+        '{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}',
+    ],
+)
 def test_a_line_that_is_no_record_is_named_and_those_before_it_stay(memory: Memory, line: str) -> None:
     memory.put(Record(Tier.M1, Kind.NOTE, NOON, "one")).result()
     good = list(export_lines(memory.store))[1].replace(memory.store.name, "elsewhere")

@@ -38,9 +38,11 @@ def heard(number: int) -> Record:
 def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_path: Path) -> None:
     full, freed = threading.Event(), threading.Event()
     store = Store(
-        tmp_path / "m.sqlite3", power_safe=False, max_pages=60,
+        tmp_path / "m.sqlite3",
+        power_safe=False,
+        max_pages=60,
         on_problem=lambda problem: (freed if problem is None else full).set(),
-    )  # fmt: skip
+    )
     memory = Memory(store, wall=lambda: NOON + 100, background=False)
     memory.put(*map(heard, range(20))).result()
     for _ in range(40):
@@ -63,9 +65,11 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
 def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path) -> None:
     freed = threading.Event()
     store = Store(
-        tmp_path / "m.sqlite3", power_safe=False, max_pages=80,
+        tmp_path / "m.sqlite3",
+        power_safe=False,
+        max_pages=80,
         on_problem=lambda problem: freed.set() if problem is None else None,
-    )  # fmt: skip
+    )
     now = [NOON]
     memory = Memory(store, wall=lambda: now[0], background=False)
     while store.state.problem is None:
@@ -203,9 +207,13 @@ except StoreError as error:
 
 def test_a_file_cut_short_is_an_error_and_not_the_end_of_the_program(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CUT_SHORT, str(tmp_path / "m.sqlite3")], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", CUT_SHORT, str(tmp_path / "m.sqlite3")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0 and "Error" in done.stdout, done.stderr
 
 

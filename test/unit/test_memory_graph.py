@@ -8,14 +8,7 @@ import pytest
 from memory_kit import NOON
 
 from planners.memory import Memory, Provenance, Query
-from planners.memory.experience import (
-    Correction,
-    InteractionExample,
-    TaughtRoutine,
-    example_record,
-    routine_of,
-    routine_record,
-)
+from planners.memory.experience import Correction, InteractionExample, TaughtRoutine, example_record, routine_of, routine_record
 from planners.memory.graph import EntityType, describe, entity, node_name, note, relation
 
 
@@ -30,12 +23,18 @@ def test_what_was_seen_makes_a_graph_that_networkx_can_walk(walked: Memory) -> N
 
 def test_a_node_noted_again_keeps_what_it_had_and_edges_count(memory: Memory) -> None:
     alice = node_name(EntityType.PERSON, "alice")
-    memory.store.do(lambda f: note(f, [
-        entity(EntityType.PERSON, "alice", NOON, attributes={"availability": "busy", "office": "4b"}),
-        relation(alice, "owns", "object:laptop", NOON), relation(alice, "owns", "object:laptop", NOON + 1),
-        entity(EntityType.PERSON, "alice", NOON + 5, attributes={"availability": "free"}),
-        entity(EntityType.PERSON, "alice", NOON + 2, attributes={"availability": "late news"}),
-    ])).result()  # fmt: skip
+    memory.store.do(
+        lambda f: note(
+            f,
+            [
+                entity(EntityType.PERSON, "alice", NOON, attributes={"availability": "busy", "office": "4b"}),
+                relation(alice, "owns", "object:laptop", NOON),
+                relation(alice, "owns", "object:laptop", NOON + 1),
+                entity(EntityType.PERSON, "alice", NOON + 5, attributes={"availability": "free"}),
+                entity(EntityType.PERSON, "alice", NOON + 2, attributes={"availability": "late news"}),
+            ],
+        )
+    ).result()
     graph = memory.graph()
     assert graph.nodes[alice]["availability"] == "free" and graph.nodes[alice]["office"] == "4b"
     assert graph[alice]["object:laptop"]["owns"]["count"] == 2

@@ -77,8 +77,12 @@ class StoreAgainstModel(RuleBasedStateMachine):
         for record_id, record in self.model.records.items():
             found = stored[record_id]
             assert (found.text, found.spot, found.key, found.scope, found.revoked_s) == (
-                record.text, record.spot, record.key, record.scope, record.revoked_s
-            )  # fmt: skip
+                record.text,
+                record.spot,
+                record.key,
+                record.scope,
+                record.revoked_s,
+            )
             assert found.provenance == record.provenance
             assert record.key or found.parents == record.parents
 
@@ -109,9 +113,12 @@ for number in itertools.count():
 def test_a_kill_in_mid_write_loses_nothing_acknowledged_and_halves_no_batch(tmp_path: Path, after: int) -> None:
     path = tmp_path / "memory.sqlite3"
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", WRITER, str(path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert writer.stdout is not None
     acknowledged = [writer.stdout.readline() for _ in range(after)]
     writer.send_signal(signal.SIGKILL)
@@ -175,9 +182,13 @@ except StoreError as error:
 def test_a_file_that_may_not_grow_is_a_named_error_too(tmp_path: Path) -> None:
     assert resource.RLIMIT_FSIZE
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path / "m.sqlite3")], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", LIMITED, str(tmp_path / "m.sqlite3")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     name, found = done.stdout.split()
     assert name in (("StoreFullError",) if sys.version_info >= (3, 11) else ("StoreFullError", "StoreError")) and found == "1"
 
@@ -228,10 +239,34 @@ def test_another_programs_database_is_not_written_to(tmp_path: Path) -> None:
 
 
 HOSTILE = [
-    '"', "'", "a OR b", "alice's ball", "NOT", "*", "ball*", "text:ball", "NEAR(a b)", "ball AND", "(", ")", "^ball", "-ball",
-    "{a}", "\x00", "ball\x00", "ball; DROP TABLE record", '"ball" OR "', "\ufb00", "\ud800", "\U0001f916", "a" * 5000,
-    "ball + door", "?", "--", "\u7403",
-]  # fmt: skip
+    '"',
+    "'",
+    "a OR b",
+    "alice's ball",
+    "NOT",
+    "*",
+    "ball*",
+    "text:ball",
+    "NEAR(a b)",
+    "ball AND",
+    "(",
+    ")",
+    "^ball",
+    "-ball",
+    "{a}",
+    "\x00",
+    "ball\x00",
+    "ball; DROP TABLE record",
+    '"ball" OR "',
+    "\ufb00",
+    "\ud800",
+    "\U0001f916",
+    "a" * 5000,
+    "ball + door",
+    "?",
+    "--",
+    "\u7403",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -279,9 +314,15 @@ def test_a_record_that_cannot_be_stored_spoils_no_other(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"time_s": float("nan")}, {"kind": "No Kind"}, {"begun_s": 9.0}, {"spot": Spot(1.0, None)}, {"text": "x" * 30_000},
-     {"spot": Spot(float("inf"), 0.0)}],
-)  # fmt: skip
+    [
+        {"time_s": float("nan")},
+        {"kind": "No Kind"},
+        {"begun_s": 9.0},
+        {"spot": Spot(1.0, None)},
+        {"text": "x" * 30_000},
+        {"spot": Spot(float("inf"), 0.0)},
+    ],
+)
 def test_what_no_record_can_be_is_refused_when_it_is_made(wrong: dict[str, object]) -> None:
     fields: dict[str, object] = {"tier": Tier.M1, "kind": "note", "time_s": 1.0, "text": "fine"}
     with pytest.raises(ValueError, match=r".+"):

@@ -133,9 +133,15 @@ def test_elements_come_as_they_are_completed_and_what_wraps_them_is_not_seen(siz
 
 
 SAYS = {
-    "\u662f\u7684\u3002": True, "\u6709\u4e00\u4e2a\u4eba": True, "\u6ca1\u6709\u4eba": False, "\u4e0d\u662f": False,
-    "\u4e0d": False, "\u4e0d\u786e\u5b9a": None, "\u65e0\u6cd5\u5224\u65ad": None, "\u6709\u53ef\u80fd": None,
-}  # fmt: skip
+    "\u662f\u7684\u3002": True,
+    "\u6709\u4e00\u4e2a\u4eba": True,
+    "\u6ca1\u6709\u4eba": False,
+    "\u4e0d\u662f": False,
+    "\u4e0d": False,
+    "\u4e0d\u786e\u5b9a": None,
+    "\u65e0\u6cd5\u5224\u65ad": None,
+    "\u6709\u53ef\u80fd": None,
+}
 
 
 @pytest.mark.parametrize("said", SAYS)

@@ -22,9 +22,18 @@ from skill_kernel.safety.obstacles import scan_points
 from skill_kernel.skills.drivers import Pose2D
 
 LEGGED = BaseConfig(
-    max_forward=0.8, max_backward=0.4, max_lateral=0.3, max_turn=1.5, max_acceleration=1.5, max_turn_acceleration=4.0,
-    cruise_linear=0.5, cruise_turn=1.0, radius=0.25, stop_distance=0.12, slow_distance=0.5,
-)  # fmt: skip
+    max_forward=0.8,
+    max_backward=0.4,
+    max_lateral=0.3,
+    max_turn=1.5,
+    max_acceleration=1.5,
+    max_turn_acceleration=4.0,
+    cruise_linear=0.5,
+    cruise_turn=1.0,
+    radius=0.25,
+    stop_distance=0.12,
+    slow_distance=0.5,
+)
 WHEELED = LEGGED.model_copy(update={"max_lateral": 0.0})
 DT = 0.05
 STEP = 2 * math.pi / BEAMS
@@ -155,8 +164,11 @@ def test_a_path_goes_through_the_door_and_not_through_the_wall() -> None:
     grid.evidence[door, wall] = -50
     found = plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (2.0, 0.0))
     assert found is not None and 4.5 < found.length < 7.0
-    crossing = [a[1] + (1.025 - a[0]) / (b[0] - a[0]) * (b[1] - a[1]) for a, b in
-                zip(found.places, found.places[1:], strict=False) if (a[0] - 1.025) * (b[0] - 1.025) < 0]  # fmt: skip
+    crossing = [
+        a[1] + (1.025 - a[0]) / (b[0] - a[0]) * (b[1] - a[1])
+        for a, b in zip(found.places, found.places[1:], strict=False)
+        if (a[0] - 1.025) * (b[0] - 1.025) < 0
+    ]
     assert all(2.28 < y < 2.62 for y in crossing) and len(crossing) == 1
     grid.evidence[door, wall] = 100
     assert plan(grid, PlannerCosts(radius=0.25), (0.0, 0.0), (2.0, 0.0)) is None
@@ -186,9 +198,14 @@ ROOMS = [*box(2.5, 0.0, 9.0, 6.0), (2.0, -3.0, 2.0, 1.5), (2.0, 2.4, 2.0, 3.0), 
 
 
 def travelled(
-    bench: Bench, trip: Trip, base: BaseConfig, grid: OccupancyGrid, *, limit_s: float = 120.0,
+    bench: Bench,
+    trip: Trip,
+    base: BaseConfig,
+    grid: OccupancyGrid,
+    *,
+    limit_s: float = 120.0,
     event: Callable[[Bench], None] = lambda _: None,
-) -> TripEnd:  # fmt: skip
+) -> TripEnd:
     tick = 0
     while trip.end is None:
         assert bench.now < limit_s, f"not ended after {limit_s} s at {bench.pose}"

@@ -12,24 +12,60 @@ from skill_kernel.observation.errors import ArgumentError, ObservationError, Sta
 from skill_kernel.robot import RobotConfig
 
 DESIGNED = {
-    "visible", "count", "distance_to", "bearing_to", "people_visible", "front_distance_m", "left_distance_m",
-    "right_distance_m", "back_distance_m", "nearest_distance_m", "x_m", "y_m", "heading_deg", "speed_mps", "moving", "room",
-    "posture", "battery_percent", "charging", "subsystem_busy", "heard", "heard_words", "heard_age_s", "age_s", "stale",
+    "visible",
+    "count",
+    "distance_to",
+    "bearing_to",
+    "people_visible",
+    "front_distance_m",
+    "left_distance_m",
+    "right_distance_m",
+    "back_distance_m",
+    "nearest_distance_m",
+    "x_m",
+    "y_m",
+    "heading_deg",
+    "speed_mps",
+    "moving",
+    "room",
+    "posture",
+    "battery_percent",
+    "charging",
+    "subsystem_busy",
+    "heard",
+    "heard_words",
+    "heard_age_s",
+    "age_s",
+    "stale",
     "value",
-}  # fmt: skip
+}
 
 
 def test_kalos_has_all_accessors_and_coco_those_of_what_it_has() -> None:
     assert set(TABLE) == DESIGNED
     assert set(accessors_of(RobotConfig.load("coco"))) == {
-        "subsystem_busy", "heard", "heard_words", "heard_age_s", "head_turn", "age_s", "stale", "value",
-    }  # fmt: skip
+        "subsystem_busy",
+        "heard",
+        "heard_words",
+        "heard_age_s",
+        "head_turn",
+        "age_s",
+        "stale",
+        "value",
+    }
 
 
-@pytest.mark.parametrize(("said", "words", "there"), [
-    ("I’m here, you KNOW", "i'm here", True), ("I'm here, you KNOW", "I’m here!", True), ("I know", "no", False),
-    ("No.", "no", True), ("come here", "here come", False), ("", "no", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "words", "there"),
+    [
+        ("I’m here, you KNOW", "i'm here", True),
+        ("I'm here, you KNOW", "I’m here!", True),
+        ("I know", "no", False),
+        ("No.", "no", True),
+        ("come here", "here come", False),
+        ("", "no", False),
+    ],
+)
 def test_words_that_were_heard_are_found_whole_and_with_their_apostrophe(said: str, words: str, there: bool) -> None:
     scene = Scene()
     scene.observer.take("last_heard", said, scene.now)
@@ -119,10 +155,15 @@ def test_a_subsystem_is_busy_while_a_skill_uses_it_and_not_while_it_is_only_held
 @pytest.mark.parametrize(
     ("x", "y", "room"),
     [
-        (0, 0, "hallway"), (1.5, 2.4, "kitchen"), (5.25, 2.3, "office"), (9.5, 2.5, "lounge"), (7, -2.2, "lobby"), (0, -2, ""),
+        (0, 0, "hallway"),
+        (1.5, 2.4, "kitchen"),
+        (5.25, 2.3, "office"),
+        (9.5, 2.5, "lounge"),
+        (7, -2.2, "lobby"),
+        (0, -2, ""),
         (40, 0, ""),
     ],
-)  # fmt: skip
+)
 def test_the_room_is_the_area_that_holds_the_robot(x: float, y: float, room: str) -> None:
     scene = Scene()
     scene.mapped()

@@ -13,15 +13,15 @@ from skill_kernel.observation.rooms import RoomConfig
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 FIELD = {
-    "role": "Charge of the battery in percent.", "kind": "number", "max_age_s": 5,
+    "role": "Charge of the battery in percent.",
+    "kind": "number",
+    "max_age_s": 5,
     "source": {"topic": "battery_state", "type": "sensor_msgs/msg/BatteryState"},
     "process": {"function": "take", "path": "percentage", "scale": 100},
-}  # fmt: skip
+}
 POSE = {"role": "Where it is.", "kind": "pose", "max_age_s": 1, "source": {"topic": "odom"}, "process": {"function": "pose"}}
 ROOM = {"role": "The room.", "kind": "text", "source": {"field": "pose"}, "process": {"function": "room"}}
-ROBOT = {
-    "name": "toy", "skills": ["toys.skills"], "subsystems": {"legs": {"exclusive_per_process": True, "parallel": False}},
-}  # fmt: skip
+ROBOT = {"name": "toy", "skills": ["toys.skills"], "subsystems": {"legs": {"exclusive_per_process": True, "parallel": False}}}
 
 
 def load(folder: Path, **sections: object) -> RobotConfig:
@@ -72,7 +72,7 @@ def test_a_field_is_read(tmp_path: Path) -> None:
         (changed(FIELD, "process", path="a.__class__"), "is not a path such as twist.linear.x"),
         (changed(FIELD, process={"function": "room"}), "'room' makes a field of kind 'text', not 'number'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_field_is_named_with_what_is_valid(tmp_path: Path, field: dict[str, object], says: str) -> None:
     with pytest.raises(RobotConfigError) as raised:
         load(tmp_path, observation={"battery": field})
@@ -122,5 +122,9 @@ def test_a_wrong_room_is_named(tmp_path: Path, room: dict[str, object], says: st
 def test_a_room_may_have_any_outline() -> None:
     angle = RoomConfig(corners=((0, 0), (4, 0), (4, 1), (1, 1), (1, 3), (0, 3)))
     assert [angle.holds(*point) for point in ((0.5, 2.5), (3.5, 0.5), (2, 2), (-1, 0.5), (float("nan"), 0.5))] == [
-        True, True, False, False, False,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -161,9 +161,9 @@ def test_a_field_of_another_kind_than_the_robots_file_says_is_not_taken_for_noth
                 view.call(name, *arguments)
 
 
-KINDS = st.sampled_from([
-    (Kind.NUMBER, 4.0), (Kind.BOOLEAN, False), (Kind.TEXT, ""), (Kind.OBJECTS, ()), (Kind.SECTORS, ()), (Kind.TABLE, {}),
-])  # fmt: skip
+KINDS = st.sampled_from(
+    [(Kind.NUMBER, 4.0), (Kind.BOOLEAN, False), (Kind.TEXT, ""), (Kind.OBJECTS, ()), (Kind.SECTORS, ()), (Kind.TABLE, {})]
+)
 
 
 @given(
@@ -230,9 +230,11 @@ def test_whatever_falls_silent_whenever_every_accessor_raises_exactly_when_its_s
 
 
 def test_a_rate_keeps_the_value_and_its_age() -> None:
-    robot = KALOS.model_copy(update={"observation": {
-        **KALOS.observation, "battery": KALOS.observation["battery"].model_copy(update={"rate_hz": 1.0})
-    }})  # fmt: skip
+    robot = KALOS.model_copy(
+        update={
+            "observation": {**KALOS.observation, "battery": KALOS.observation["battery"].model_copy(update={"rate_hz": 1.0})}
+        }
+    )
     scene = Scene(robot)
     scene.observer.take("battery", 0.8, scene.now)
     assert scene.view().call("battery_percent") == 80.0

@@ -23,9 +23,7 @@ def _client(routines: RoutineStore | None = None) -> OfflineClient:
 
 def _request(instruction: str, *, prompt: str = "", before: str = "") -> ModelRequest:
     history = (Message("user", "x"), Message("assistant", before)) if before else ()
-    return ModelRequest(
-        "", (*history, Message("user", prompt or build_turn_prompt(instruction))), instruction=instruction
-    )
+    return ModelRequest("", (*history, Message("user", prompt or build_turn_prompt(instruction))), instruction=instruction)
 
 
 def _text(client: OfflineClient, request: ModelRequest) -> str:

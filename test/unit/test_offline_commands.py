@@ -25,11 +25,7 @@ CONFIG = RobotConfig.load("coco")
 COCO = SkillRegistry.from_modules(CONFIG.skills, text_skill=CONFIG.text_skill)
 COCO_OPTIONS = GrammarOptions(CONFIG.builtin_names, CONFIG.limits)
 TAUGHT = [Routine("zigzag dance", "", "<spider_sit/>", 0.0)]
-ROBOTS = {
-    "coco": (COCO, COCO_OPTIONS),
-    "spider": (SPIDER, GrammarOptions()),
-    "quadruped": (QUADRUPED, GrammarOptions()),
-}
+ROBOTS = {"coco": (COCO, COCO_OPTIONS), "spider": (SPIDER, GrammarOptions()), "quadruped": (QUADRUPED, GrammarOptions())}
 
 
 def _read(text: str, robot: str = "coco", last: str = "", routines: list[Routine] | None = None) -> Reading:
@@ -90,10 +86,7 @@ ON_COCO = [
         "stand up, then nod twice while saying 'hello'",
         '<wait><spider_stand/></wait><head_act action="nod"/><head_act action="nod"/>hello',
     ),
-    (
-        "wave your left ear three times, then sit down",
-        "<wait>" + '<ear_swing side="left"/>' * 3 + "</wait><spider_sit/>",
-    ),
+    ("wave your left ear three times, then sit down", "<wait>" + '<ear_swing side="left"/>' * 3 + "</wait><spider_sit/>"),
     ("perform the zigzag dance", '<RUN name="zigzag dance"/>'),
     ("do the zigzag dance twice", '<RUN name="zigzag dance"/><RUN name="zigzag dance"/>'),
     ("站起来", "<spider_stand/>"),
@@ -171,9 +164,7 @@ COMMANDS = [text for text, expected in ON_COCO if expected and re.match("[a-zA-Z
 
 
 @pytest.mark.parametrize("no", ["don't ", "do not ", "never ", "please don't ", "you must not "])
-@pytest.mark.parametrize(
-    "text", ["walk", "walk 40 cm forward", "stand up, then nod", "nod and walk", "dance", "turn left"]
-)
+@pytest.mark.parametrize("text", ["walk", "walk 40 cm forward", "stand up, then nod", "nod and walk", "dance", "turn left"])
 def test_what_is_forbidden_is_never_done(no: str, text: str) -> None:
     reading = _read(no + text)
     assert reading.source == "" and reading.trouble
@@ -272,9 +263,7 @@ def test_what_was_done_last_can_be_kept_repeated_and_changed() -> None:
     assert kept == '<SAVE name="rest"><wait><spider_sit/></wait><spider_sit/></SAVE>'
 
 
-@pytest.mark.parametrize(
-    "text", ["again", "save that as x", "remember this as x: twirl", "remember this as x: save nod as y"]
-)
+@pytest.mark.parametrize("text", ["again", "save that as x", "remember this as x: twirl", "remember this as x: save nod as y"])
 def test_nothing_is_kept_or_repeated_where_there_is_nothing(text: str) -> None:
     reading = _read(text)
     assert reading.source == "" and reading.trouble
@@ -298,9 +287,7 @@ def test_no_instruction_breaks_the_grammar_or_is_refused(text: str, robot: str) 
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3), st.sampled_from(["not", "never", "don't"]), st.data()
-)
+@given(st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3), st.sampled_from(["not", "never", "don't"]), st.data())
 def test_a_negation_anywhere_outside_speech_stops_every_movement_of_its_sentence(
     commands: list[str], no: str, data: st.DataObject
 ) -> None:

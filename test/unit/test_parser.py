@@ -21,9 +21,7 @@ Event = tuple[Any, ...]
 NAMES = ["walk", "a", "ear_swing", "think2", "x-y.z", "步行", "ns-é"]
 TEXT = st.text(st.sampled_from("ab 1\n\t>'\"=/。，你😀\u200b!?-;#x]"), max_size=8).filter(lambda s: "]]>" not in s)
 REFS = st.sampled_from(["&lt;", "&gt;", "&amp;", "&quot;", "&apos;", "&#10;", "&#xA;", "&#x1F600;", "&#0065;", "&#13;"])
-VALUE = st.lists(st.one_of(st.text(st.sampled_from("ab 1\n\t\r>='/你😀{}:,"), max_size=6), REFS), max_size=3).map(
-    "".join
-)
+VALUE = st.lists(st.one_of(st.text(st.sampled_from("ab 1\n\t\r>='/你😀{}:,"), max_size=6), REFS), max_size=3).map("".join)
 
 
 @st.composite
@@ -55,9 +53,7 @@ LEAF = st.one_of(
     st.sampled_from(["\r", "\r\n", "\n"]),
     REFS,
     st.builds(lambda name, inside: f"<{name}{inside}/>", st.sampled_from(NAMES), tag_inside()),
-    st.sampled_from(
-        ["<!-- c -->", "<!---->", "<!-- <a> & - -->", "<![CDATA[]]>", "<![CDATA[<b>&]]]>", "<![CDATA[x]\r\n]]>"]
-    ),
+    st.sampled_from(["<!-- c -->", "<!---->", "<!-- <a> & - -->", "<![CDATA[]]>", "<![CDATA[<b>&]]]>", "<![CDATA[x]\r\n]]>"]),
 )
 CONTENT = st.recursive(
     LEAF, lambda inner: st.lists(st.one_of(inner, element(inner)), max_size=4).map("".join), max_leaves=12
@@ -205,13 +201,7 @@ def test_any_cutting_gives_the_same_tokens_repairs_and_error(mode: str, text: st
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_any_cutting_meets_a_limit_at_the_same_place(mode: str, text: str, points: list[int], n: int) -> None:
     limits = ParserLimits(
-        name_length=n,
-        attribute_length=n,
-        attributes=n,
-        depth=n,
-        reasoning_length=n,
-        total_length=4 * n,
-        repairs=1 + n // 6,
+        name_length=n, attribute_length=n, attributes=n, depth=n, reasoning_length=n, total_length=4 * n, repairs=1 + n // 6
     )
     whole = result([text], mode, limits=limits)
     assert result(cut(text, points), mode, limits=limits) == whole

@@ -13,14 +13,7 @@ from planners.prescriptions import contradictions as module
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import (
-    MOST_GUIDELINES,
-    Kind,
-    PrescriptionError,
-    Route,
-    Standing,
-    UnknownPrescriptionError,
-)
+from planners.prescriptions.kinds import MOST_GUIDELINES, Kind, PrescriptionError, Route, Standing, UnknownPrescriptionError
 from planners.prescriptions.loading import load
 from planners.prescriptions.router import Router
 from skill_kernel.guard import Vocabulary
@@ -49,9 +42,11 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
     ("text", "told"),
     [
         ("prescriptions: [{name: a, sentence: nod, knd: task}]", r"entry 1 \(a\): key 'knd' is unknown; did you mean 'kind'\?"),
-        ("prescriptions: [{name: a, sentence: nod, kind: guidline}]",
-         r"entry 1 \(a\): key 'kind': there is no such kind; did you mean 'guideline'\? "
-         r"\(known: task, guideline, reflex\), not 'guidline'"),
+        (
+            "prescriptions: [{name: a, sentence: nod, kind: guidline}]",
+            r"entry 1 \(a\): key 'kind': there is no such kind; did you mean 'guideline'\? "
+            r"\(known: task, guideline, reflex\), not 'guidline'",
+        ),
         ("prescriptions: [{name: a, sentence: nod}, {name: a, sentence: sit}]", "entries 1 and 2 are both named 'a'"),
         ("prescriptions: [{name: A b, sentence: nod}]", r"entry 1 \(A b\): key 'name': 'A b' is no name"),
         ("prescriptions: [{name: a}]", "key 'sentence' is missing"),
@@ -76,7 +71,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: visible('x'), task: Stop!}]", "only a person stops"),
         ("prescriptions: [{name: a, sentence: nod, kind: guideline, when: '  '}]", "key 'when'"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_file_is_told_exactly(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
     file.write_text(text, encoding="utf-8")
@@ -152,14 +147,14 @@ def test_a_damaged_file_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sentence", "kind", "name", "why"),
     [
-        ("", None, "", "empty"), ("x" * 501, None, "", "501 characters"), ("nod", None, "No Name", "is no name"),
+        ("", None, "", "empty"),
+        ("x" * 501, None, "", "501 characters"),
+        ("nod", None, "No Name", "is no name"),
         ("never run", None, "calm", "'calm' already"),
         ("if a person comes within 1 m, stop", None, "", "ghostshell reflex add"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_added_changes_nothing(
-    sentence: str, kind: Kind | None, name: str, why: str, tmp_path: Path
-) -> None:
+)
+def test_what_cannot_be_added_changes_nothing(sentence: str, kind: Kind | None, name: str, why: str, tmp_path: Path) -> None:
     kept = book(tmp_path, "prescriptions: [{name: calm, sentence: never run}]")
     with pytest.raises(PrescriptionError, match=why):
         kept.add(sentence, kind=kind, name=name)
@@ -167,30 +162,35 @@ def test_what_cannot_be_added_changes_nothing(
 
 
 CONTRADICT = [
-    ("always greet people", "never greet visitors"), ("you may greet people", "do not speak to anyone"),
+    ("always greet people", "never greet visitors"),
+    ("you may greet people", "do not speak to anyone"),
     ("be quiet in the office", "when a person comes into the office, say hello"),
     ("when a person comes, go to the kitchen", "when a person comes, go to the lobby"),
     ("whenever you see a person, approach them", "keep away from people"),
-    ("never enter the office", "when the battery is low, go to the office"), ("you should follow people", "ignore people"),
+    ("never enter the office", "when the battery is low, go to the office"),
+    ("you should follow people", "ignore people"),
     ("when a person comes, turn left", "when a person comes, turn right"),
     ("you must not bark", "if you see a ball, bark twice"),
     ("when a person is in sight, stay where you are", "when a person is in sight, walk around"),
-    ("Do not approach people", "you may go to a person to greet them"), ("whenever you see a dog, bark", "never bark at dogs"),
+    ("Do not approach people", "you may go to a person to greet them"),
+    ("whenever you see a dog, bark", "never bark at dogs"),
     ("engage people who look bored", "leave people alone"),
     ("never sit in the hallway", "when nobody is around, sit in the hallway"),
-]  # fmt: skip
+]
 AGREE = [
     ("always greet people", "never enter the office"),
     ("when you are in the kitchen, be quiet", "when you are in the lobby, say hello"),
     ("when a person comes, greet them", "when the battery is low, go to the lobby"),
     ("never bark at people", "if you see a ball, bark twice"),
     ("when the battery drops below 20 %, sit down", "when the battery is above 80 %, walk around"),
-    ("do not enter the office", "do not enter the kitchen"), ("you may greet people", "you may play with people"),
+    ("do not enter the office", "do not enter the kitchen"),
+    ("you may greet people", "you may play with people"),
     ("when a person comes, go to the kitchen", "when a ball is in sight, go to the lobby"),
-    ("be polite to people", "when a person comes, greet them"), ("never run", "when a person comes, walk to the door"),
+    ("be polite to people", "when a person comes, greet them"),
+    ("never run", "when a person comes, walk to the door"),
     ("avoid the kitchen", "when the battery is low, go to the lobby"),
     ("whenever you see a chair, take a picture", "never sit on a chair"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("pair", CONTRADICT, ids=" / ".join)
@@ -208,17 +208,25 @@ def test_what_can_be_followed_together_is_not_reported(pair: tuple[str, str]) ->
 
 NEAR = "visible('person') and distance_to('person') < 2.5"
 MEET = [
-    ("visible('person')", NEAR), (NEAR, "visible( 'person' )  and distance_to('person')<2.5"),
-    ("battery_percent() < 20", "battery_percent() < 25"), ("battery_percent() < 20", "20.0 > battery_percent()"),
-    ("battery_percent() > 20", "battery_percent() < 80"), ("room() == 'office' or visible('ball')", "room() == 'kitchen'"),
-    ("not visible('person') or moving()", "visible('person')"), ("battery_percent() <= 20", "battery_percent() >= 20"),
+    ("visible('person')", NEAR),
+    (NEAR, "visible( 'person' )  and distance_to('person')<2.5"),
+    ("battery_percent() < 20", "battery_percent() < 25"),
+    ("battery_percent() < 20", "20.0 > battery_percent()"),
+    ("battery_percent() > 20", "battery_percent() < 80"),
+    ("room() == 'office' or visible('ball')", "room() == 'kitchen'"),
+    ("not visible('person') or moving()", "visible('person')"),
+    ("battery_percent() <= 20", "battery_percent() >= 20"),
 ]
 NEVER_MEET = [
-    ("battery_percent() < 20", "battery_percent() > 80"), ("room() == 'office'", "room() == 'kitchen' and moving()"),
-    ("visible('person')", "moving() and not visible('person')"), ("80 < battery_percent()", "battery_percent() < 20"),
-    ("visible('person')", "battery_percent() < 20"), ("visible('person')", "visible('ball')"),
-    ("battery_percent() < 20", "battery_percent() >= 20"), ("room() == 'office'", "room() != 'office'"),
-]  # fmt: skip
+    ("battery_percent() < 20", "battery_percent() > 80"),
+    ("room() == 'office'", "room() == 'kitchen' and moving()"),
+    ("visible('person')", "moving() and not visible('person')"),
+    ("80 < battery_percent()", "battery_percent() < 20"),
+    ("visible('person')", "battery_percent() < 20"),
+    ("visible('person')", "visible('ball')"),
+    ("battery_percent() < 20", "battery_percent() >= 20"),
+    ("room() == 'office'", "room() != 'office'"),
+]
 
 
 @pytest.mark.parametrize("pair", [*MEET, *NEVER_MEET], ids=" / ".join)
@@ -232,7 +240,9 @@ def test_written_conditions_are_compared_by_what_they_say_and_not_by_how_it_is_w
 
 
 def test_a_quiet_and_a_greeting_guideline_of_a_file_contradict_each_other(tmp_path: Path) -> None:
-    kept = book(tmp_path, f"""
+    kept = book(
+        tmp_path,
+        f"""
 prescriptions:
   - {{name: quiet, kind: guideline, sentence: be quiet near people, when: visible('person'), task: be quiet}}
   - name: greet
@@ -241,7 +251,8 @@ prescriptions:
     when: {NEAR}
     task: say hello
     enabled: false
-""")
+""",
+    )
     assert not kept.get("quiet").conflicts
     assert [c.name for c in kept.enable("greet", True).conflicts] == ["quiet"]
     assert [c.name for c in book(tmp_path).all()] == []
@@ -276,10 +287,13 @@ def test_a_sentence_that_is_added_is_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    ["whenever you see a ball, " + "bark and " * 52, "whenever you see a person, " + "sit, " * 94,
-     "whenever " + "you see a ball or " * 20 + "you see a person, nod"],
+    [
+        "whenever you see a ball, " + "bark and " * 52,
+        "whenever you see a person, " + "sit, " * 94,
+        "whenever " + "you see a ball or " * 20 + "you see a person, nod",
+    ],
     ids=["bark", "sit", "or"],
-)  # fmt: skip
+)
 def test_a_long_sentence_is_kept_without_holding_the_node_up(sentence: str, tmp_path: Path) -> None:
     said = sentence[:500].rstrip(" ,")
     kept = book(tmp_path)

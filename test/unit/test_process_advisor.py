@@ -54,8 +54,12 @@ def test_it_is_asked_only_when_an_answer_could_matter() -> None:
     shown = desk.question.blocks
     assert shown["INSTRUCTION"] == [{"process": new, "instruction": "forget it", "from": "the operator"}]
     assert shown["PROCESSES"][0] == {
-        "process": first, "instruction": "patrol", "source": "user", "status": "IN_PROGRESS", "calls_done": 0
-    }  # fmt: skip
+        "process": first,
+        "instruction": "patrol",
+        "source": "user",
+        "status": "IN_PROGRESS",
+        "calls_done": 0,
+    }
     assert shown["OBSERVATION"] == [{"room": "kitchen"}] and len(shown["WHY"]) == 1
 
 
@@ -274,7 +278,7 @@ def test_one_repair_then_the_table() -> None:
     desk.says("rather dance")
     desk.question.answer(f'<relation process="{patrol}" is="kill"/>')
     assert "kill" in desk.question.blocks["FAULTS"][0] and len(desk.model.questions) == 2
-    desk.question.answer(f'Sure! ```xml\n<response>{relation(patrol, "replace")}</response>\n```')
+    desk.question.answer(f"Sure! ```xml\n<response>{relation(patrol, 'replace')}</response>\n```")
     assert desk.status(patrol) == [STOPPED]
 
 

@@ -12,10 +12,16 @@ from skill_kernel.processes.process_preemption import TABLE, Verdict, verdict
 USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
 
 CELLS = [
-    (USER, USER, Verdict.REPLACE), (USER, REACTIVE, Verdict.REPLACE), (USER, IDLE, Verdict.PAUSE),
-    (REACTIVE, USER, Verdict.PAUSE), (REACTIVE, REACTIVE, Verdict.WAIT), (REACTIVE, IDLE, Verdict.PAUSE),
-    (IDLE, USER, Verdict.WAIT), (IDLE, REACTIVE, Verdict.WAIT), (IDLE, IDLE, Verdict.ONE_ONLY),
-]  # fmt: skip
+    (USER, USER, Verdict.REPLACE),
+    (USER, REACTIVE, Verdict.REPLACE),
+    (USER, IDLE, Verdict.PAUSE),
+    (REACTIVE, USER, Verdict.PAUSE),
+    (REACTIVE, REACTIVE, Verdict.WAIT),
+    (REACTIVE, IDLE, Verdict.PAUSE),
+    (IDLE, USER, Verdict.WAIT),
+    (IDLE, REACTIVE, Verdict.WAIT),
+    (IDLE, IDLE, Verdict.ONE_ONLY),
+]
 
 
 @pytest.mark.parametrize(("new", "running", "expected"), CELLS)
@@ -52,10 +58,20 @@ def test_words_that_stop_or_ask_for_a_return_are_read(said: str, wording: Wordin
 @pytest.mark.parametrize(
     "said",
     [
-        "stop by the kitchen", "stop the music", "wait 3 seconds then nod", "walk forward then continue to the kitchen",
-        "nod and go on", "continue", "don't stop, nod", "向前走", "走到停车场", "继续", "resume the patrol",
-        "别再继续巡逻了", "不要再继续了",
+        "stop by the kitchen",
+        "stop the music",
+        "wait 3 seconds then nod",
+        "walk forward then continue to the kitchen",
+        "nod and go on",
+        "continue",
+        "don't stop, nod",
+        "向前走",
+        "走到停车场",
+        "继续",
+        "resume the patrol",
+        "别再继续巡逻了",
+        "不要再继续了",
     ],
-)  # fmt: skip
+)
 def test_other_words_are_a_plain_task(said: str) -> None:
     assert read_wording(said) == Wording(said)

@@ -31,11 +31,16 @@ def test_two_run_together_until_they_contend() -> None:
 @pytest.mark.parametrize(
     ("new", "running", "outcome"),
     [
-        (USER, USER, "replaced"), (USER, REACTIVE, "replaced"), (USER, IDLE, "paused"),
-        (REACTIVE, USER, "paused"), (REACTIVE, REACTIVE, "waits"), (REACTIVE, IDLE, "paused"),
-        (IDLE, USER, "waits"), (IDLE, REACTIVE, "waits"),
+        (USER, USER, "replaced"),
+        (USER, REACTIVE, "replaced"),
+        (USER, IDLE, "paused"),
+        (REACTIVE, USER, "paused"),
+        (REACTIVE, REACTIVE, "waits"),
+        (REACTIVE, IDLE, "paused"),
+        (IDLE, USER, "waits"),
+        (IDLE, REACTIVE, "waits"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("late", [False, True], ids=["the new one wants it", "the old one wants it later"])
 def test_a_contention_goes_by_the_table(new: ProcessSource, running: ProcessSource, outcome: str, late: bool) -> None:
     desk = Desk()

@@ -49,12 +49,25 @@ def test_what_ran_when_the_robot_was_shut_down_is_kept_as_stopped_with_its_calls
 
 def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
     full = process(
-        "b", source=ProcessSource.IDLE, status=ProcessStatus.PAUSED, pause_causes=frozenset({"user", "s3"}), resumes=True,
-        displaced_by="a", subsystems=("legs", "head"), running=(CallRecord("c9", "nod"),), history=(call(0), call(1)), calls=2,
-        epoch=7, plan=1, code=525, message="\u505c \u201cno\u201d", cost_usd=0.25,
-        usage=(LayerUsage("s1", "m", 3, 1, 2, 400, 100, 20, 0.25, 4.5, 2.5),), degraded=(("s2", "fallback"),),
+        "b",
+        source=ProcessSource.IDLE,
+        status=ProcessStatus.PAUSED,
+        pause_causes=frozenset({"user", "s3"}),
+        resumes=True,
+        displaced_by="a",
+        subsystems=("legs", "head"),
+        running=(CallRecord("c9", "nod"),),
+        history=(call(0), call(1)),
+        calls=2,
+        epoch=7,
+        plan=1,
+        code=525,
+        message="\u505c \u201cno\u201d",
+        cost_usd=0.25,
+        usage=(LayerUsage("s1", "m", 3, 1, 2, 400, 100, 20, 0.25, 4.5, 2.5),),
+        degraded=(("s2", "fallback"),),
         fired_events=("e1: wave", "e1: wave"),
-    )  # fmt: skip
+    )
     assert saved(tmp_path / "deep" / "p.sqlite3", process("a"), process("b"), full) == [process("a"), full]
 
 
@@ -151,6 +164,4 @@ def test_what_was_used_and_fired_is_kept_over_a_restart_and_what_was_degraded_is
     lived = process(usage=(LayerUsage("s2", "m", 1),), degraded=(("s2", "x"),), fired_events=("e1: wave",), prompt_tokens=9)
     (found,) = saved(tmp_path / "p.sqlite3", lived)
     again = found.restored("started anew")
-    assert (again.usage, again.fired_events, again.prompt_tokens, again.degraded) == (
-        lived.usage, ("e1: wave",), 9, ()
-    )  # fmt: skip
+    assert (again.usage, again.fired_events, again.prompt_tokens, again.degraded) == (lived.usage, ("e1: wave",), 9, ())

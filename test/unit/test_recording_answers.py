@@ -36,7 +36,7 @@ def answered(end_s: float, layer: str, *pieces: str, took_s: float = 1.0, **more
     times = [took_s * (n + 1) / len(pieces) for n in range(len(pieces))]
     return LlmAnswer(
         stamp=stamp(end_s), layer=layer, pieces=list(pieces), times_s=times, end_s=took_s, model="m", cost_usd=-1.0, **more
-    )  # fmt: skip
+    )
 
 
 def file_of(path: Path, **topics: list[object]) -> Path:
@@ -57,9 +57,11 @@ def said(client: ReplayModelClient, request: ModelRequest) -> str:
 
 def test_each_layer_gets_its_own_answers_in_the_order_they_were_asked_for(tmp_path: Path) -> None:
     answers = [
-        answered(13.0, "s1", "<step>", "one</step>", took_s=0.5), answered(12.0, "s2", "<subtask>a</subtask>"),
-        answered(20.0, "s2", "<keep/>"), answered(21.0, "s1", "<step>slow</step>", took_s=15.0),
-    ]  # fmt: skip
+        answered(13.0, "s1", "<step>", "one</step>", took_s=0.5),
+        answered(12.0, "s2", "<subtask>a</subtask>"),
+        answered(20.0, "s2", "<keep/>"),
+        answered(21.0, "s1", "<step>slow</step>", took_s=15.0),
+    ]
     client = ReplayModelClient(file_of(tmp_path / "run.mcap", kalos__answers=answers), speed="instant")
     assert said(client, ask(Layer.S2, "plan")) == "<subtask>a</subtask>"
     assert said(client, ask(Layer.S1, "go")) == "<step>slow</step>", "it was asked for first"
@@ -82,7 +84,7 @@ def test_times_usage_and_failures_come_as_recorded(tmp_path: Path) -> None:
     answers = [
         answered(12.0, "stream", "<nod", "/>", finish="length", prompt_tokens=812, cached_tokens=700, completion_tokens=9),
         answered(13.0, "stream", "half", error_code=int(ModelCode.MODEL_CONNECTION), error_msg="cut"),
-    ]  # fmt: skip
+    ]
     one, two = read_run_answers(file_of(tmp_path / "run.mcap", kalos__answers=answers))
     assert [(p.t_s, p.text) for p in one.pieces] == [(0.5, "<nod"), (1.0, "/>")] and one.finish == "length"
     assert one.usage == Usage(812, 9, 700, None)

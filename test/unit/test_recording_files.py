@@ -148,29 +148,56 @@ def test_a_file_that_exists_is_not_written_over(tmp_path: Path) -> None:
 
 def test_no_key_gets_into_a_recording() -> None:
     values = {
-        "api_key": "sk-1234567890", "model": "openai:gpt", "max_output_tokens": 2048, "process_tokens": 5, "access_token": "",
-        "base_url": "http://x/?k=sk-verysecret-1", "auth_token": "abc",
-    }  # fmt: skip
+        "api_key": "sk-1234567890",
+        "model": "openai:gpt",
+        "max_output_tokens": 2048,
+        "process_tokens": 5,
+        "access_token": "",
+        "base_url": "http://x/?k=sk-verysecret-1",
+        "auth_token": "abc",
+    }
     shown = presentable(values, {"OPENAI_API_KEY": "sk-verysecret-1", "HOME": "/root", "SHORT_KEY": "gpt"})
     assert shown == {**values, "api_key": HIDDEN, "base_url": HIDDEN, "auth_token": HIDDEN}
 
 
 def test_no_key_gets_into_a_recording_by_another_name_in_a_list_or_in_an_address() -> None:
     values = {
-        "model": "openai:x@http://h/v1?a=b&api_key=other-secret-999&n=2", "headers": ["X: sk-verysecret-1", "plain"],
-        "llm.key": "abc", "apikey": "zzz", "llm.apiKey": "yyy", "my-token": "qqq", "url": "https://user:pw@host/v1",
-        "proxies": ("http://me@host", "http://host/a@b"), "authorization": "Basic abc", "more": ["Bearer abcdefgh.ijkl"],
-        "tokens": ["a", 1], "nested": {"inner": {"password": "p"}, "credentials": {"user": "u"}}, "monkey": "banana",
-        "keyboard": "qwerty", "process_tokens": [1, 2], "none": None,
-    }  # fmt: skip
+        "model": "openai:x@http://h/v1?a=b&api_key=other-secret-999&n=2",
+        "headers": ["X: sk-verysecret-1", "plain"],
+        "llm.key": "abc",
+        "apikey": "zzz",
+        "llm.apiKey": "yyy",
+        "my-token": "qqq",
+        "url": "https://user:pw@host/v1",
+        "proxies": ("http://me@host", "http://host/a@b"),
+        "authorization": "Basic abc",
+        "more": ["Bearer abcdefgh.ijkl"],
+        "tokens": ["a", 1],
+        "nested": {"inner": {"password": "p"}, "credentials": {"user": "u"}},
+        "monkey": "banana",
+        "keyboard": "qwerty",
+        "process_tokens": [1, 2],
+        "none": None,
+    }
     shown = presentable(values, {"OPENAI_API_KEY": "sk-verysecret-1"})
     assert shown == {
-        "model": f"openai:x@http://h/v1?a=b&api_key={HIDDEN}&n=2", "headers": [HIDDEN, "plain"],
-        "llm.key": HIDDEN, "apikey": HIDDEN, "llm.apiKey": HIDDEN, "my-token": HIDDEN, "url": f"https://{HIDDEN}@host/v1",
-        "proxies": [f"http://{HIDDEN}@host", "http://host/a@b"], "authorization": HIDDEN, "more": [HIDDEN],
-        "tokens": [HIDDEN, 1], "nested": {"inner": {"password": HIDDEN}, "credentials": {"user": HIDDEN}}, "monkey": "banana",
-        "keyboard": "qwerty", "process_tokens": [1, 2], "none": None,
-    }  # fmt: skip
+        "model": f"openai:x@http://h/v1?a=b&api_key={HIDDEN}&n=2",
+        "headers": [HIDDEN, "plain"],
+        "llm.key": HIDDEN,
+        "apikey": HIDDEN,
+        "llm.apiKey": HIDDEN,
+        "my-token": HIDDEN,
+        "url": f"https://{HIDDEN}@host/v1",
+        "proxies": [f"http://{HIDDEN}@host", "http://host/a@b"],
+        "authorization": HIDDEN,
+        "more": [HIDDEN],
+        "tokens": [HIDDEN, 1],
+        "nested": {"inner": {"password": HIDDEN}, "credentials": {"user": HIDDEN}},
+        "monkey": "banana",
+        "keyboard": "qwerty",
+        "process_tokens": [1, 2],
+        "none": None,
+    }
 
 
 def test_an_attached_file_is_as_it_was_but_for_its_keys() -> None:
@@ -190,10 +217,13 @@ def test_an_attached_file_is_as_it_was_but_for_its_keys() -> None:
 
 def test_robots_are_told_by_their_events_and_ground_truth_by_its_place() -> None:
     topics = [
-        ("/kalos/events", ["ghostshell/msg/SkillEvent"]), ("/lab/coco/events", ["ghostshell/msg/SkillEvent"]),
-        ("/other/events", ["std_msgs/msg/String"]), ("/kalos/ground_truth/ball", [GROUND_TRUTH_KIND]),
-        ("/x/ground_truth/ball", [GROUND_TRUTH_KIND]), ("/kalos/pose", [GROUND_TRUTH_KIND]),
-    ]  # fmt: skip
+        ("/kalos/events", ["ghostshell/msg/SkillEvent"]),
+        ("/lab/coco/events", ["ghostshell/msg/SkillEvent"]),
+        ("/other/events", ["std_msgs/msg/String"]),
+        ("/kalos/ground_truth/ball", [GROUND_TRUTH_KIND]),
+        ("/x/ground_truth/ball", [GROUND_TRUTH_KIND]),
+        ("/kalos/pose", [GROUND_TRUTH_KIND]),
+    ]
     assert robots_in(topics) == {"/kalos", "/lab/coco"}
     assert ground_truth_in(topics, {"/kalos", "/lab/coco"}) == {"/kalos/ground_truth/ball"}
 
@@ -214,7 +244,5 @@ def test_numbers_of_events_and_outcomes_are_those_of_the_interface() -> None:
     assert call_book.INTERRUPTED == SkillEvent.INTERRUPTED and timeline.CONTENTION == SkillEvent.CONTENTION
     assert timeline.STREAM_STARTED == SkillEvent.STREAM_STARTED
     ours = [getattr(replayed_kernel, n) for n in ("DONE", "FAILED", "INTERRUPTED", "REFUSED", "DROPPED")]
-    assert ours == [
-        SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED, SkillEvent.DROPPED
-    ]  # fmt: skip
+    assert ours == [SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED, SkillEvent.DROPPED]
     assert list(call_book.OUTCOMES) == [0, *ours]

@@ -28,10 +28,21 @@ def stamp(at_s: float) -> Any:
 
 def event(kind: int, at_s: float, call_id: str = "", **more: Any) -> Any:
     fields: dict[str, Any] = {
-        "node": "channel_scheduler", "process_id": "p", "stream_id": "s", "parent_id": "", "function": "walk",
-        "args_json": "{}", "channels": ["legs"], "outcome": 0, "error_code": 0, "error_msg": "", "text": "",
-        "start_s": -1.0, "end_s": at_s, "epoch": 0,
-    }  # fmt: skip
+        "node": "channel_scheduler",
+        "process_id": "p",
+        "stream_id": "s",
+        "parent_id": "",
+        "function": "walk",
+        "args_json": "{}",
+        "channels": ["legs"],
+        "outcome": 0,
+        "error_code": 0,
+        "error_msg": "",
+        "text": "",
+        "start_s": -1.0,
+        "end_s": at_s,
+        "epoch": 0,
+    }
     return Space(type=kind, stamp=stamp(at_s), call_id=call_id, **(fields | more))
 
 
@@ -51,8 +62,9 @@ def recorded(*, begun: bool = True, **topics: list[Any]) -> Timeline:
         topics["events"] = [event(2, 0.5, stream_id=s) for s in streams] + topics.get("events", [])
     messages = [
         RunMessage(f"/kalos/{name}", "", round((v.stamp.sec + v.stamp.nanosec * 1e-9) * 1e9), v, b"")
-        for name, values in topics.items() for v in values
-    ]  # fmt: skip
+        for name, values in topics.items()
+        for v in values
+    ]
     run = RunFile(Space(), sorted(messages, key=lambda m: m.log_ns))  # type: ignore[arg-type]
     return timeline(run, "/kalos")
 
@@ -113,15 +125,22 @@ def test_chunks_results_and_interrupts_stand_where_they_stood() -> None:
     made = recorded(
         llm_chunks=[chunk(10.0, 0), chunk(11.5, 1)],
         events=[
-            event(QUEUED, 10.01, "c1"), event(STARTED, 10.02, "c1"), event(INTERRUPTED, 12.0, epoch=4, stream_id=""),
+            event(QUEUED, 10.01, "c1"),
+            event(STARTED, 10.02, "c1"),
+            event(INTERRUPTED, 12.0, epoch=4, stream_id=""),
             event(ENDED, 12.01, "c1", outcome=3, start_s=10.02, end_s=12.005),
         ],
         observation=[Space(stamp=stamp(1.0)), Space(stamp=stamp(2.0)), Space(stamp=stamp(10.5)), Space(stamp=stamp(99.0))],
-    )  # fmt: skip
+    )
     order = [(i.what, i.after) for i in made.inputs]
     assert order == [
-        (What.OBSERVATION, 0), (What.CHUNK, 0), (What.OBSERVATION, 2), (What.CHUNK, 2), (What.INTERRUPT, 2), (What.RESULT, 3),
-    ]  # fmt: skip
+        (What.OBSERVATION, 0),
+        (What.CHUNK, 0),
+        (What.OBSERVATION, 2),
+        (What.CHUNK, 2),
+        (What.INTERRUPT, 2),
+        (What.RESULT, 3),
+    ]
     assert made.inputs[0].payload.value.stamp.sec == 2, "of what was before, the newest counts"
 
 
@@ -197,13 +216,15 @@ def test_a_call_that_waited_for_another_ones_subsystem_is_kept_back() -> None:
     made = recorded(
         llm_chunks=[chunk(9.9, 0)],
         events=[
-            event(QUEUED, 10.0, "hello", function="text", channels=["main"]), event(STARTED, 10.0, "hello"),
+            event(QUEUED, 10.0, "hello", function="text", channels=["main"]),
+            event(STARTED, 10.0, "hello"),
             event(QUEUED, 10.0, "bark", function="bark", channels=["sound"]),
-            event(ENDED, 11.0, "hello", outcome=1, start_s=10.0), event(STARTED, 11.01, "bark"),
+            event(ENDED, 11.0, "hello", outcome=1, start_s=10.0),
+            event(STARTED, 11.01, "bark"),
             event(ENDED, 12.0, "bark", outcome=1, start_s=11.01),
         ],
         kernel_state=[state(10.02, ["hello"], {"sound": ["hello"]}), state(11.02, ["bark"], {"sound": ["bark"]})],
-    )  # fmt: skip
+    )
     bark = made.book.calls[Key("s", 1)]
     assert made.kept_back(bark, 10.0) and not made.kept_back(bark, 11.2)
     assert ReplayedKernel(made).goal(bark.key, 10.0, ()).do is Do.HOLD
@@ -225,13 +246,17 @@ def test_the_judges_answers_are_joined_with_what_it_was_asked() -> None:
     made = recorded(
         prompts=[prompt("1", "the person waves"), prompt("2", "it rains"), prompt("3", "it snows"), prompt("4", "it rains")],
         answers=[
-            answer("1", "Yes, with the left hand."), answer("2", "Well, I think so"), answer("3", "yes", 303),
+            answer("1", "Yes, with the left hand."),
+            answer("2", "Well, I think so"),
+            answer("3", "yes", 303),
             answer("4", "no"),
         ],
-    )  # fmt: skip
+    )
     assert [(j.condition, j.holds) for j in made.judgements] == [
-        ("the person waves", True), ("it snows", None), ("it rains", False),
-    ]  # fmt: skip
+        ("the person waves", True),
+        ("it snows", None),
+        ("it rains", False),
+    ]
     asked = made.judged(" the  person waves", 2.1)
     assert asked is not None and asked.at_s == 2.5, "it is answered when it was answered"
     again = made.judged("the person waves", 4.0)

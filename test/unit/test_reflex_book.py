@@ -60,10 +60,18 @@ def test_it_is_there_again_after_a_restart_with_all_that_was_said_of_it(tmp_path
     assert len(again.runnable()) == 1
 
 
-@pytest.mark.parametrize(("key", "value"), [
-    ("source", source(action="move_forward(9)")), ("sentence", "something else"), ("approver", "Eve"), ("priority", 100),
-    ("model", "by hand"), ("hash", "0" * 64), ("limit_s", 600.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("source", source(action="move_forward(9)")),
+        ("sentence", "something else"),
+        ("approver", "Eve"),
+        ("priority", 100),
+        ("model", "by hand"),
+        ("hash", "0" * 64),
+        ("limit_s", 600.0),
+    ],
+)
 def test_a_file_that_was_changed_after_approval_is_refused_and_does_not_fire(tmp_path: Path, key: str, value: object) -> None:
     mine = book(tmp_path)
     name = add(mine).name
@@ -214,11 +222,17 @@ def test_a_faulty_rule_does_not_run_although_the_disk_is_full(tmp_path: Path, mo
     assert mine.runnable() == [] and mine.get(name).reason == "it took 9 ms"
 
 
-@pytest.mark.parametrize(("action", "limit_s"), [
-    ("bark(1)", 30.0), ("wait(60)", 130.0), ("for i in range(3):\n    wait(20)", 130.0),
-    ("if visible('person'):\n    wait(60)\nelse:\n    wait(5)", 130.0), ("wait(distance_to('person'))", 130.0),
-    ("for i in range(40):\n    if not visible('person'):\n        return\n    wait(60)", 600.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("action", "limit_s"),
+    [
+        ("bark(1)", 30.0),
+        ("wait(60)", 130.0),
+        ("for i in range(3):\n    wait(20)", 130.0),
+        ("if visible('person'):\n    wait(60)\nelse:\n    wait(5)", 130.0),
+        ("wait(distance_to('person'))", 130.0),
+        ("for i in range(40):\n    if not visible('person'):\n        return\n    wait(60)", 600.0),
+    ],
+)
 def test_an_action_may_take_as_long_as_what_it_does_takes(tmp_path: Path, action: str, limit_s: float) -> None:
     rule = book(tmp_path).add(COMPILER.check("long", source(action=action), "by hand"))
     assert rule.limit_s == limit_s

@@ -33,9 +33,9 @@ def setup(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[ModelS
         left = list(answers)
         server = ModelServer(lambda _: left.pop(0) if len(left) > 1 else left[0]).start()
         url = server.openai_url if request.param == "openai" else server.anthropic_url
-        config = ModelConfig.model_validate({
-            "provider": request.param, "model": "test-model", "base_url": url, "retry": {"max_retries": 0},
-        })  # fmt: skip
+        config = ModelConfig.model_validate(
+            {"provider": request.param, "model": "test-model", "base_url": url, "retry": {"max_retries": 0}}
+        )
         client = make_client(config, surroundings=Surroundings(environ={}))
         opened.extend((client.close, server.stop))
         return server, Compiler(vocabulary(), kalos()[0], client)
@@ -72,11 +72,14 @@ def test_code_refused_twice_is_an_error_with_the_code_and_nothing_runs(
     assert caught.value.source.startswith("import os") and len(server.requests) == 2
 
 
-@pytest.mark.parametrize(("answer", "says"), [
-    ("CANNOT: there is no skill that flies", "cannot be done: there is no skill that flies"),
-    ("I would rather not.", "answered without code: “I would rather not.”"),
-    ("x" * 7_000, "does not end"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("CANNOT: there is no skill that flies", "cannot be done: there is no skill that flies"),
+        ("I would rather not.", "answered without code: “I would rather not.”"),
+        ("x" * 7_000, "does not end"),
+    ],
+)
 def test_an_answer_without_code_is_said_as_it_is(
     setup: Callable[..., tuple[ModelServer, Compiler]], answer: str, says: str
 ) -> None:
@@ -131,21 +134,23 @@ def test_code_by_hand_passes_the_same_guard() -> None:
         compiler.check("by hand", source(action="move_bak(1)"), "Ada")
 
 
-@pytest.mark.parametrize("answer", [
-    FENCED,
-    f"Here you are:\n\n{FENCED}\nIt steps back.",
-    f"```\n{GOOD}```",
-    f"<think>def condition(): eval</think>\n{FENCED}",
-    GOOD,
-    "```python\ndef condition():\n    return front_distance_m() < 0.2\n```\n"
-    "and\n```python\ndef action():\n    move_back(0.5)\n```",
-    "<reflex><condition>front_distance_m() &lt; 0.2</condition><action>move_back(0.5)</action></reflex>",
-    "<condition>def condition():\n    return front_distance_m() < 0.2</condition>\n"
-    "<action>\n    move_back(0.5)\n</action>",
-    "```python\n    def condition():\n        return front_distance_m() < 0.2\n\n"
-    "    def action():\n        move_back(0.5)\n```",
-    "```python\ndef condition():\n\treturn front_distance_m() < 0.2\n\ndef action():\n\tmove_back(0.5)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FENCED,
+        f"Here you are:\n\n{FENCED}\nIt steps back.",
+        f"```\n{GOOD}```",
+        f"<think>def condition(): eval</think>\n{FENCED}",
+        GOOD,
+        "```python\ndef condition():\n    return front_distance_m() < 0.2\n```\n"
+        "and\n```python\ndef action():\n    move_back(0.5)\n```",
+        "<reflex><condition>front_distance_m() &lt; 0.2</condition><action>move_back(0.5)</action></reflex>",
+        "<condition>def condition():\n    return front_distance_m() < 0.2</condition>\n<action>\n    move_back(0.5)\n</action>",
+        "```python\n    def condition():\n        return front_distance_m() < 0.2\n\n"
+        "    def action():\n        move_back(0.5)\n```",
+        "```python\ndef condition():\n\treturn front_distance_m() < 0.2\n\ndef action():\n\tmove_back(0.5)",
+    ],
+)
 def test_the_code_is_found_in_whatever_form_a_model_puts_it(answer: str) -> None:
     found = code_of(answer)
     assert found is not None

@@ -94,14 +94,8 @@ def test_a_skill_imported_into_a_second_module_is_no_double(tmp_path: Path, monk
         ("import no_such_module_here", "ModuleNotFoundError"),
         ("def walk(:", "SyntaxError"),
         ("raise SystemExit(3)", "SystemExit"),
-        (
-            "from skill_kernel import robot_skill\n@robot_skill()\ndef f(*a) -> str:\n    return ''",
-            "plain named parameter",
-        ),
-        (
-            "from skill_kernel import robot_skill\n@robot_skill()\ndef f(sync: bool) -> str:\n    return ''",
-            "parameter 'sync'",
-        ),
+        ("from skill_kernel import robot_skill\n@robot_skill()\ndef f(*a) -> str:\n    return ''", "plain named parameter"),
+        ("from skill_kernel import robot_skill\n@robot_skill()\ndef f(sync: bool) -> str:\n    return ''", "parameter 'sync'"),
     ],
 )
 def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path, text: str, reason: str) -> None:
@@ -114,9 +108,7 @@ def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path,
     assert registry.get("walk") is walk and registry.version == version
 
 
-def test_modules_are_read_anew_and_a_broken_one_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_are_read_anew_and_a_broken_one_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "reg_swapped.py", SKILLS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

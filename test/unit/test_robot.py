@@ -56,11 +56,7 @@ def test_every_key_arrives_typed(tmp_path: Path) -> None:
     [
         ("text_skill", "text_skil", "key 'text_skil' is unknown; did you mean 'text_skill'?"),
         ("parallel", "paralel", "'subsystems.legs.parallel' is missing (is 'paralel' meant?)"),
-        (
-            "exclusive_per_process: true, ",
-            "exclusive_per_process: true, cost: 3, ",
-            "key 'subsystems.legs.cost' is unknown",
-        ),
+        ("exclusive_per_process: true, ", "exclusive_per_process: true, cost: 3, ", "key 'subsystems.legs.cost' is unknown"),
         ("max_velocity: 3.0", "max_velocity: 0", "key 'joints.hip.max_velocity'"),
         ("rest: 0.2", "rest: 7", "rest 7.0 must lie between lower -1.0 and upper 1.0"),
         ("lower: -1.0", "lower: .nan", "key 'joints.hip.lower'"),

@@ -122,8 +122,7 @@ def test_a_source_that_could_not_be_performed_is_refused(tmp_path: Path, source:
 
 NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_.\-]{0,8}", fullmatch=True)
 TEXT = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="".join(map(chr, range(32))) + "\ufffe\uffff"),
-    max_size=12,
+    st.characters(exclude_categories=("Cs",), exclude_characters="".join(map(chr, range(32))) + "\ufffe\uffff"), max_size=12
 )
 VALUES = TEXT | st.sampled_from(["\t", "a\nb", "\r\n", "]]>", "'\"<>&", "&amp;"])
 ATTRS = st.dictionaries(NAMES, VALUES, max_size=3)

@@ -31,11 +31,13 @@ EXAMPLES = {
     '<wait><walk s="2"/><nod s="1"/></wait><swing s="1"/>': [("wait", 0, 2), ("walk", 0, 2), ("nod", 0, 1), ("swing", 2, 3)],
     '<walk s="2" sync="true"/><nod s="1"/>': [("walk", 0, 2), ("nod", 2, 3)],
     '<walk s="10"/><spin>One</spin>': [("walk", 0, 10), ("spin", 10, 11), ("text", 10, 11)],
-    '<wait><music><walk s="1"/></music></wait><nod s="1"/>': [
-        ("wait", 0, 1), ("music", 0, 1), ("walk", 0, 1), ("nod", 1, 2),
-    ],
+    '<wait><music><walk s="1"/></music></wait><nod s="1"/>': [("wait", 0, 1), ("music", 0, 1), ("walk", 0, 1), ("nod", 1, 2)],
     '<music>One<walk s="2"/>Two<walk s="1"/></music>': [
-        ("music", 0, 4), ("text", 0, 1), ("walk", 1, 3), ("text", 1, 2), ("walk", 3, 4),
+        ("music", 0, 4),
+        ("text", 0, 1),
+        ("walk", 1, 3),
+        ("text", 1, 2),
+        ("walk", 3, 4),
     ],
 }
 
@@ -51,12 +53,14 @@ def test_worked_examples_have_the_timeline_of_the_semantics(stream: str, chunk: 
 def test_an_interrupt_ends_every_running_call_after_its_stop_time() -> None:
     stops = {"walk": 0.2, "music": 0.0, "nod": 0.5}
     run = dry_run(
-        '<walk s="10"/><music/><nod s="9"/><nod s="9"/>', mapper(), interrupt_at_s=5.5,
-        stop_time=lambda c: stops[c.function],
-    )  # fmt: skip
+        '<walk s="10"/><music/><nod s="9"/><nod s="9"/>', mapper(), interrupt_at_s=5.5, stop_time=lambda c: stops[c.function]
+    )
     assert [(c.function, c.end_s, c.outcome) for c in run.calls] == [
-        ("walk", 5.7, "INTERRUPTED"), ("music", 5.5, "INTERRUPTED"), ("nod", 6.0, "INTERRUPTED"), ("nod", 5.5, "DROPPED"),
-    ]  # fmt: skip
+        ("walk", 5.7, "INTERRUPTED"),
+        ("music", 5.5, "INTERRUPTED"),
+        ("nod", 6.0, "INTERRUPTED"),
+        ("nod", 5.5, "DROPPED"),
+    ]
 
 
 # -- random trees against the reference schedule ------------------------------------------------------------------------
@@ -154,9 +158,13 @@ class Rig:
         self.contents: dict[str, list[tuple[str, bool]]] = {}
         ids = itertools.count(1)
         self.scheduler = Scheduler(
-            mapper(), self, self.clock, self.events.append, new_call_id=lambda: f"c{next(ids)}",
+            mapper(),
+            self,
+            self.clock,
+            self.events.append,
+            new_call_id=lambda: f"c{next(ids)}",
             settings=SchedulerSettings(**settings),
-        )  # fmt: skip
+        )
         self.parser = StreamingParser("lenient")
         self.scheduler.open_stream("s")
 
@@ -228,7 +236,7 @@ def test_white_space_alone_is_no_call_c4() -> None:
 
 def test_an_open_call_whose_body_failed_ends_failed_after_its_children_c11() -> None:
     rig = Rig()
-    rig.feed('<spin><nod/>')
+    rig.feed("<spin><nod/>")
     rig.run("spin")
     rig.run("nod")
     rig.feed("<nod/>")
@@ -269,9 +277,13 @@ def test_a_failure_on_a_shared_subsystem_is_only_reported_c11() -> None:
 def test_an_unknown_element_is_refused_with_everything_inside_it() -> None:
     run = dry_run('<if_raining>Run!<walk s="1"/><nod><swing/></nod></if_raining><turn s="1"/>', mapper())
     assert [(c.function, c.outcome) for c in run.calls] == [
-        ("if_raining", "REFUSED"), ("text", "REFUSED"), ("walk", "REFUSED"), ("nod", "REFUSED"), ("swing", "REFUSED"),
+        ("if_raining", "REFUSED"),
+        ("text", "REFUSED"),
+        ("walk", "REFUSED"),
+        ("nod", "REFUSED"),
+        ("swing", "REFUSED"),
         ("turn", "DONE"),
-    ]  # fmt: skip
+    ]
     assert all(c.start_s is None for c in run.calls[:5])
 
 
@@ -284,15 +296,19 @@ def test_a_branch_outside_a_step_is_refused_with_everything_inside_it(tag: str) 
 
 def test_wrappers_are_transparent() -> None:
     assert times(dry_run('<response><actions><walk s="2"/></actions>Hi</response>', mapper())) == [
-        ("walk", 0, 2), ("text", 0, 1),
-    ]  # fmt: skip
+        ("walk", 0, 2),
+        ("text", 0, 1),
+    ]
 
 
 def test_a_call_on_a_channel_an_ancestor_holds_is_refused_and_ends_the_turn_c7() -> None:
     run = dry_run("<spin><walk/><nod/></spin><turn/>", mapper())
     assert [(c.function, c.outcome) for c in run.calls] == [
-        ("spin", "DONE"), ("walk", "REFUSED"), ("nod", "DROPPED"), ("turn", "DROPPED"),
-    ]  # fmt: skip
+        ("spin", "DONE"),
+        ("walk", "REFUSED"),
+        ("nod", "DROPPED"),
+        ("turn", "DROPPED"),
+    ]
     assert run.calls[1].code == CallCode.CHANNEL_HELD_BY_ANCESTOR
 
 
@@ -303,8 +319,11 @@ def test_several_channels_are_taken_together_in_token_order() -> None:
 
 def test_calls_on_a_parallel_subsystem_do_not_wait_for_one_another() -> None:
     assert times(dry_run("<ping/><ping/>Hi<ping/>", mapper())) == [
-        ("ping", 0, 1), ("ping", 0, 1), ("text", 0, 1), ("ping", 1, 2),
-    ]  # fmt: skip
+        ("ping", 0, 1),
+        ("ping", 0, 1),
+        ("text", 0, 1),
+        ("ping", 1, 2),
+    ]
 
 
 def test_content_is_argument_and_not_spoken() -> None:
@@ -345,8 +364,12 @@ def test_observe_has_a_deadline() -> None:
 def test_stop_ends_what_was_started_before_on_that_channel_only() -> None:
     run = dry_run('<music/><walk s="5"/>Hi<stop channel="bgm"/><nod s="1"/>', mapper())
     assert [(c.function, c.end_s, c.outcome) for c in run.calls] == [
-        ("music", 1, "INTERRUPTED"), ("walk", 5, "DONE"), ("text", 1, "DONE"), ("stop", 1, "DONE"), ("nod", 2, "DONE"),
-    ]  # fmt: skip
+        ("music", 1, "INTERRUPTED"),
+        ("walk", 5, "DONE"),
+        ("text", 1, "DONE"),
+        ("stop", 1, "DONE"),
+        ("nod", 2, "DONE"),
+    ]
 
 
 def test_stop_of_an_unknown_channel_is_refused_with_the_channels_there_are() -> None:
@@ -419,11 +442,44 @@ def test_a_strict_stream_ends_at_the_first_refusal() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from(
-    ["<walk/>", "<spin>", "</spin>", "<nod>", "</nod>", "<music>", "</music>", "<wait>", "</wait>", "Hi.", " ", "<observe/>",
-     '<stop channel="legs"/>', "<stop/>", "<bogus>", "</bogus>", '<walk s="x"/>', '<sleep seconds="2"/>', "<plan_done/>",
-     "<save name='r'>", "</save>", "<run name='r'/>", "&amp;", "<", "<both_ears/>", "<swing side='right'>", "</swing>"]),
-    max_size=25), st.floats(0.5, 40), st.one_of(st.none(), st.floats(0, 10)))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<walk/>",
+                "<spin>",
+                "</spin>",
+                "<nod>",
+                "</nod>",
+                "<music>",
+                "</music>",
+                "<wait>",
+                "</wait>",
+                "Hi.",
+                " ",
+                "<observe/>",
+                '<stop channel="legs"/>',
+                "<stop/>",
+                "<bogus>",
+                "</bogus>",
+                '<walk s="x"/>',
+                '<sleep seconds="2"/>',
+                "<plan_done/>",
+                "<save name='r'>",
+                "</save>",
+                "<run name='r'/>",
+                "&amp;",
+                "<",
+                "<both_ears/>",
+                "<swing side='right'>",
+                "</swing>",
+            ]
+        ),
+        max_size=25,
+    ),
+    st.floats(0.5, 40),
+    st.one_of(st.none(), st.floats(0, 10)),
+)
 def test_any_stream_of_tags_ends_with_one_outcome_a_call(parts: list[str], rate: float, interrupt_s: float | None) -> None:
     run = dry_run("".join(parts), mapper(), chunk=3, chars_per_s=rate, interrupt_at_s=interrupt_s)
     assert len({c.call for c in run.calls}) == len(run.calls)

@@ -6,18 +6,7 @@ from __future__ import annotations
 import pytest
 from layer_prompts import S1
 
-from bench.simulated_model.goals import (
-    Approach,
-    Face,
-    Find,
-    Goal,
-    GoTo,
-    If,
-    Look,
-    Picture,
-    Report,
-    Return,
-)
+from bench.simulated_model.goals import Approach, Face, Find, Goal, GoTo, If, Look, Picture, Report, Return
 from bench.simulated_model.language import understand
 from bench.simulated_model.question import Question
 from bench.simulated_model.vocabulary import Vocabulary
@@ -47,8 +36,10 @@ def kinds(text: str) -> list[str]:
         ("Please come here.", ["Approach"]),
         ('Sit down and say "hello and welcome".', ["Do", "Do"]),
         ("Go to the office. If you see a person there, say good morning, otherwise come back.", ["GoTo", "Find", "If", "If"]),
-        ("Go to the kitchen and if you find a bottle, bark, if not, go to the office and look for it there.",
-         ["GoTo", "Find", "If", "If"]),
+        (
+            "Go to the kitchen and if you find a bottle, bark, if not, go to the office and look for it there.",
+            ["GoTo", "Find", "If", "If"],
+        ),
         ("If there is a chair in the office, take a picture of it.", ["Find", "If"]),
         ("Walk to the lounge, look for a bottle and if there is one take two pictures.", ["GoTo", "Find", "If"]),
         ("Is there a ball in the lobby?", ["Find", "Report"]),

@@ -5,19 +5,7 @@ from __future__ import annotations
 
 import pytest
 from kalos_fake import registry
-from layer_prompts import (
-    OPTIONS,
-    S1,
-    S2,
-    call,
-    first_action,
-    observed,
-    plan_for,
-    planned,
-    running,
-    steps,
-    thing,
-)
+from layer_prompts import OPTIONS, S1, S2, call, first_action, observed, plan_for, planned, running, steps, thing
 
 from bench.simulated_model.stubs import skills_in
 from planners.prompts.prompt import stub
@@ -134,10 +122,14 @@ def test_steps_go_on_after_what_is_done_runs_and_is_queued() -> None:
     task = "Step back, turn left twice, and nod three times."
     plan = plan_for(task, observed())
     text = steps(
-        task, plan, 0, observed(), done=[call("move_back", distance_m=0.5)],
+        task,
+        plan,
+        0,
+        observed(),
+        done=[call("move_back", distance_m=0.5)],
         now=[running('<step><rotate angle_deg="90"/></step>', call("rotate", angle_deg=90.0))],
         queue=['<step><rotate angle_deg="90"/></step>'],
-    )  # fmt: skip
+    )
     assert text.split() == '<subtask_complete/> <subtask_complete/> <step><nod times="3"/></step> <subtask_complete/>'.split()
 
 
@@ -145,12 +137,12 @@ def test_what_depends_on_a_search_that_still_runs_stands_in_branches() -> None:
     plan = plan_for(ROOM_TASK, observed("lounge", (9.5, 2.5)))
     now = [running(SEARCHING, call("search", target="ball"))]
     text = steps(ROOM_TASK, plan, 0, observed("lounge", (9.5, 2.5)), now=now)
-    assert text == "<step><if cond=\"visible('ball')\"><approach target=\"ball\"/></if><else><sit/></else></step>"
+    assert text == '<step><if cond="visible(\'ball\')"><approach target="ball"/></if><else><sit/></else></step>'
 
 
 def test_a_branch_that_runs_is_decided() -> None:
     lounge, plan = observed("lounge", (9.5, 2.5)), plan_for(ROOM_TASK, observed("lounge", (9.5, 2.5)))
-    branches = "<step><if cond=\"visible('ball')\"><approach target=\"ball\"/></if><else><sit/></else></step>"
+    branches = '<step><if cond="visible(\'ball\')"><approach target="ball"/></if><else><sit/></else></step>'
     text = steps(ROOM_TASK, plan, 0, lounge, done=[FOUND], now=[running(branches, call("approach", target="ball"))])
     assert '<bark times="2"/>' in text and "approach" not in text
     text = steps(ROOM_TASK, plan, 0, lounge, done=[MISSED], now=[running(branches, call("sit"))])
@@ -224,7 +216,7 @@ def test_what_it_says_it_sees_is_what_is_in_sight() -> None:
 def test_a_subtask_that_names_a_place_is_done_there_and_not_where_the_thing_is_in_sight() -> None:
     kitchen = observed("kitchen", (0.9, 2.3), [thing("chair", at=(-0.85, 2.2))])
     text = steps(CHAIR_TASK, plan_for(CHAIR_TASK, kitchen), 0, kitchen)
-    assert text.startswith("<step><goto_waypoint waypoint=\"hallway_")
+    assert text.startswith('<step><goto_waypoint waypoint="hallway_')
     whole = Plan(1, True, (Subtask("t1", CHAIR_TASK),))
     assert steps(CHAIR_TASK, whole, 0, kitchen).startswith("<step><goto_waypoint")
     assert steps(CHAIR_TASK, whole, 0, kitchen, greedy=True).startswith("<step><take_pic/>")

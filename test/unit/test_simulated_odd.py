@@ -28,14 +28,23 @@ FUNCTIONS = ("goto_waypoint", "search", "approach", "rotate", "take_pic", "text"
 ARGUMENTS = ({}, {"waypoint": "mars"}, {"target": "ball"}, {"angle_deg": None}, {"times": 2}, {"x_m": "a"}, [], "s", None)
 MESSAGES = ("", "turned 43 of 90 degrees", "walked 0 m of 0 m", None, 5)
 SOURCES = (
-    "<step><nod/></step>", "<step>…", "<subtask_complete/>", "<a><b>", "hello <", "<step><else><sit/></else></step>",
-    "<step><if cond=\"visible('ball')\"><sit/></if></step>", "<step><if><sit/></if></step>", 4, None,
-)  # fmt: skip
+    "<step><nod/></step>",
+    "<step>…",
+    "<subtask_complete/>",
+    "<a><b>",
+    "hello <",
+    "<step><else><sit/></else></step>",
+    "<step><if cond=\"visible('ball')\"><sit/></if></step>",
+    "<step><if><sit/></if></step>",
+    4,
+    None,
+)
 FIELDS: dict[str, tuple[Any, ...]] = {
     "pose": ({"x_m": 1, "y_m": 2}, {"stale_s": 3, "last": {"x_m": 1}}, {"missing": "x"}, {"x_m": "a", "y_m": None}, 1),
     "room": ("kitchen", "hallway", {"missing": "n"}, "", None, 3),
     "object_detections": ([], [{"label": "ball", "distance_m": 1.2}], [{"label": 4}], [{}], [1], {"missing": "n"}, "s", None),
-    "battery": (10, {"missing": "x"}, "full"), "obstacles": ({"front": 0.3, "left": "free"}, {"stale_s": 1}, []),
+    "battery": (10, {"missing": "x"}, "full"),
+    "obstacles": ({"front": 0.3, "left": "free"}, {"stale_s": 1}, []),
 }
 
 
@@ -45,9 +54,11 @@ def odd_prompt(r: random.Random) -> str:
 
     def call() -> dict[str, Any]:
         return {
-            "function": r.choice(FUNCTIONS), "arguments": r.choice(ARGUMENTS), "message": r.choice(MESSAGES),
+            "function": r.choice(FUNCTIONS),
+            "arguments": r.choice(ARGUMENTS),
+            "message": r.choice(MESSAGES),
             "outcome": r.choice(("DONE", "FAILED", "INTERRUPTED", "DROPPED", "RUNNING", "", None, 7)),
-        }  # fmt: skip
+        }
 
     def step() -> Any:
         return r.choice(({"step": r.choice(SOURCES), "calls": [call()]}, r.choice(SOURCES), call()))
@@ -57,13 +68,20 @@ def odd_prompt(r: random.Random) -> str:
     observed = {name: r.choice(values) for name, values in FIELDS.items() if r.random() < 0.8}
     titles: dict[str, list[Any]] = {
         "TASK": r.choice(([{"instruction": said()}], [], ["text"], [{"instruction": None, "at_start": 3}])),
-        "PLAN": plan, "SUBTASK": plan[-1:], "FIRED": [{"response": said()}] if r.random() < 0.2 else [],
-        "DONE": [call() for _ in range(r.randrange(6))] + [3], "RUNNING": [step()], "QUEUE": [step()],
+        "PLAN": plan,
+        "SUBTASK": plan[-1:],
+        "FIRED": [{"response": said()}] if r.random() < 0.2 else [],
+        "DONE": [call() for _ in range(r.randrange(6))] + [3],
+        "RUNNING": [step()],
+        "QUEUE": [step()],
         "ROOM": [r.choice((1, 3, "x", 0))],
-        "CONDITION": [r.choice((said(), {"condition": said()}, 3))], "INSTRUCTION": [{"instruction": said()}][: r.randrange(2)],
-        "PROCESSES": [{"process": "p1"}, {}, 3], "GUIDELINES": [{"name": "g", "sentence": said()}, {"sentence": None}],
-        "ADDED": [{"sentence": said()}][: r.randrange(2)], "OBSERVATION": [observed],
-    }  # fmt: skip
+        "CONDITION": [r.choice((said(), {"condition": said()}, 3))],
+        "INSTRUCTION": [{"instruction": said()}][: r.randrange(2)],
+        "PROCESSES": [{"process": "p1"}, {}, 3],
+        "GUIDELINES": [{"name": "g", "sentence": said()}, {"sentence": None}],
+        "ADDED": [{"sentence": said()}][: r.randrange(2)],
+        "OBSERVATION": [observed],
+    }
     return "\n".join(block(title, items) for title, items in titles.items() if r.random() < 0.8)
 
 

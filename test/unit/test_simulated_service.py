@@ -191,8 +191,10 @@ def test_a_stale_belief_answers_from_what_was_seen_before() -> None:
 def test_silence_lasts_until_the_client_gives_up() -> None:
     with serve(only("silence")) as running:
         config = parse_spec(f"openai:planner@{running.openai_url}").model_copy(update={"first_token_s": 0.3})
-        client = make_client(config.model_copy(update={"retry": config.retry.model_copy(update={"max_retries": 0})}),
-                             surroundings=Surroundings(environ={}))  # fmt: skip
+        client = make_client(
+            config.model_copy(update={"retry": config.retry.model_copy(update={"max_retries": 0})}),
+            surroundings=Surroundings(environ={}),
+        )
         with pytest.raises(ModelError) as raised:
             list(client.stream(ModelRequest(S1P, (Message("user", "hello"),)), cancel=CancelToken()))
         client.close()
@@ -203,11 +205,17 @@ def test_silence_lasts_until_the_client_gives_up() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        '<step><goto_waypoint waypoint="kitchen"/></step>', '<search target="ball"/>', '<rotate angle_deg="90"/>',
-        "yes: I see one", '<relation process="p1" is="join"/>', "<none/>", "<nothing/>", "<keep/>",
+        '<step><goto_waypoint waypoint="kitchen"/></step>',
+        '<search target="ball"/>',
+        '<rotate angle_deg="90"/>',
+        "yes: I see one",
+        '<relation process="p1" is="join"/>',
+        "<none/>",
+        "<nothing/>",
+        "<keep/>",
         '<subtask criteria="x">Go to the kitchen</subtask>\n<subtask criteria="y">Look for a ball</subtask>',
     ],
-)  # fmt: skip
+)
 def test_a_wrong_answer_is_another_one_that_could_be_meant(answer: str) -> None:
     words = Question(S2, ("",)).words
     spoiled = {wrong_call(answer, words, random.Random(i)) for i in range(20)}
@@ -219,7 +227,7 @@ def test_a_wrong_answer_is_another_one_that_could_be_meant(answer: str) -> None:
 
 def test_a_malformed_answer_is_cut_unknown_or_wrapped_in_prose() -> None:
     words = Question(S2, ("",)).words
-    spoiled = {malformed('<step><sit/></step><step><stand/></step>', words, random.Random(i)) for i in range(30)}
+    spoiled = {malformed("<step><sit/></step><step><stand/></step>", words, random.Random(i)) for i in range(30)}
     assert any("do_step_now" in text for text in spoiled)
     assert any("```" in text for text in spoiled)
     assert any(text.count("<") > text.count(">") for text in spoiled)

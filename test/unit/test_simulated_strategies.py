@@ -7,18 +7,7 @@ import re
 
 import pytest
 from kalos_fake import registry
-from layer_prompts import (
-    OPTIONS,
-    advised,
-    baseline,
-    call,
-    judged,
-    observed,
-    planned,
-    said,
-    stream_planner,
-    thing,
-)
+from layer_prompts import OPTIONS, advised, baseline, call, judged, observed, planned, said, stream_planner, thing
 
 from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
@@ -145,12 +134,16 @@ def test_a_stream_stops_where_a_result_is_needed_and_goes_on_from_it() -> None:
 @pytest.mark.parametrize(
     "instruction",
     [
-        BALL_TASK, CHAIR_TASK, "Turn around and face the person.", "Step back, turn left twice, and nod three times.",
+        BALL_TASK,
+        CHAIR_TASK,
+        "Turn around and face the person.",
+        "Step back, turn left twice, and nod three times.",
         "Go to the lounge, take a picture, then sit down and say hello.",
         "Find an apple in the kitchen or the office and report.",
-        "Go to the kitchen, the office and the lobby, then come back.", "Follow the person for 20 seconds.",
+        "Go to the kitchen, the office and the lobby, then come back.",
+        "Follow the person for 20 seconds.",
     ],
-)  # fmt: skip
+)
 def test_whatever_it_plans_the_robot_can_do(instruction: str) -> None:
     mapper = Mapper(registry(), limits=OPTIONS.limits, builtin_names=OPTIONS.builtin_names)
     for request in (

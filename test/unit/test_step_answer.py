@@ -11,8 +11,9 @@ from function_tokens.parsing.parser import StreamingParser
 from planners.strategies.layered.step_answer import Found, StepAnswer, What
 
 
-def read(text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"),
-         piece: int = 0) -> tuple[str, list[str], StepAnswer]:  # fmt: skip
+def read(
+    text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"), piece: int = 0
+) -> tuple[str, list[str], StepAnswer]:
     """What is sent, the kinds of what was found, and the reader."""
     begun = 0
 
@@ -41,22 +42,23 @@ STEPS = {
     "<response><step><go/></step></response>": ("<step><go/></step>", ["step"]),
     "<steps>\n<step><go/></step>\n<subtask_complete/></steps>": ("<step><go/></step>", ["step", "complete"]),
     "<Step><If cond='x'><go/></If><ELSE><nod/></ELSE></Step><Subtask-Complete/>": (
-        '<step><if cond="x"><go/></if><else><nod/></else></step>', ["step", "complete"],
+        '<step><if cond="x"><go/></if><else><nod/></else></step>',
+        ["step", "complete"],
     ),
     '<step><if cond="visible("ball")"><go/></if></step>': (
-        '<step><if cond="visible(&quot;ball&quot;)"><go/></if></step>', ["step"],
+        '<step><if cond="visible(&quot;ball&quot;)"><go/></if></step>',
+        ["step"],
     ),
     "<go/>": ("<step><go/></step>", ["step"]),
     "<go/><nod/>": ("<step><go/></step><step><nod/></step>", ["step", "step"]),
     "<spin>Wheee</spin>": ("<step><spin>Wheee</spin></step>", ["step"]),
     "<if cond='x'><go/></if> <else><nod/></else><spin/>": (
-        '<step><if cond="x"><go/></if><else><nod/></else></step><step><spin/></step>', ["step", "step"],
+        '<step><if cond="x"><go/></if><else><nod/></else></step><step><spin/></step>',
+        ["step", "step"],
     ),
     "<step><go/><step><nod/></step></step>": ("<step><go/></step><step><nod/></step>", ["step", "step"]),
     "<step><go/><subtask_complete/></step>": ("<step><go/></step>", ["step", "complete"]),
-    "<step><if cond='x'><subtask_complete/></if></step>": (
-        '<step><if cond="x"><subtask_complete/></if></step>', ["step"],
-    ),
+    "<step><if cond='x'><subtask_complete/></if></step>": ('<step><if cond="x"><subtask_complete/></if></step>', ["step"]),
     "<step><go/></step><subtask_complete/>": ("<step><go/></step>", ["step", "complete"]),
     "<step><go/></step><subtask_complete></subtask_complete>": ("<step><go/></step>", ["step", "complete"]),
     "<replace_steps/><step><go/></step>": ("<step><go/></step>", ["replace", "step"]),
@@ -67,7 +69,7 @@ STEPS = {
     "<step/><step></step><step>  </step>": ("", []),
     "I will go to the kitchen.": ("", []),
     "": ("", []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -101,8 +103,13 @@ def test_of_a_step_that_has_begun_no_more_is_sent_than_could_be_performed() -> N
 
 
 UNCLOSED = [
-    "<step><go/>", "<step>Hello <go/>", "<step><spin>Hi", "<spin>Hi", "<step><go/><subtask_complete/>", "<step><go/><no",
-]  # fmt: skip
+    "<step><go/>",
+    "<step>Hello <go/>",
+    "<step><spin>Hi",
+    "<spin>Hi",
+    "<step><go/><subtask_complete/>",
+    "<step><go/><no",
+]
 
 
 @pytest.mark.parametrize("text", UNCLOSED)
@@ -130,10 +137,36 @@ def test_text_outside_a_step_is_told_to_the_model_and_not_spoken() -> None:
 
 
 PIECES = [
-    "<step>", "</step>", "<go/>", "<go a='1'>", "</go>", "<fly/>", "text ", "<if cond='a'>", "</if>", "<else>", "</else>",
-    "<subtask_complete/>", "<replace_steps/>", "<nothing/>", "<nothing>", "</nothing>", "<step/>", "<", "&", "]]>", "é<a b=>",
-    "<think>", "</think>", "<subtask_complete>", "<!-- x -->", "```", "<observe/>", "<wait>", "</wait>",
-]  # fmt: skip
+    "<step>",
+    "</step>",
+    "<go/>",
+    "<go a='1'>",
+    "</go>",
+    "<fly/>",
+    "text ",
+    "<if cond='a'>",
+    "</if>",
+    "<else>",
+    "</else>",
+    "<subtask_complete/>",
+    "<replace_steps/>",
+    "<nothing/>",
+    "<nothing>",
+    "</nothing>",
+    "<step/>",
+    "<",
+    "&",
+    "]]>",
+    "é<a b=>",
+    "<think>",
+    "</think>",
+    "<subtask_complete>",
+    "<!-- x -->",
+    "```",
+    "<observe/>",
+    "<wait>",
+    "</wait>",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.booleans(), st.integers(1, 9), st.integers(0, 3))

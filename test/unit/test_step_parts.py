@@ -65,10 +65,11 @@ def test_stale_fields_are_relied_on_by_nobody() -> None:
         return FieldValue(name, kind, value, 100.0 - age, 1.0)  # type: ignore[arg-type]
 
     fields = {
-        "room": field("room", Kind.TEXT, "hall", 5.0), "pose": field("pose", Kind.POSE, Pose(1.0, 2.0, 0.0), 0.1),
+        "room": field("room", Kind.TEXT, "hall", 5.0),
+        "pose": field("pose", Kind.POSE, Pose(1.0, 2.0, 0.0), 0.1),
         "object_detections": field("object_detections", Kind.OBJECTS, (SeenObject(1, "ball", 0.9, 0.0, 1.0),), 0.1),
         "posture": field("posture", Kind.TEXT, "moving", 0.1),
-    }  # fmt: skip
+    }
     seen = reliance(Observation(100.0, fields=fields), 100.0)
     assert seen == Reliance("", "", frozenset({"ball"}), Pose(1.0, 2.0, 0.0))
     assert reliance(Observation(100.0, fields=fields), 102.0) == Reliance()

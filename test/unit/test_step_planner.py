@@ -87,9 +87,15 @@ def test_the_same_failure_twice_waits_for_system_2_and_ends_without_it() -> None
 
 
 def test_a_reviewed_plan_is_taken_up_after_equal_failures() -> None:
-    bench = Bench(lambda asked: "<none/>" if asked.layer is Layer.S1P else
-                  "<step><nod/></step><subtask_complete/>" if asked.blocks["SUBTASK"][0]["description"] == "nod"
-                  else "<step><walk/></step><subtask_complete/>")  # fmt: skip
+    bench = Bench(
+        lambda asked: (
+            "<none/>"
+            if asked.layer is Layer.S1P
+            else "<step><nod/></step><subtask_complete/>"
+            if asked.blocks["SUBTASK"][0]["description"] == "nod"
+            else "<step><walk/></step><subtask_complete/>"
+        )
+    )
     bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
     bench.plan("walk")
     bench.run(6)
@@ -142,7 +148,7 @@ def test_only_what_the_task_speaks_of_is_a_reason_to_ask_while_a_step_runs() -> 
 
 
 def test_an_answer_is_read_on_over_the_end_of_a_subtask() -> None:
-    bench = Bench(script('<step><walk/></step><subtask_complete/><step><nod/></step><subtask_complete/><step><turn/></step>'))
+    bench = Bench(script("<step><walk/></step><subtask_complete/><step><nod/></step><subtask_complete/><step><turn/></step>"))
     bench.plan("walk", "nod")
     bench.run(20)
     assert bench.calls() == ["walk", "nod"] and bench.of("done") == [("t1",), ("t2",)]

@@ -44,9 +44,22 @@ ANSWERS: dict[str, Says | str] = {
 }
 
 EVENTS = [
-    "plan", "replan", "unfinished", "achieved", "pause", "resume", "interrupt", "void", "anew", "see", "leave", "room",
-    "observe", "wait", "wait",
-]  # fmt: skip
+    "plan",
+    "replan",
+    "unfinished",
+    "achieved",
+    "pause",
+    "resume",
+    "interrupt",
+    "void",
+    "anew",
+    "see",
+    "leave",
+    "room",
+    "observe",
+    "wait",
+    "wait",
+]
 THEN = ["nothing", "failing", "steps", "silent", "error", "prose", "done"]
 
 

@@ -19,10 +19,16 @@ def hows(bench: Bench) -> list[str]:
 # -- the model ----------------------------------------------------------------------------------------------------------
 
 BAD = {
-    "silent": Says(silent=True), "broken off": failing(), "late": Says(GOOD, delay_s=30.0), "prose": "I would walk.",
-    "unknown function": "<step><fly/></step>", "wrong argument": "<step><walk s='fast'/></step>", "empty": "",
-    "not xml": "{'steps': []}", "an empty step": "<step></step>",
-}  # fmt: skip
+    "silent": Says(silent=True),
+    "broken off": failing(),
+    "late": Says(GOOD, delay_s=30.0),
+    "prose": "I would walk.",
+    "unknown function": "<step><fly/></step>",
+    "wrong argument": "<step><walk s='fast'/></step>",
+    "empty": "",
+    "not xml": "{'steps': []}",
+    "an empty step": "<step></step>",
+}
 
 
 @pytest.mark.parametrize("bad", BAD)

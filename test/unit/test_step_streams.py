@@ -94,8 +94,11 @@ def test_replace_steps_drops_what_has_not_begun_at_once_and_leaves_what_runs() -
     plan.write('<step><walk/><turn/><if cond="always"><nod/></if></step><step><swing/></step><subtask_complete/>', "a")
     plan.write("<replace_steps/><step><ping/></step>", "b", turn=1)
     assert sorted(plan.outcomes()) == [
-        ("replace_steps", "DONE"), ("step", "DROPPED"), ("subtask_complete", "DROPPED"), ("swing", "DROPPED"),
-    ]  # fmt: skip
+        ("replace_steps", "DONE"),
+        ("step", "DROPPED"),
+        ("subtask_complete", "DROPPED"),
+        ("swing", "DROPPED"),
+    ]
     assert plan.result("replace_steps").message == "dropped: 2" and plan.hand.stops == []
     plan.end("walk"), plan.end("turn"), plan.end("nod")
     assert plan.hand.started == ["walk", "turn", "nod", "ping"]

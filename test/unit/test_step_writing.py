@@ -36,9 +36,10 @@ def written(bench: Bench) -> str:
 
 HALF = "<step>I will not <nod/>"
 CUTS = {
-    "the connection breaks": Says(HALF, code=BROKEN, why="cut"), "it takes too long": Says(HALF, silent=True),
+    "the connection breaks": Says(HALF, code=BROKEN, why="cut"),
+    "it takes too long": Says(HALF, silent=True),
     "the answer is too long for the model": Says(HALF),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", CUTS)

@@ -31,9 +31,14 @@ def shown(run: DryRun) -> list[tuple[str, str]]:
 def test_a_step_is_a_barrier_whose_children_run_as_they_arrive() -> None:
     run = planned('<step><walk s="2"/><nod s="1"/></step><step><swing s="1"/></step><subtask_complete/><nod s="1"/>')
     assert [(c.function, c.start_s, c.end_s) for c in run.calls] == [
-        ("step", 0, 2), ("walk", 0, 2), ("nod", 0, 1), ("step", 2, 3), ("swing", 2, 3), ("subtask_complete", 3, 3),
+        ("step", 0, 2),
+        ("walk", 0, 2),
+        ("nod", 0, 1),
+        ("step", 2, 3),
+        ("swing", 2, 3),
+        ("subtask_complete", 3, 3),
         ("nod", 3, 4),
-    ]  # fmt: skip
+    ]
     plan = Plan()
     plan.write("<step><walk/>")
     assert plan.hand.started == ["walk"], "before </step> is read"
@@ -56,9 +61,7 @@ def test_a_step_whose_attribute_may_be_a_condition_is_refused_with_everything_in
     ("a", "b", "ran"), [(True, True, "walk"), (True, False, "walk"), (False, True, "nod"), (False, False, "swing")]
 )
 def test_the_first_branch_that_holds_runs_and_no_other(a: bool, b: bool, ran: str) -> None:
-    run = planned(
-        '<step><if cond="a"><walk/></if><if cond="b"><nod/></if><else><swing/></else></step><turn/>', a=a, b=b
-    )
+    run = planned('<step><if cond="a"><walk/></if><if cond="b"><nod/></if><else><swing/></else></step><turn/>', a=a, b=b)
     outcomes = {c.function: c.outcome for c in run.calls if c.function in ("walk", "nod", "swing", "turn")}
     assert outcomes == {"walk": "DROPPED", "nod": "DROPPED", "swing": "DROPPED", "turn": "DONE", ran: "DONE"}
     assert not run.calls[0].message
@@ -211,8 +214,11 @@ def test_an_interrupt_while_a_judge_is_asked_ends_it_at_once() -> None:
     stopped = plan.scheduler.interrupt("enough")
     assert plan.events[-1].type is EventType.DRAINED
     assert {c.function: c.result.outcome.value for c in plan.ended if c.result} == {
-        "step": "INTERRUPTED", "if": "DROPPED", "walk": "DROPPED", "turn": "DROPPED",
-    }  # fmt: skip
+        "step": "INTERRUPTED",
+        "if": "DROPPED",
+        "walk": "DROPPED",
+        "turn": "DROPPED",
+    }
     asked.say("a", True)
     assert plan.hand.started == [] and len(stopped) == 1, "only the step had begun"
 
@@ -323,5 +329,10 @@ def test_a_routine_may_hold_steps_but_nothing_that_speaks_of_the_plan(tmp_path: 
     run = dry_run(text, mapper(), routines=store, conditions=AssumedConditions({"a": False}))
     assert [c.function for c in run.calls if c.outcome == "REFUSED"] == ["save"]
     assert [c.function for c in run.calls if c.outcome == "DONE" and c.start_s is not None] == [
-        "save", "step", "run", "step", "else", "swing",
-    ]  # fmt: skip
+        "save",
+        "step",
+        "run",
+        "step",
+        "else",
+        "swing",
+    ]

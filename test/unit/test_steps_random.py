@@ -117,9 +117,7 @@ def test_exactly_what_the_plan_says_runs_and_it_does_not_matter_how_the_text_is_
 
 @settings(max_examples=150, deadline=None)
 @given(plans([*TABLE]), st.integers(1, 9), st.floats(30, 400))
-def test_of_each_element_one_branch_runs_at_most_and_nothing_of_the_others(
-    roots: list[Node], chunk: int, rate: float
-) -> None:
+def test_of_each_element_one_branch_runs_at_most_and_nothing_of_the_others(roots: list[Node], chunk: int, rate: float) -> None:
     done = run("".join(n.source() for n in roots), chunk=chunk, chars_per_s=rate)
     by_id = {c.call: c for c in done.calls}
     assert len(by_id) == len(done.calls)
@@ -237,19 +235,52 @@ def test_of_a_step_that_is_cut_nothing_begins_after_the_cut(roots: list[Node], l
 
 
 TAGS = [
-    "<step>", "</step>", "<step>", "</step>", '<if cond="yes1">', '<if cond="no1">', '<if cond="who">', "<if>", "</if>",
-    "<else>", "</else>", "<elif cond='yes2'>", "</elif>", "<subtask_complete/>", "<replace_steps/>", "<walk/>", "<nod/>",
-    "<turn s='x'/>", "Hi.", "<wait>", "</wait>", "<spin>", "</spin>", "<observe/>", "<stop/>", "<plan_done/>",
-    "<save name='r'>", "</save>", "<run name='r'/>", "<bogus>", "</bogus>", "&", "<", '<if cond="a < 3 && b">',
-    '<step cond="no1">', "<music/>",
-]  # fmt: skip
+    "<step>",
+    "</step>",
+    "<step>",
+    "</step>",
+    '<if cond="yes1">',
+    '<if cond="no1">',
+    '<if cond="who">',
+    "<if>",
+    "</if>",
+    "<else>",
+    "</else>",
+    "<elif cond='yes2'>",
+    "</elif>",
+    "<subtask_complete/>",
+    "<replace_steps/>",
+    "<walk/>",
+    "<nod/>",
+    "<turn s='x'/>",
+    "Hi.",
+    "<wait>",
+    "</wait>",
+    "<spin>",
+    "</spin>",
+    "<observe/>",
+    "<stop/>",
+    "<plan_done/>",
+    "<save name='r'>",
+    "</save>",
+    "<run name='r'/>",
+    "<bogus>",
+    "</bogus>",
+    "&",
+    "<",
+    '<if cond="a < 3 && b">',
+    '<step cond="no1">',
+    "<music/>",
+]
 
 
 @settings(max_examples=250, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from(TAGS), max_size=8), st.floats(0, 2)), max_size=8),
-    st.one_of(st.none(), st.floats(0, 8)), st.floats(0, 5), st.booleans(),
-)  # fmt: skip
+    st.one_of(st.none(), st.floats(0, 8)),
+    st.floats(0, 5),
+    st.booleans(),
+)
 @example([(0, ["<spin>", "&"], 0.0), (1, ["<spin>", "<observe/>"], 0.0)], None, 0.0, False)
 def test_whatever_is_written_each_call_has_one_outcome_and_the_process_comes_to_rest(
     pieces: list[tuple[int, list[str], float]], interrupt_s: float | None, judge_s: float, silent: bool

@@ -11,21 +11,7 @@ from hypothesis import strategies as st
 
 from reflexes.stop_words import is_stop
 
-WORDS = [
-    "stop",
-    "halt",
-    "freeze",
-    "abort",
-    "emergency stop",
-    "停",
-    "停下",
-    "停止",
-    "别动",
-    "站住",
-    "alto",
-    "arrêt",
-    "stopp",
-]
+WORDS = ["stop", "halt", "freeze", "abort", "emergency stop", "停", "停下", "停止", "别动", "站住", "alto", "arrêt", "stopp"]
 
 STOPS = [
     "stop!",
@@ -130,9 +116,7 @@ DRESS = st.text(alphabet=" \t\n.!?,;…—🙂❗️\u200b\u2060\ufeff\u3000！�
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), DRESS, DRESS, st.booleans())
-def test_repetition_punctuation_emoji_and_case_change_nothing(
-    words: list[str], before: str, after: str, upper: bool
-) -> None:
+def test_repetition_punctuation_emoji_and_case_change_nothing(words: list[str], before: str, after: str, upper: bool) -> None:
     text = f"{before}{(' ' + after).join(words)}{after}"
     assert is_stop(text.upper() if upper else text)
 

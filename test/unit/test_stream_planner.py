@@ -11,9 +11,14 @@ from skill_kernel.codes import ModelCode, TaskCode
 
 def planner(conversation: Conversation | None = None, **settings: int) -> StreamPlanner:
     made = StreamPlanner(
-        skills=list, routines=list, options=GrammarOptions(), robot_name="desk", robot_description="",
-        settings=PlannerSettings(**settings), conversation=conversation,
-    )  # fmt: skip
+        skills=list,
+        routines=list,
+        options=GrammarOptions(),
+        robot_name="desk",
+        robot_description="",
+        settings=PlannerSettings(**settings),
+        conversation=conversation,
+    )
     made.begin("nod", sender="somebody")
     return made
 

@@ -14,11 +14,26 @@ from planners.strategies.layered.task_answer import AnswerLimits, TaskAnswer, Ta
 
 FIELDS = frozenset({"room", "battery"})
 PARTS = [
-    '<subtask criteria="seen" watch="room, mood">Find it</subtask>', "<subtask id='t1'/>", '<subtask id="t9">New</subtask>',
-    "<event cond=\"visible('ball')\">bark</event>", "<keep/>", "<achieved/>", "<give_up>no way</give_up>", "some words ",
-    "<think>maybe <subtask>x</subtask></think>", "```xml\n", "<plan>", "</plan>", "<subtask>", "</subtask>", "<", "&amp;",
-    "<b>", "<Sub-Task>Sit</Sub-Task>", "<global_event condition='x' response='y'/>",
-]  # fmt: skip
+    '<subtask criteria="seen" watch="room, mood">Find it</subtask>',
+    "<subtask id='t1'/>",
+    '<subtask id="t9">New</subtask>',
+    "<event cond=\"visible('ball')\">bark</event>",
+    "<keep/>",
+    "<achieved/>",
+    "<give_up>no way</give_up>",
+    "some words ",
+    "<think>maybe <subtask>x</subtask></think>",
+    "```xml\n",
+    "<plan>",
+    "</plan>",
+    "<subtask>",
+    "</subtask>",
+    "<",
+    "&amp;",
+    "<b>",
+    "<Sub-Task>Sit</Sub-Task>",
+    "<global_event condition='x' response='y'/>",
+]
 
 
 def read(*pieces: str, strict: bool = True, first: bool = False) -> TaskAnswer:
@@ -80,9 +95,7 @@ def test_a_new_list_takes_back_nothing_and_names_nothing_twice(
     subtasks = revised((), before, done_when_asked=(), new_id=lambda: f"t{next(count)}")
     for number in done | done_when_asked:
         subtasks = with_done(subtasks, f"t{number}")
-    found = revised(
-        subtasks, after, done_when_asked={f"t{n}" for n in done_when_asked}, new_id=lambda: f"t{next(count)}"
-    )
+    found = revised(subtasks, after, done_when_asked={f"t{n}" for n in done_when_asked}, new_id=lambda: f"t{next(count)}")
     assert [s for s in found if s.done] == [s for s in subtasks if s.done] and found[: sum(s.done for s in found)] == tuple(
         s for s in subtasks if s.done
     )
@@ -102,5 +115,6 @@ def test_events_are_told_apart_by_their_conditions() -> None:
     assert revised_events(old, (), lambda: "e2") == old
     written = read("<event cond='a'>nod</event><event cond='a'>sit</event><event cond='b'>sit</event>").events
     assert revised_events(old, written, iter(["e2", "e3"]).__next__) == (
-        GlobalEvent("e1", "a", "sit", 3), GlobalEvent("e2", "b", "sit"),
-    )  # fmt: skip
+        GlobalEvent("e1", "a", "sit", 3),
+        GlobalEvent("e2", "b", "sit"),
+    )

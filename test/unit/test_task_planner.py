@@ -39,14 +39,20 @@ def test_a_fence_reasoning_and_wrappers_around_the_plan_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("bad", "hint"),
     [
-        ("I will look for the ball.", "no tag"), ("", "no tag"), ("<keep/>", "no plan yet"), ("<walk/>", "<walk> is not known"),
-        ("<subtask></subtask>", "has no text"), ("<subtask>Find the", "in the middle of <subtask>"),
+        ("I will look for the ball.", "no tag"),
+        ("", "no tag"),
+        ("<keep/>", "no plan yet"),
+        ("<walk/>", "<walk> is not known"),
+        ("<subtask></subtask>", "has no text"),
+        ("<subtask>Find the", "in the middle of <subtask>"),
         ("<goals><subtask>a</subtask></goals>", "must not stand inside <goals>"),
-        ("<subtask><desc>a</desc></subtask>", "holds <desc>"), ('<subtask id="t9"/>', "id 't9'"),
+        ("<subtask><desc>a</desc></subtask>", "holds <desc>"),
+        ('<subtask id="t9"/>', "id 't9'"),
         ("<event cond='x'/>", "needs both"),
-        ("<subtask>a</subtask>" * 13, "more than 12"), ("<subtask>a</subtask><give_up>no</give_up>", "contradict"),
+        ("<subtask>a</subtask>" * 13, "more than 12"),
+        ("<subtask>a</subtask><give_up>no</give_up>", "contradict"),
     ],
-)  # fmt: skip
+)
 def test_an_unusable_first_answer_is_asked_for_once_more_with_the_fault_shown(bad: str, hint: str) -> None:
     bench = Bench([bad, PLAN])
     bench.run(2.0)
@@ -134,10 +140,13 @@ def test_it_looks_again_within_two_seconds_of_what_happened_and_says_why(what: s
     bench.run(2.0, 0.5, lambda _: seen)
     assert len(bench.asked) == 2 and bench.asked[1].at_s - then <= (1.0 if what in ("watched", "named") else 0.3)
     why = {
-        "subtask": "subtask t1 is done", "failure": "nav FAILED: blocked", "event": "event e3 has come true: visible('person')",
-        "resume": "it goes on after a pause", "watched": "room is 'hallway' now, it was 'kitchen'",
+        "subtask": "subtask t1 is done",
+        "failure": "nav FAILED: blocked",
+        "event": "event e3 has come true: visible('person')",
+        "resume": "it goes on after a pause",
+        "watched": "room is 'hallway' now, it was 'kitchen'",
         "named": "ball has come into sight",
-    }  # fmt: skip
+    }
     assert bench.asked[1].blocks["WHY"] == [why[what]]
 
 
@@ -181,10 +190,16 @@ def test_a_field_that_grows_stale_is_one_change_however_old_it_gets() -> None:
 
 def test_what_no_subtask_watches_and_small_changes_of_what_is_watched_are_no_question() -> None:
     bench = planned('<subtask watch="battery, pose">Find the ball</subtask>')
-    bench.run(30.0, 0.5, lambda now: {
-        "battery": 60.0 - now / 10, "pose": {"x_m": 0.4 * (now % 1), "y_m": 0.0, "heading_deg": now},
-        "room": f"room {now}", "object_detections": [{"label": "chair", "distance_m": now}],
-    })  # fmt: skip
+    bench.run(
+        30.0,
+        0.5,
+        lambda now: {
+            "battery": 60.0 - now / 10,
+            "pose": {"x_m": 0.4 * (now % 1), "y_m": 0.0, "heading_deg": now},
+            "room": f"room {now}",
+            "object_detections": [{"label": "chair", "distance_m": now}],
+        },
+    )
     assert len(bench.asked) == 1
 
 
@@ -278,9 +293,7 @@ def test_events_stay_without_new_ones_and_keep_id_and_count() -> None:
     bench = planned(WITH_EVENT)
     bench.planner.event_fired("e3")
     bench.run(1.0)
-    assert bench.asked[1].blocks["EVENTS"] == [
-        {"id": "e3", "condition": "visible('person')", "response": "wave", "fired": 1}
-    ]
+    assert bench.asked[1].blocks["EVENTS"] == [{"id": "e3", "condition": "visible('person')", "response": "wave", "fired": 1}]
     bench.reply("<subtask>Bark</subtask>")
     assert [(e.id, e.fired) for e in bench.plans[-1].events] == [("e3", 1)]
     bench.fail()

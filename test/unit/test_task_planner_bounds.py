@@ -32,7 +32,7 @@ def test_the_same_plan_failing_again_and_again_is_given_up(answer: str) -> None:
 
 
 def test_a_subtask_that_is_done_as_planned_is_no_reason_to_ask() -> None:
-    bench = Bench(['<subtask>Step back</subtask><subtask>Turn left</subtask><subtask>If it is dark, nod</subtask>'])
+    bench = Bench(["<subtask>Step back</subtask><subtask>Turn left</subtask><subtask>If it is dark, nod</subtask>"])
     bench.run(3.0)
     bench.planner.subtask_done("t1")
     bench.run(10.0)

@@ -77,19 +77,35 @@ def test_an_instruction_in_what_was_seen_or_said_stays_a_quoted_value() -> None:
 
 EVENTS = st.lists(
     st.one_of(
-        st.tuples(st.just("done"), st.integers(1, 12)), st.tuples(st.just("fail"), st.integers(0, 3)),
-        st.tuples(st.just("fired"), st.integers(1, 12)), st.tuples(st.just("pause"), st.booleans()),
-        st.tuples(st.just("see"), st.sampled_from(["kitchen", "hallway"])), st.tuples(st.just("anew"), st.none()),
+        st.tuples(st.just("done"), st.integers(1, 12)),
+        st.tuples(st.just("fail"), st.integers(0, 3)),
+        st.tuples(st.just("fired"), st.integers(1, 12)),
+        st.tuples(st.just("pause"), st.booleans()),
+        st.tuples(st.just("see"), st.sampled_from(["kitchen", "hallway"])),
+        st.tuples(st.just("anew"), st.none()),
         st.tuples(st.just("wait"), st.floats(0.0, 8.0)),
-        st.tuples(st.just("say"), st.sampled_from([
-            PLAN, WITH_EVENT, "<keep/>", "<subtask>New</subtask>", '<subtask id="t1"/><subtask id="t2">changed</subtask>',
-            "<subtask>If so, bark</subtask><subtask>If so, bark</subtask>", "<achieved/>", "<give_up>no</give_up>", "junk",
-            "<subtask>cut",
-        ])),
+        st.tuples(
+            st.just("say"),
+            st.sampled_from(
+                [
+                    PLAN,
+                    WITH_EVENT,
+                    "<keep/>",
+                    "<subtask>New</subtask>",
+                    '<subtask id="t1"/><subtask id="t2">changed</subtask>',
+                    "<subtask>If so, bark</subtask><subtask>If so, bark</subtask>",
+                    "<achieved/>",
+                    "<give_up>no</give_up>",
+                    "junk",
+                    "<subtask>cut",
+                ]
+            ),
+        ),
         st.tuples(st.just("piece"), st.sampled_from(["<subtask>One</subtask>", "<subtask>T", "wo</subtask>", "<think>", "&"])),
         st.tuples(st.just("break"), st.none()),
-    ), max_size=40,
-)  # fmt: skip
+    ),
+    max_size=40,
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -67,13 +67,14 @@ def tried() -> Story:
 
 
 REPORTS = [
-    ("FAILED", TaskCode.CALL_FAILED, "", ""), ("FAILED", TaskCode.GIVEN_UP, "", ""),
+    ("FAILED", TaskCode.CALL_FAILED, "", ""),
+    ("FAILED", TaskCode.GIVEN_UP, "", ""),
     ("SUCCESS", 0, "I cannot get out, the door is shut.", ""),
     ("SUCCESS", 0, "", "no failure was reported"),
     ("SUCCESS", 0, "I am in the hallway.", "it said that it had come there"),
     ("FAILED", ModelCode.MODEL_TIMEOUT, "", "no failure was reported"),
     ("", 0, "The way is blocked.", "did not end within 120 s"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("status", "code", "said", "why"), REPORTS)
@@ -91,13 +92,18 @@ def test_who_did_not_try_the_door_has_found_out_nothing(status: str, code: int, 
 @pytest.mark.parametrize(
     ("outcome", "ended", "arguments", "did"),
     [
-        ("FAILED", 3.0, {"waypoint": "hallway_west"}, True), ("FAILED", 3.0, {"x_m": "5.2", "y_m": 0.0}, True),
-        ("FAILED", 3.0, {"waypoint": "office"}, False), ("FAILED", 3.0, {"x_m": 5.2, "y_m": 3.0}, False),
-        ("FAILED", 3.0, {}, False), ("FAILED", 3.0, {"x_m": "far", "y_m": 1.0}, False),
-        ("FAILED", 1.0, {"waypoint": "hallway_west"}, False), ("REFUSED", 3.0, {"waypoint": "hallway_west"}, False),
-        ("DONE", 3.0, {"waypoint": "hallway_west"}, False), ("INTERRUPTED", 3.0, {"waypoint": "hallway_west"}, False),
+        ("FAILED", 3.0, {"waypoint": "hallway_west"}, True),
+        ("FAILED", 3.0, {"x_m": "5.2", "y_m": 0.0}, True),
+        ("FAILED", 3.0, {"waypoint": "office"}, False),
+        ("FAILED", 3.0, {"x_m": 5.2, "y_m": 3.0}, False),
+        ("FAILED", 3.0, {}, False),
+        ("FAILED", 3.0, {"x_m": "far", "y_m": 1.0}, False),
+        ("FAILED", 1.0, {"waypoint": "hallway_west"}, False),
+        ("REFUSED", 3.0, {"waypoint": "hallway_west"}, False),
+        ("DONE", 3.0, {"waypoint": "hallway_west"}, False),
+        ("INTERRUPTED", 3.0, {"waypoint": "hallway_west"}, False),
     ],
-)  # fmt: skip
+)
 def test_the_way_was_tried_by_a_call_out_of_the_office_that_began_and_failed(
     outcome: str, ended: float, arguments: dict[str, object], did: bool
 ) -> None:
@@ -197,9 +203,13 @@ def test_an_interruption_is_obeyed_and_the_first_task_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("turn_deg", "moves_on", "why"),
-    [(0.0, False, "turned 0 degrees"), (-90.0, False, "turned 0 degrees"), (200.0, False, "turned 200 degrees"),
-     (90.0, True, "did not come to rest")],
-)  # fmt: skip
+    [
+        (0.0, False, "turned 0 degrees"),
+        (-90.0, False, "turned 0 degrees"),
+        (200.0, False, "turned 200 degrees"),
+        (90.0, True, "did not come to rest"),
+    ],
+)
 def test_an_interruption_that_is_not_obeyed_is_named(turn_deg: float, moves_on: bool, why: str) -> None:
     story = interrupted(turn_deg, moves_on=moves_on).state("IN_PROGRESS").face(8.5, 1.6).walk(0.9).bark(2)
     assert why in reasons("T6", BALL, story.end())
@@ -227,13 +237,27 @@ def test_a_question_is_answered_with_the_true_number_while_it_walks() -> None:
 @pytest.mark.parametrize(
     ("said", "number"),
     [
-        ("I have explored only 3 places.", 3), ("At once: 4 places", 4), ("I explored 4 places", 4), ("No, 2", 2),
-        ("There is no place I know better; I have been in 4 rooms", 4), ("Thirty places", 30), ("eleven", 11),
-        ("I have been in one hallway and 3 rooms: 4 places", 4), ("Two rooms and the hallway, so three places", 3),
-        ("I have seen 2 different places once", 2), ("Only the lounge.", 1), ("I was there once", 1), ("In no place", 0),
-        ("None", 0), ("Zero", 0), ("Nowhere else", None), ("Some.", None), ("", None), ("I stand at the phone", None),
+        ("I have explored only 3 places.", 3),
+        ("At once: 4 places", 4),
+        ("I explored 4 places", 4),
+        ("No, 2", 2),
+        ("There is no place I know better; I have been in 4 rooms", 4),
+        ("Thirty places", 30),
+        ("eleven", 11),
+        ("I have been in one hallway and 3 rooms: 4 places", 4),
+        ("Two rooms and the hallway, so three places", 3),
+        ("I have seen 2 different places once", 2),
+        ("Only the lounge.", 1),
+        ("I was there once", 1),
+        ("In no place", 0),
+        ("None", 0),
+        ("Zero", 0),
+        ("Nowhere else", None),
+        ("Some.", None),
+        ("", None),
+        ("I stand at the phone", None),
     ],
-)  # fmt: skip
+)
 def test_the_number_of_places_is_the_one_that_stands_by_the_word(said: str, number: int | None) -> None:
     assert number_said(said) == number
 

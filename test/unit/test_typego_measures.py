@@ -99,10 +99,22 @@ def test_a_trace_is_read_as_it_was_written(tmp_path: Path) -> None:
 def line(task: str = "T1", strategy: str = "layered", trial: int = 0, success: bool = True, **more: Any) -> dict[str, Any]:
     spent = {"s1": {"calls": 1, "failures": 0, "prompt": 90, "cached": 0, "completion": 10, "cost_usd": 0.0, "seconds": 1.0}}
     return {
-        "task": task, "strategy": strategy, "trial": trial, "error": 0.0, "fast_scale": 1.0, "model": "m", "success": success,
-        "reasons": [] if success else ["it barked 3 times"], "ttfa_s": 1.0, "total_s": 10.0, "waits_s": [0.5, 1.5],
-        "ball": True, "layers": spent, "status": "SUCCESS", **more,
-    }  # fmt: skip
+        "task": task,
+        "strategy": strategy,
+        "trial": trial,
+        "error": 0.0,
+        "fast_scale": 1.0,
+        "model": "m",
+        "success": success,
+        "reasons": [] if success else ["it barked 3 times"],
+        "ttfa_s": 1.0,
+        "total_s": 10.0,
+        "waits_s": [0.5, 1.5],
+        "ball": True,
+        "layers": spent,
+        "status": "SUCCESS",
+        **more,
+    }
 
 
 def test_long_tasks_do_not_outweigh_short_ones() -> None:
@@ -134,8 +146,11 @@ def test_a_crossing_names_what_the_one_that_fell_failed_for() -> None:
 
 
 def test_aims_are_told_as_they_come_out() -> None:
-    lines = [line(ttfa_s=0.9, waits_s=[0.4]), line(strategy="react", ttfa_s=1.0, waits_s=[1.0]),
-             line(strategy=BLIND, layers={"s1": {**line()["layers"]["s1"], "prompt": 490}})]  # fmt: skip
+    lines = [
+        line(ttfa_s=0.9, waits_s=[0.4]),
+        line(strategy="react", ttfa_s=1.0, waits_s=[1.0]),
+        line(strategy=BLIND, layers={"s1": {**line()["layers"]["s1"], "prompt": 490}}),
+    ]
     told = {row[0]: row[1:] for row in aims(lines).rows}
     assert told["TTFA, of ReAct's"] == ["0.90", "≤ 0.6", "MISSED"]
     assert told["step wait, of ReAct's"] == ["0.40", "≤ 0.5", "met"]
@@ -164,8 +179,12 @@ def test_a_trial_on_a_machine_that_stalled_does_not_count_and_is_run_again(tmp_p
 
 
 def test_the_overhead_is_what_both_together_take_beyond_each_alone() -> None:
-    lines = [line("T5", total_s=30.0), line("T5", trial=1, ball=False, total_s=99.0), line("A6", total_s=5.0),
-             line("T6", total_s=36.0, added_s=5.0, resume_s=0.4, replan_s=0.3)]  # fmt: skip
+    lines = [
+        line("T5", total_s=30.0),
+        line("T5", trial=1, ball=False, total_s=99.0),
+        line("A6", total_s=5.0),
+        line("T6", total_s=36.0, added_s=5.0, resume_s=0.4, replan_s=0.3),
+    ]
     row = next(r for r in table4(lines).rows if r[0] == "T6")
     assert row[2].startswith("30.00") and row[5] == "1.00" and row[6] == "0.30 + 0.10 (1)"
 
@@ -185,11 +204,13 @@ def test_a_report_of_everything_is_written_with_its_picture(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["--tasks", "T1,T9"], "no task 'T9'; there is: T1"), (["--strategies", "luck"], "no strategy 'luck'"),
-        (["--errors", "0,2"], "no list of numbers from 0 to 1"), (["--errors", "much"], "could not convert"),
+        (["--tasks", "T1,T9"], "no task 'T9'; there is: T1"),
+        (["--strategies", "luck"], "no strategy 'luck'"),
+        (["--errors", "0,2"], "no list of numbers from 0 to 1"),
+        (["--errors", "much"], "could not convert"),
         (["--model", "offline", "--errors", "0,0.1"], "those of the simulated model"),
     ],
-)  # fmt: skip
+)
 def test_a_command_that_cannot_be_run_says_why_before_anything_starts(given: list[str], says: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(bench, ["typego", *given, "--out", str(tmp_path)])
     assert result.exit_code == 2 and says in result.output and not list(tmp_path.iterdir())
@@ -218,9 +239,13 @@ def test_the_strategies_take_turns_and_only_layered_ones_are_interrupted() -> No
     plan = Plan(("T1", "T6"), ("layered", "react"), 2, (0.0,), (1.0,), "m")
     order = [(k.task, k.strategy, k.trial) for k in plan.trials_in_order()]
     assert order == [
-        ("T1", "layered", 0), ("T1", "react", 0), ("T6", "layered", 0),
-        ("T1", "react", 1), ("T1", "layered", 1), ("T6", "layered", 1),
-    ]  # fmt: skip
+        ("T1", "layered", 0),
+        ("T1", "react", 0),
+        ("T6", "layered", 0),
+        ("T1", "react", 1),
+        ("T1", "layered", 1),
+        ("T6", "layered", 1),
+    ]
 
 
 class Bringer:

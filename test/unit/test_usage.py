@@ -37,17 +37,26 @@ def test_each_layer_has_its_own_sum() -> None:
     usage = added(usage, ModelAnswer("s1", "m", 50, 0, 5, -1.0, 0.5))
     usage = skipped(usage, "s2")
     assert usage == (
-        LayerUsage("s1", "m", 2, 0, 0, 150, 60, 15, 0.5, 2.0, 1.5), LayerUsage("s2", "n", 1, 1, 1, 7, 0, 1, -1.0, 4.0, 4.0),
-    )  # fmt: skip
+        LayerUsage("s1", "m", 2, 0, 0, 150, 60, 15, 0.5, 2.0, 1.5),
+        LayerUsage("s2", "n", 1, 1, 1, 7, 0, 1, -1.0, 4.0, 4.0),
+    )
     assert skipped((), "s3") == (LayerUsage("s3", skipped=1),)
 
 
 ANSWERS = st.lists(
     st.builds(
-        ModelAnswer, st.sampled_from(["s1", "s2", "judge"]), st.just("m"), st.integers(0, 999), st.integers(0, 99),
-        st.integers(0, 99), st.sampled_from([-1.0, 0.0, 0.25]), st.floats(0, 9), st.booleans(),
-    ), max_size=20,
-)  # fmt: skip
+        ModelAnswer,
+        st.sampled_from(["s1", "s2", "judge"]),
+        st.just("m"),
+        st.integers(0, 999),
+        st.integers(0, 99),
+        st.integers(0, 99),
+        st.sampled_from([-1.0, 0.0, 0.25]),
+        st.floats(0, 9),
+        st.booleans(),
+    ),
+    max_size=20,
+)
 
 
 @given(ANSWERS, st.randoms())

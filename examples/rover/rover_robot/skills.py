@@ -26,9 +26,11 @@ Place = Literal[tuple(CONFIG.waypoints)]
 
 
 @robot_skill(
-    subsystem="wheels", nominal_s=lambda distance_m: 1.0 + distance_m / CRUISE_MPS, stop_s=STOP_S,
+    subsystem="wheels",
+    nominal_s=lambda distance_m: 1.0 + distance_m / CRUISE_MPS,
+    stop_s=STOP_S,
     remaining=lambda progress, distance_m: _left("distance_m", distance_m, progress["m"], 0.02),
-)  # fmt: skip
+)
 def move_forward(distance_m: Metres = 1.0, *, body: RoverBody, stop_evt: Event) -> SkillReturn:
     """Drive straight ahead. distance_m: metres. Stops before what is in the way."""
     result = body.drive(distance_m, stop_evt)
@@ -37,9 +39,11 @@ def move_forward(distance_m: Metres = 1.0, *, body: RoverBody, stop_evt: Event) 
 
 
 @robot_skill(
-    subsystem="wheels", nominal_s=lambda distance_m: 1.0 + distance_m / CRUISE_MPS, stop_s=STOP_S,
+    subsystem="wheels",
+    nominal_s=lambda distance_m: 1.0 + distance_m / CRUISE_MPS,
+    stop_s=STOP_S,
     remaining=lambda progress, distance_m: _left("distance_m", distance_m, progress["m"], 0.02),
-)  # fmt: skip
+)
 def move_back(distance_m: Metres = 0.5, *, body: RoverBody, stop_evt: Event) -> SkillReturn:
     """Drive backward without turning. distance_m: metres."""
     result = body.drive(-distance_m, stop_evt)
@@ -48,9 +52,11 @@ def move_back(distance_m: Metres = 0.5, *, body: RoverBody, stop_evt: Event) -> 
 
 
 @robot_skill(
-    subsystem="wheels", nominal_s=lambda angle_deg: 1.0 + math.radians(abs(angle_deg)) / CRUISE_RADPS, stop_s=STOP_S,
+    subsystem="wheels",
+    nominal_s=lambda angle_deg: 1.0 + math.radians(abs(angle_deg)) / CRUISE_RADPS,
+    stop_s=STOP_S,
     remaining=lambda progress, angle_deg: _left("angle_deg", angle_deg, progress["deg"], 1.0),
-)  # fmt: skip
+)
 def rotate(angle_deg: Degrees = 90.0, *, body: RoverBody, stop_evt: Event) -> SkillReturn:
     """Turn on the spot. angle_deg: degrees, positive to the left (counter-clockwise), negative to the right."""
     result = body.turn(angle_deg, stop_evt)

@@ -44,9 +44,13 @@ class AnswerStreams:
     """Plans processes turn by turn; `new_planner` makes the planner of a strategy."""
 
     def __init__(
-        self, model: LayerModel, streams: ChunkStreams, events: EventWriter, scene: Scene,
+        self,
+        model: LayerModel,
+        streams: ChunkStreams,
+        events: EventWriter,
+        scene: Scene,
         new_planner: Callable[[str], StreamingPlanner],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._streams, self._events, self._scene = model, streams, events, scene
         self._new_planner = new_planner
         self._turns: dict[str, Turn] = {}
@@ -71,9 +75,13 @@ class AnswerStreams:
         planner = self._new_planner(process.strategy)
         state, observation = self._known()
         request = planner.begin(
-            process.instruction, sender=process.sender, state=state, observation=observation, images=self._scene.images(),
+            process.instruction,
+            sender=process.sender,
+            state=state,
+            observation=observation,
+            images=self._scene.images(),
             done=[call_report(c) for c in process.history if c.outcome in TOLD],
-        )  # fmt: skip
+        )
         turn = Turn(planner, self._streams.open(process.process_id, process.epoch, 0))
         self._ask(process.process_id, turn, request)
 
@@ -125,9 +133,13 @@ class AnswerStreams:
         self._turns[process_id] = turn
         turn.began_s = self._scene.now_s()
         turn.answer = self._model.ask(
-            turn.planner.layer, process_id, request, lambda text: self._text(turn, text),
-            lambda end: self._answered(turn, end), stream_id=turn.stream.stream_id,
-        )  # fmt: skip
+            turn.planner.layer,
+            process_id,
+            request,
+            lambda text: self._text(turn, text),
+            lambda end: self._answered(turn, end),
+            stream_id=turn.stream.stream_id,
+        )
 
     def _text(self, turn: Turn, text: str) -> None:
         if not turn.stream.ended:
@@ -147,9 +159,12 @@ class AnswerStreams:
         if self._streams.end(turn.stream, code, why):
             turn.planner.wrote("".join(turn.written))
             self._events.write(
-                SkillEvent.STREAM_ENDED, process_id=turn.stream.process_id, stream_id=turn.stream.stream_id,
-                error_code=code, error_msg=why,
-            )  # fmt: skip
+                SkillEvent.STREAM_ENDED,
+                process_id=turn.stream.process_id,
+                stream_id=turn.stream.stream_id,
+                error_code=code,
+                error_msg=why,
+            )
 
     def _stop(self, turn: Turn) -> None:
         if turn.answer is not None:
@@ -171,10 +186,14 @@ class AnswerStreams:
             turn.running.pop(event.call_id, None)
             turn.reports.append(
                 CallReport(
-                    event.function, arguments_of(event), OUTCOME_NAMES.get(event.outcome, "?"), event.error_msg or event.text,
-                    self._since(turn, event.start_s), self._since(turn, event.end_s),
+                    event.function,
+                    arguments_of(event),
+                    OUTCOME_NAMES.get(event.outcome, "?"),
+                    event.error_msg or event.text,
+                    self._since(turn, event.start_s),
+                    self._since(turn, event.end_s),
                 )
-            )  # fmt: skip
+            )
         elif event.stream_id != turn.stream.stream_id:
             return
         elif event.type == SkillEvent.STOP_GENERATION:
@@ -207,6 +226,10 @@ class AnswerStreams:
         if self._turns.get(stream.process_id) is turn:
             del self._turns[stream.process_id]
         self._events.write(
-            SkillEvent.PLAN_ENDED, process_id=stream.process_id, stream_id=stream.stream_id, error_code=step.code,
-            error_msg=step.message, epoch=stream.epoch,
-        )  # fmt: skip
+            SkillEvent.PLAN_ENDED,
+            process_id=stream.process_id,
+            stream_id=stream.stream_id,
+            error_code=step.code,
+            error_msg=step.message,
+            epoch=stream.epoch,
+        )

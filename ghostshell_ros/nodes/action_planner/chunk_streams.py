@@ -46,9 +46,13 @@ class ChunkStreams:
     """
 
     def __init__(
-        self, node: RuntimeNode, *, busy: Callable[[str], bool], lost: Callable[[ChunkStream, str], None],
+        self,
+        node: RuntimeNode,
+        *,
+        busy: Callable[[str], bool],
+        lost: Callable[[ChunkStream, str], None],
         unmatched: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._node, self._busy, self._lost = node, busy, lost
         self._streams: dict[str, ChunkStream] = {}
         self._chunks = MatchedPublisher(node, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=unmatched)
@@ -93,11 +97,18 @@ class ChunkStreams:
     def _publish(self, stream: ChunkStream, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
         self._chunks.publish(
             LlmChunk(
-                stamp=self._node.get_clock().now().to_msg(), process_id=stream.process_id, stream_id=stream.stream_id,
-                epoch=stream.epoch, turn=stream.turn, seq=stream.next_seq, text=ros_text(text, NUL_ON_THE_WIRE), last=last,
-                error_code=code, error_msg=ros_text(why),
+                stamp=self._node.get_clock().now().to_msg(),
+                process_id=stream.process_id,
+                stream_id=stream.stream_id,
+                epoch=stream.epoch,
+                turn=stream.turn,
+                seq=stream.next_seq,
+                text=ros_text(text, NUL_ON_THE_WIRE),
+                last=last,
+                error_code=code,
+                error_msg=ros_text(why),
             )
-        )  # fmt: skip
+        )
         if not stream.next_seq:
             self._streams[stream.stream_id] = stream
             self._node.call_later(TAKEN_S, lambda: self._not_taken(stream))

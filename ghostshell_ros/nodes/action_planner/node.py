@@ -103,11 +103,22 @@ class ActionPlanner(RuntimeNode):
         judge = self._make_judge()
         self._layered = LayeredSteps(
             LayeredParts(
-                self, robot, self._fronts, self._models, self._streams, self._events, self._scene, judge,
-                self._commands, self._facts.accessors, self._steps_settings, settings.max_output_tokens, self._stop,
+                self,
+                robot,
+                self._fronts,
+                self._models,
+                self._streams,
+                self._events,
+                self._scene,
+                judge,
+                self._commands,
+                self._facts.accessors,
+                self._steps_settings,
+                settings.max_output_tokens,
+                self._stop,
             ),
             plans=self._models.thinks(Layer.S2),
-        )  # fmt: skip
+        )
         self.add_on_set_parameters_callback(self._set)
         self._scheduler_interrupt = self.create_client(Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
@@ -129,7 +140,7 @@ class ActionPlanner(RuntimeNode):
 
         return SentenceJudge(
             self._models, SteadyClock(self), self._fronts, observe=self._scene.observation, scene=scene, deadline_s=judge_s
-        )  # fmt: skip
+        )
 
     def _prepare(self) -> None:
         """Import the SDK and look for the key before the first instruction needs them."""
@@ -198,7 +209,7 @@ class ActionPlanner(RuntimeNode):
     def _plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
         self._events.write(
             SkillEvent.PLAN_ENDED, process_id=process.process_id, error_code=int(code), error_msg=why, epoch=process.epoch
-        )  # fmt: skip
+        )
 
     def _cancel(self, process_id: str) -> None:
         self._answers.cancel(process_id)
@@ -268,9 +279,15 @@ def _facts(robot: RobotSetup) -> RobotFacts:
     config = robot.config
     fields = {name: field.role for name, field in config.observation.items() if field.serialise.prompt}
     return RobotFacts(
-        config.name, config.description, robot.registry, GrammarOptions(config.builtin_names, config.limits),
-        accessors_of(config), fields, config.waypoints, config.first_actions,
-    )  # fmt: skip
+        config.name,
+        config.description,
+        robot.registry,
+        GrammarOptions(config.builtin_names, config.limits),
+        accessors_of(config),
+        fields,
+        config.waypoints,
+        config.first_actions,
+    )
 
 
 def _planners(robot: RobotSetup, settings: PlannerSettings) -> Callable[[str], StreamingPlanner]:
@@ -282,13 +299,24 @@ def _planners(robot: RobotSetup, settings: PlannerSettings) -> Callable[[str], S
         if strategy in ("react", "plan_and_execute"):
             baseline = ReactPlanner if strategy == "react" else PlanAndExecutePlanner
             return baseline(
-                skills=lambda: robot.registry, options=facts.options, robot_name=config.name,
-                robot_description=config.description, fields=facts.fields, places=config.waypoints, settings=settings,
-            )  # fmt: skip
+                skills=lambda: robot.registry,
+                options=facts.options,
+                robot_name=config.name,
+                robot_description=config.description,
+                fields=facts.fields,
+                places=config.waypoints,
+                settings=settings,
+            )
         return StreamPlanner(
-            skills=lambda: robot.registry, routines=robot.routines.list, options=facts.options, robot_name=config.name,
-            robot_description=config.description, fields=facts.fields, settings=settings, conversation=conversation,
-        )  # fmt: skip
+            skills=lambda: robot.registry,
+            routines=robot.routines.list,
+            options=facts.options,
+            robot_name=config.name,
+            robot_description=config.description,
+            fields=facts.fields,
+            settings=settings,
+            conversation=conversation,
+        )
 
     return make
 

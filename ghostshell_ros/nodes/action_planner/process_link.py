@@ -135,9 +135,12 @@ class ProcessLink:
         parts = self._parts
         message = Message("user", step_message(situation, parts.scene.observation()), tuple(parts.scene.images()))
         return ModelRequest(
-            parts.fronts.of(Layer.S1), (message,), max_output_tokens=parts.max_output_tokens,
-            deadline_s=parts.settings.deadline_s, instruction=self._task.instruction,
-        )  # fmt: skip
+            parts.fronts.of(Layer.S1),
+            (message,),
+            max_output_tokens=parts.max_output_tokens,
+            deadline_s=parts.settings.deadline_s,
+            instruction=self._task.instruction,
+        )
 
     def first_request(self) -> ModelRequest | None:
         parts, task = self._parts, self._task
@@ -146,9 +149,12 @@ class ProcessLink:
             return None
         message = Message("user", first_action_message(task.instruction, task.sender, parts.scene.observation()))
         return ModelRequest(
-            parts.fronts.of(Layer.S1P), (message,), max_output_tokens=FIRST_TOKENS,
-            deadline_s=parts.settings.first_deadline_s, instruction=task.instruction,
-        )  # fmt: skip
+            parts.fronts.of(Layer.S1P),
+            (message,),
+            max_output_tokens=FIRST_TOKENS,
+            deadline_s=parts.settings.first_deadline_s,
+            instruction=task.instruction,
+        )
 
     def allowance(self) -> tuple[bool, float, str]:
         return self._parts.model.allowance(self._task.process_id, Layer.S1)
@@ -156,9 +162,7 @@ class ProcessLink:
     # -- what it tells ------------------------------------------------------------------------------------------------
 
     def plan_ended(self, code: int, why: str) -> None:
-        self._write(
-            SkillEvent.PLAN_ENDED, stream_id=self.last_stream, error_code=code, error_msg=why, epoch=self.epoch
-        )  # fmt: skip
+        self._write(SkillEvent.PLAN_ENDED, stream_id=self.last_stream, error_code=code, error_msg=why, epoch=self.epoch)
 
     def subtask_done(self, subtask: Subtask) -> None:
         self._write(SkillEvent.SUBTASK_DONE, call_id=subtask.id, text=subtask.description)

@@ -115,12 +115,16 @@ class ChannelScheduler(RuntimeNode):
             executor = ProcessExecutor(self._link, process_id)
             executor.scheduler = Scheduler(
                 # Told after the calls are on their way: writing an event takes as long as starting one.
-                self._robot.mapper, executor, self._ros_clock,
+                self._robot.mapper,
+                executor,
+                self._ros_clock,
                 lambda event: self.call_soon(self._events.write_shell, process_id, event),
-                new_call_id=lambda: secrets.token_hex(16), routines=self._robot.routines, settings=self._settings,
+                new_call_id=lambda: secrets.token_hex(16),
+                routines=self._robot.routines,
+                settings=self._settings,
                 conditions=self._conditions.of(process_id),
                 on_steps=lambda steps: self.call_soon(self._steps.write, process_id, steps),
-            )  # fmt: skip
+            )
             executor.scheduler.pause(process_id in self._paused)
             process = _Process(executor.scheduler, self._oldest_epoch)
         self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
@@ -135,9 +139,11 @@ class ChannelScheduler(RuntimeNode):
         stream: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id}
         ended = {**stream, "error_code": int(TaskCode.TOO_MANY_PROCESSES), "error_msg": why, "text": "end"}
         for kind, fields in (
-            (SkillEvent.STREAM_STARTED, stream), (SkillEvent.STOP_GENERATION, {**stream, "error_msg": why}),
-            (SkillEvent.STREAM_ENDED, ended), (SkillEvent.TURN_ENDED, ended),
-        ):  # fmt: skip
+            (SkillEvent.STREAM_STARTED, stream),
+            (SkillEvent.STOP_GENERATION, {**stream, "error_msg": why}),
+            (SkillEvent.STREAM_ENDED, ended),
+            (SkillEvent.TURN_ENDED, ended),
+        ):
             self.call_soon(partial(self._events.write, kind, **fields))
 
     def _token(self, message: TokenMsg) -> None:
@@ -162,9 +168,12 @@ class ChannelScheduler(RuntimeNode):
             scheduler.end_stream(stream_id, message.error_code, message.error_msg)
         elif message.kind == TokenMsg.REPAIR:
             self._events.write(
-                SkillEvent.REPAIR, process_id=message.process_id, stream_id=stream_id,
-                error_code=message.error_code, error_msg=message.error_msg,
-            )  # fmt: skip
+                SkillEvent.REPAIR,
+                process_id=message.process_id,
+                stream_id=stream_id,
+                error_code=message.error_code,
+                error_msg=message.error_msg,
+            )
         elif message.kind in KINDS:
             scheduler.feed(stream_id, _token_of(message))
 

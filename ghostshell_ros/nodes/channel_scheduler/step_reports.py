@@ -22,11 +22,13 @@ class StepReports:
         running = steps.running
         self._publisher.publish(
             StepQueueMsg(
-                stamp=self._node.get_clock().now().to_msg(), process_id=process_id,
+                stamp=self._node.get_clock().now().to_msg(),
+                process_id=process_id,
                 running=ros_text(running.source) if running is not None else "",
                 running_stream=running.stream_id if running is not None else "",
                 queued=[ros_text(step.source) for step in steps.queued],
                 queued_streams=[step.stream_id for step in steps.queued],
-                done=steps.done, reading=steps.reading,
+                done=steps.done,
+                reading=steps.reading,
             )
-        )  # fmt: skip
+        )

@@ -30,9 +30,7 @@ class RobotListener:
     """Subscribes `events`, `processes` and `observation` below the robot's namespace and hands on the records. On the
     executor's thread."""
 
-    def __init__(
-        self, node: RuntimeNode, robot: str, put: Callable[[list[Record]], object], *, period_s: float
-    ) -> None:
+    def __init__(self, node: RuntimeNode, robot: str, put: Callable[[list[Record]], object], *, period_s: float) -> None:
         self._node, self._put = node, put
         self._recorder = Recorder(robot, period_s=period_s)
         self._told: dict[str, bool] = {}

@@ -51,8 +51,11 @@ def declare_memory(node: RuntimeNode) -> MemorySettings:
         power_safe=node.declare("power_safe", True, "flush each commit, so that what is acknowledged survives a power cut"),
         max_queue=node.declare("max_queue", 20_000, "records that wait to be written at most", minimum=100, maximum=1_000_000),
         observation_period_s=node.declare(
-            "observation_period_s", 1.0, "an observation is kept so often, and when the scene changes [s]",
-            minimum=0.2, maximum=3600.0,
+            "observation_period_s",
+            1.0,
+            "an observation is kept so often, and when the scene changes [s]",
+            minimum=0.2,
+            maximum=3600.0,
         ),
         consolidation_period_s=node.declare(
             "consolidation_period_s", 1.0, "how often new records are made into sentences [s]", minimum=0.05, maximum=3600.0
@@ -64,7 +67,7 @@ def declare_memory(node: RuntimeNode) -> MemorySettings:
         ),
         embedder=SentenceTransformerEmbedder(folder, threads=threads) if folder else None,
         model=_declare_model(node),
-    )  # fmt: skip
+    )
 
 
 def _declare_model(node: RuntimeNode) -> ModelWriter | None:

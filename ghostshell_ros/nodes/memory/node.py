@@ -62,14 +62,21 @@ class MemoryNode(RuntimeNode):
             if not self._own(self._path.with_suffix(".lock")):
                 return
             store = Store(
-                self._path, power_safe=self._settings.power_safe, max_queue=self._settings.max_queue, patient=True,
+                self._path,
+                power_safe=self._settings.power_safe,
+                max_queue=self._settings.max_queue,
+                patient=True,
                 on_problem=lambda problem: self.call_soon(self._file_is, problem),
-            )  # fmt: skip
+            )
             self._memory = Memory(
-                store, wall=self._wall, settings=self._settings.consolidation, embedder=self._settings.embedder,
-                model=self._settings.model, period_s=self._settings.consolidation_period_s,
+                store,
+                wall=self._wall,
+                settings=self._settings.consolidation,
+                embedder=self._settings.embedder,
+                model=self._settings.model,
+                period_s=self._settings.consolidation_period_s,
                 on_problem=lambda problem: self.call_soon(self._background_failed, problem),
-            )  # fmt: skip
+            )
             # One that stands by must not answer in the place of the one that knows.
             self.create_service(QueryMemory, "query_memory", self._query)
         self._meet_robots()

@@ -101,9 +101,12 @@ class ObjectDetector(RuntimeNode):
         bearing, distance = place(box, camera, self._laser, scan, self._widths.get(label, 0.0))
         left, top = math.floor(box.left), math.floor(box.top)
         return Detection(
-            label=label, confidence=box.confidence, bearing=bearing, distance=distance,
+            label=label,
+            confidence=box.confidence,
+            bearing=bearing,
+            distance=distance,
             box=[left, top, max(left, math.ceil(box.right) - 1), max(top, math.ceil(box.bottom) - 1)],
-        )  # fmt: skip
+        )
 
     def health(self) -> Health:
         if self._fault:

@@ -33,9 +33,14 @@ class Interrupter:
         self._halt = node.create_client(Trigger, "halt")
 
     def interrupt(
-        self, process_id: str, cause: str, *, channels: Sequence[str] = (), then: Callable[[int], None] | None = None,
+        self,
+        process_id: str,
+        cause: str,
+        *,
+        channels: Sequence[str] = (),
+        then: Callable[[int], None] | None = None,
         at_kernel: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Interrupt a process ("" = all) on some channels or all; `then` is told the new epoch when all were called,
         `at_kernel` is called as soon as the kernel has answered or cannot."""
         request = Interrupt.Request(process_id=process_id, cause=cause, channels=list(channels))
@@ -76,9 +81,12 @@ class Interrupter:
         self.call(self._halt, Trigger.Request(), answered)
 
     def _next(
-        self, index: int, request: Interrupt.Request, then: Callable[[int], None] | None,
+        self,
+        index: int,
+        request: Interrupt.Request,
+        then: Callable[[int], None] | None,
         at_kernel: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if index == len(ORDER):
             if then is not None:
                 then(request.epoch)

@@ -67,9 +67,7 @@ class LeaseClient:
         self._put(job)
 
     def _ask(self, command: int, process_id: str, cause: str, then: Answered) -> None:
-        request = ProcessLease.Request(
-            command=command, process_id=process_id, cause=cause, rank=ProcessLease.Request.SCHEDULER
-        )
+        request = ProcessLease.Request(command=command, process_id=process_id, cause=cause, rank=ProcessLease.Request.SCHEDULER)
 
         def job(done: Callable[[], None]) -> None:
             def answered(response: ProcessLease.Response | None) -> None:
@@ -93,6 +91,4 @@ class LeaseClient:
             self._jobs.popleft()(self._next)
 
 
-_NAMES = {
-    ProcessLease.Request.PAUSE: "pause", ProcessLease.Request.RESUME: "resume", ProcessLease.Request.END: "release",
-}  # fmt: skip
+_NAMES = {ProcessLease.Request.PAUSE: "pause", ProcessLease.Request.RESUME: "resume", ProcessLease.Request.END: "release"}

@@ -68,9 +68,12 @@ class ProcessSchedulerNode(RuntimeNode):
         robot = declare_robot(self)
         settings = self._settings(robot.config.idle)
         deadline_s = self.declare(
-            "interrupt_deadline_s", 0.5, "a node that does not answer an interrupt in this time is skipped [s]",
-            minimum=0.05, maximum=10.0,
-        )  # fmt: skip
+            "interrupt_deadline_s",
+            0.5,
+            "a node that does not answer an interrupt in this time is skipped [s]",
+            minimum=0.05,
+            maximum=10.0,
+        )
         self._robot = self.get_namespace().strip("/")
         self._told: set[str] = set()
         self._publish_due = False
@@ -80,13 +83,9 @@ class ProcessSchedulerNode(RuntimeNode):
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
         self._leases = LeaseClient(self, self._interrupter, self._problem)
-        self._core = ProcessScheduler(
-            self._command, new_id=lambda: secrets.token_hex(8), now=self._now, settings=settings
-        )
+        self._core = ProcessScheduler(self._command, new_id=lambda: secrets.token_hex(8), now=self._now, settings=settings)
         self._reports = ProcessReports(self, self._core, self._events, self._interrupter)
-        self._doors = ProcessDoors(
-            self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted
-        )
+        self._doors = ProcessDoors(self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted)
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._doors.halted)
         self._reports.on_event = self._advice.event
         self._prescriptions = PrescriptionDoors(self, robot, self._doors, self._advice, self._events)
@@ -101,8 +100,11 @@ class ProcessSchedulerNode(RuntimeNode):
             strategy=self.declare("strategy", "layered", "how instructions become actions", choices=STRATEGIES),
             idle=idle,
             idle_after_s=self.declare(
-                "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]",
-                minimum=0.0, maximum=3600.0,
+                "idle_after_s",
+                5.0,
+                "idle behaviour begins when nothing else has run for so long [s]",
+                minimum=0.0,
+                maximum=3600.0,
             ),
             max_processes=self.declare(
                 "max_processes", 8, "processes that may live at a time, more are refused", minimum=1, maximum=16
@@ -181,9 +183,12 @@ class ProcessSchedulerNode(RuntimeNode):
             self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=process.instruction[:1000])
         if process.status.ended:
             self._events.write(
-                SkillEvent.PROCESS_ENDED, process_id=process.process_id, error_code=process.code, error_msg=process.message,
+                SkillEvent.PROCESS_ENDED,
+                process_id=process.process_id,
+                error_code=process.code,
+                error_msg=process.message,
                 text=process.status.name,
-            )  # fmt: skip
+            )
         self._doors.changed(process)
         self._advice.changed(process, fresh=fresh)
 

@@ -71,9 +71,11 @@ class PrescriptionDoors:
             if named and not shipped.is_file():
                 raise PrescriptionError(f"there is no file {shipped}")
             self._book = PrescriptionBook(
-                Router(GrammarJudge(vocabulary, config), config.name), self._accessors, own=own,
+                Router(GrammarJudge(vocabulary, config), config.name),
+                self._accessors,
+                own=own,
                 shipped=shipped if shipped.is_file() else None,
-            )  # fmt: skip
+            )
         except PrescriptionError as error:
             raise NodeStartError(f"parameter prescriptions: {error}") from error
         if self._book.problem:
@@ -184,9 +186,10 @@ class PrescriptionDoors:
         if kept.route.kind is Kind.GUIDELINE:
             name, sentence = kept.name, kept.prescription.sentence
             others = [
-                {"name": k.name, "sentence": k.prescription.sentence} for k in self._book.of(Kind.GUIDELINE)
+                {"name": k.name, "sentence": k.prescription.sentence}
+                for k in self._book.of(Kind.GUIDELINE)
                 if k.prescription.enabled and k.name != name and k.name not in {c.name for c in kept.conflicts}
-            ]  # fmt: skip
+            ]
             self._advice.weigh(name, sentence, others, lambda other, why: self._contradicts(name, other, why))
         return kept
 
@@ -273,9 +276,13 @@ class PrescriptionDoors:
         one, route = kept.prescription, kept.route
         when, rule = self._compiled(one.when), self._compiled(route.when)
         return Guideline(
-            one.name, one.sentence, when, one.task, one.cooldown_s,
+            one.name,
+            one.sentence,
+            when,
+            one.task,
+            one.cooldown_s,
             rule=(rule, route.task) if when is None and rule is not None and route.task else None,
-        )  # fmt: skip
+        )
 
     def _compiled(self, source: str) -> GuardedExpression | None:
         try:
@@ -303,5 +310,3 @@ def _code(error: PrescriptionError) -> int:
     if isinstance(error, UnknownPrescriptionError):
         return int(_Request.NO_SUCH_PRESCRIPTION)
     return int(_Request.PRESCRIPTION_REFUSED if isinstance(error, RefusedError) else _Request.BAD_PRESCRIPTION)
-
-

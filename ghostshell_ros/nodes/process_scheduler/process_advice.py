@@ -50,9 +50,8 @@ class ProcessAdvice:
     """
 
     def __init__(
-        self, node: RuntimeNode, robot: RobotSetup, core: ProcessScheduler, events: EventWriter, *,
-        halting: Callable[[], bool],
-    ) -> None:  # fmt: skip
+        self, node: RuntimeNode, robot: RobotSetup, core: ProcessScheduler, events: EventWriter, *, halting: Callable[[], bool]
+    ) -> None:
         self._node, self._core, self._events = node, core, events
         self._fields = robot.config.observation
         self._observed: Observation | None = None
@@ -76,11 +75,19 @@ class ProcessAdvice:
         self._system = around.system
         self._advisor = ProcessAdvisor(self._layers, self._clock, core, around, self, deadline_s=self._deadline_s)
         self.loop = GuidelineLoop(
-            core, self._clock, accessors_of(robot.config), self, fired=self._fired,
-            model=self._layers if self.thinks else None, around=around, deadline_s=self._deadline_s,
+            core,
+            self._clock,
+            accessors_of(robot.config),
+            self,
+            fired=self._fired,
+            model=self._layers if self.thinks else None,
+            around=around,
+            deadline_s=self._deadline_s,
             blind=lambda: not node.get_parameter("cost_aware").value,
-            wait_s=lambda: self._layers.allowance("", Layer.S3)[1], halting=halting, robot=robot.config.name,
-        )  # fmt: skip
+            wait_s=lambda: self._layers.allowance("", Layer.S3)[1],
+            halting=halting,
+            robot=robot.config.name,
+        )
         node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
         node.create_subscription(Bool, "halted", self._halted, LATCHED_BY_ANY)
         if client is not None and self.thinks:
@@ -124,9 +131,7 @@ class ProcessAdvice:
         self._shown = [{"name": g.name, "sentence": g.sentence} for g in guidelines]
         self.loop.set(guidelines)
 
-    def weigh(
-        self, name: str, sentence: str, others: Sequence[Mapping[str, str]], found: Callable[[str, str], None]
-    ) -> None:  # fmt: skip
+    def weigh(self, name: str, sentence: str, others: Sequence[Mapping[str, str]], found: Callable[[str, str], None]) -> None:
         """Ask the model once which of the others a new guideline contradicts; `found` hears each name with the reason."""
         if not self.thinks or not others:
             return
@@ -141,9 +146,15 @@ class ProcessAdvice:
                 found(one.guideline, one.why)
 
         call = ModelCall(
-            self._layers, self._clock, Layer.S3, "", request, lambda: S3Reader(guidelines=names, added=True), ended,
+            self._layers,
+            self._clock,
+            Layer.S3,
+            "",
+            request,
+            lambda: S3Reader(guidelines=names, added=True),
+            ended,
             deadline_s=CONTRADICTION_S,
-        )  # fmt: skip
+        )
         self._weighing.add(call)
 
     def close(self) -> None:

@@ -25,8 +25,10 @@ NAME_CHARS = 100
 """Of a task's sender and door so much is kept."""
 
 _COMMANDS = {
-    ControlProcess.Request.STOP: "stop", ControlProcess.Request.PAUSE: "pause", ControlProcess.Request.RESUME: "resume",
-}  # fmt: skip
+    ControlProcess.Request.STOP: "stop",
+    ControlProcess.Request.PAUSE: "pause",
+    ControlProcess.Request.RESUME: "resume",
+}
 
 
 class ProcessDoors:
@@ -35,9 +37,14 @@ class ProcessDoors:
     `global_instruction`."""
 
     def __init__(
-        self, node: RuntimeNode, core: ProcessScheduler, events: EventWriter, interrupter: Interrupter, *,
+        self,
+        node: RuntimeNode,
+        core: ProcessScheduler,
+        events: EventWriter,
+        interrupter: Interrupter,
+        *,
         gate_halted: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._core, self._events, self._interrupter, self._gate_halted = core, events, interrupter, gate_halted
         self._robot = node.get_namespace().strip("/")
         self._halting = 0
@@ -143,9 +150,12 @@ class ProcessDoors:
                 door = request.door or "action"
                 source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
                 process = self._core.instruct(
-                    request.instruction, door=door[:NAME_CHARS], sender=request.sender[:NAME_CHARS], source=source,
+                    request.instruction,
+                    door=door[:NAME_CHARS],
+                    sender=request.sender[:NAME_CHARS],
+                    source=source,
                     strategy=request.strategy.strip(),
-                )  # fmt: skip
+                )
                 self._goals[process.process_id] = goal
                 goal.feedback(RunTask.Feedback(state=process_state(process), note="started"))
                 return

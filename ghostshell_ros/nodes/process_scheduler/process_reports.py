@@ -84,9 +84,7 @@ class ProcessReports:
             self._core.plans.call_ended(event.process_id, event.stream_id, call_record(event))
 
     def _kernel_state(self, state: KernelState) -> None:
-        self._core.kernel_state(
-            {p.process_id: Held(tuple(p.subsystems), frozenset(p.pause_causes)) for p in state.processes}
-        )
+        self._core.kernel_state({p.process_id: Held(tuple(p.subsystems), frozenset(p.pause_causes)) for p in state.processes})
 
     def _gate(self, message: Bool) -> None:
         was, self.halted = self.halted, message.data

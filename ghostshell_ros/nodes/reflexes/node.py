@@ -74,9 +74,14 @@ class ReflexesNode(RuntimeNode):
         self._recorder = Recorder()
         self._compiler = Compiler(self._words, config, self._client)
         self._service = ReflexService(
-            self, self._book, lambda: self._compiler, lambda: self._words, self._recorder,
-            changed=self._on_rules, show=self._shown,
-        )  # fmt: skip
+            self,
+            self._book,
+            lambda: self._compiler,
+            lambda: self._words,
+            self._recorder,
+            changed=self._on_rules,
+            show=self._shown,
+        )
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(Observation, "observation", self._on_observation, OBSERVATION)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
@@ -190,18 +195,23 @@ class ReflexesNode(RuntimeNode):
         rate, late, latest = self._timing
         self._states.publish(
             ReflexStateArray(
-                stamp=self.get_clock().now().to_msg(), rate_hz=rate, late_ms=late * 1e3, latest_ms=latest * 1e3,
+                stamp=self.get_clock().now().to_msg(),
+                rate_hz=rate,
+                late_ms=late * 1e3,
+                latest_ms=latest * 1e3,
                 reflexes=self._shown(""),
             )
-        )  # fmt: skip
+        )
 
     def health(self) -> Health:
         """What is run, and how punctually."""
         rate, late, latest = self._timing
         values: dict[str, object] = {
-            "reflexes": len(self._loop.watches), "rounds_hz": round(rate, 1), "late_ms": round(late * 1e3, 2),
+            "reflexes": len(self._loop.watches),
+            "rounds_hz": round(rate, 1),
+            "late_ms": round(late * 1e3, 2),
             "latest_ms": round(latest * 1e3, 2),
-        }  # fmt: skip
+        }
         if not self._performer.ready():
             return Health("waiting for the skill kernel", Level.WARN, values)
         if unknown := sorted({w.stale_field for w in self._loop.watches if w.stale_field}):

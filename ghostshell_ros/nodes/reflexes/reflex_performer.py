@@ -148,10 +148,19 @@ class ReflexPerformer:
         text = str(arguments.pop(skill.content, "")) if skill.content is not None else ""
         subsystems = skill.subsystems_for(arguments)
         call = Call(
-            call_id=uuid.uuid4().hex, seq=0, stream_id=performance.process_id, epoch=0, function=request.name, role=Role.SKILL,
-            arguments=arguments, channels=frozenset(subsystems), subsystems=subsystems, parent=None, skill=skill,
+            call_id=uuid.uuid4().hex,
+            seq=0,
+            stream_id=performance.process_id,
+            epoch=0,
+            function=request.name,
+            role=Role.SKILL,
+            arguments=arguments,
+            channels=frozenset(subsystems),
+            subsystems=subsystems,
+            parent=None,
+            skill=skill,
             takes_content=skill.content is not None,
-        )  # fmt: skip
+        )
         call.content.append(text)
         self.send(performance, call)
         return call
@@ -190,9 +199,12 @@ class ReflexPerformer:
             self._node.call_soon(performance.refused, "the skill kernel is not there; is it running?")
             return
         request = ProcessLease.Request(
-            command=ProcessLease.Request.PREEMPT, process_id=performance.process_id, rank=ProcessLease.Request.REFLEX,
-            subsystems=subsystems, cause=f"reflex {performance.firing.name}",
-        )  # fmt: skip
+            command=ProcessLease.Request.PREEMPT,
+            process_id=performance.process_id,
+            rank=ProcessLease.Request.REFLEX,
+            subsystems=subsystems,
+            cause=f"reflex {performance.firing.name}",
+        )
         self._node.call_later(LEASE_S, performance.unanswered)
         self._ask(request, performance.answered)
 

@@ -61,9 +61,12 @@ class SafetyGate(RuntimeNode):
             "command_timeout_s", 0.2, "silence after which a joint holds and a base stands [s]", minimum=0.02, maximum=2.0
         )
         measurement_timeout = self.declare(
-            "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never",
-            minimum=0.0, maximum=10.0,
-        )  # fmt: skip
+            "measurement_timeout_s",
+            1.0,
+            "silence of joint_states, odom or scan that halts [s], 0 = never",
+            minimum=0.0,
+            maximum=10.0,
+        )
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
         max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
         attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
@@ -86,9 +89,7 @@ class SafetyGate(RuntimeNode):
             self._base = BasePorts(
                 self,
                 robot.base,
-                BaseGate(
-                    robot.base, timeout_s=command_timeout, deadman_s=deadman, sensor_timeout_s=measurement_timeout
-                ),
+                BaseGate(robot.base, timeout_s=command_timeout, deadman_s=deadman, sensor_timeout_s=measurement_timeout),
                 rate_hz=rate,
                 max_attitude=max_attitude,
                 max_attitude_speed=attitude_speed,

@@ -17,14 +17,7 @@ from std_msgs.msg import String
 from ghostshell_ros.nodes.sim.sim_objects import SimObjects
 from ghostshell_ros.nodes.sim.sim_sensors import SimSensors
 from ghostshell_ros.runtime.diagnostics import Health, Level
-from ghostshell_ros.runtime.node_runtime import (
-    IMAGES,
-    LATCHED,
-    SET_POINTS,
-    NodeStartError,
-    RuntimeNode,
-    run,
-)
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.sim.world import SimWorld, SimWorldError, State
@@ -96,13 +89,7 @@ class Sim(RuntimeNode):
             raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
         if self._base is None:
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
-        self._pictures = PictureThread(
-            robot.model_path(),
-            self._snapshot,
-            shots,
-            self._no_pictures,
-            surroundings,
-        )
+        self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
         self.create_subscription(String, "face", self._on_face, LATCHED)
         self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
         self.steady_timer(1.0 / rate, self._publish)
@@ -247,9 +234,7 @@ class Sim(RuntimeNode):
             return None
         import mujoco.viewer
 
-        return mujoco.viewer.launch_passive(
-            self._world.model, self._world.data, show_left_ui=False, show_right_ui=False
-        )
+        return mujoco.viewer.launch_passive(self._world.model, self._world.data, show_left_ui=False, show_right_ui=False)
 
     def _show_face_in_viewer(self, pixels: Pixels) -> None:
         with self._lock:

@@ -75,8 +75,11 @@ class SimBase:
         at.x, at.y = at.x + dx, at.y + dy
         c, s = math.cos(dyaw / 2), math.sin(dyaw / 2)
         turned.w, turned.x, turned.y, turned.z = (
-            c * turned.w - s * turned.z, c * turned.x - s * turned.y, c * turned.y + s * turned.x, c * turned.z + s * turned.w,
-        )  # fmt: skip
+            c * turned.w - s * turned.z,
+            c * turned.x - s * turned.y,
+            c * turned.y + s * turned.x,
+            c * turned.z + s * turned.w,
+        )
 
     def publish(self, odom: Odometry, measured: BaseState) -> None:
         """Disturb an odometry message, and publish what goes with it: its transform, that of the level laser, and the posture
@@ -124,9 +127,13 @@ class SimBase:
             ranges, stamp = self._lidar.scan(), self._stamp()
         step = float(self._lidar.angles[1] - self._lidar.angles[0])
         scan = LaserScan(
-            angle_min=float(self._lidar.angles[0]), angle_max=float(self._lidar.angles[-1]), angle_increment=step,
-            scan_time=self._scan_period_s, range_min=0.05, range_max=self._lidar.max_range,
-        )  # fmt: skip
+            angle_min=float(self._lidar.angles[0]),
+            angle_max=float(self._lidar.angles[-1]),
+            angle_increment=step,
+            scan_time=self._scan_period_s,
+            range_min=0.05,
+            range_max=self._lidar.max_range,
+        )
         scan.header.stamp, scan.header.frame_id = stamp, "laser"
         scan.ranges = array("f", ranges.tobytes())
         self._scan.publish(scan)
@@ -136,10 +143,12 @@ class SimBase:
             speed, stamp = math.hypot(*self._gait.velocity[:2]), self._stamp()
         self._battery.drain(BATTERY_S, speed)
         state = BatteryState(
-            voltage=self._battery.voltage, percentage=self._battery.charge, present=True,
+            voltage=self._battery.voltage,
+            percentage=self._battery.charge,
+            present=True,
             power_supply_status=BatteryState.POWER_SUPPLY_STATUS_DISCHARGING,
             power_supply_technology=BatteryState.POWER_SUPPLY_TECHNOLOGY_LION,
-        )  # fmt: skip
+        )
         state.header.stamp, state.header.frame_id = stamp, "base_link"
         state.temperature = state.current = state.charge = state.capacity = state.design_capacity = math.nan
         self._battery_state.publish(state)

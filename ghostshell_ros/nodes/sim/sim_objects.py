@@ -41,9 +41,12 @@ class SimObjects:
         for name in self._actors.names:
             node.create_service(SetBool, _SERVICES[name][0], self._service(name))
         node.declare(
-            ARRANGEMENT, "", 'where what stands for ~/reset and ~/arrange: JSON such as {"robot": [1, 2, 0.5], "ball": [3, 0], '
-            '"office_door": "shut"} [m, rad]', read_only=False,
-        )  # fmt: skip
+            ARRANGEMENT,
+            "",
+            'where what stands for ~/reset and ~/arrange: JSON such as {"robot": [1, 2, 0.5], "ball": [3, 0], '
+            '"office_door": "shut"} [m, rad]',
+            read_only=False,
+        )
         node.create_service(Trigger, "~/reset", lambda _, response: self._arrange(response, anew=True))
         node.create_service(Trigger, "~/arrange", lambda _, response: self._arrange(response, anew=False))
         node.steady_timer(1.0 / rate, self._publish)

@@ -27,8 +27,9 @@ CHECKS = 5
 class KernelProcesses:
     """Serves `~/process_lease` and listens to `process_heartbeat` and `scheduler_heartbeat` (ProcessHeartbeat)."""
 
-    def __init__(self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float,
-                 base_subsystems: Sequence[str] = ()) -> None:  # fmt: skip
+    def __init__(
+        self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float, base_subsystems: Sequence[str] = ()
+    ) -> None:
         self._kernel, self._events, self._timeout_s = kernel, events, timeout_s
         self._beats = Heartbeats(CHECKS)
         node.create_service(ProcessLease, "~/process_lease", self._on_lease)
@@ -53,9 +54,7 @@ class KernelProcesses:
     def _on_lease(self, request: ProcessLease.Request, response: ProcessLease.Response) -> ProcessLease.Response:
         answer = self._answer(request)
         response.success, response.error_code, response.error_msg = not answer.code, int(answer.code), answer.message
-        response.holders, response.paused, response.stopped = (
-            list(answer.holders), list(answer.paused), list(answer.stopped),
-        )  # fmt: skip
+        response.holders, response.paused, response.stopped = (list(answer.holders), list(answer.paused), list(answer.stopped))
         return response
 
     def _answer(self, request: ProcessLease.Request) -> LeaseAnswer:
@@ -92,6 +91,4 @@ class KernelProcesses:
             self._kernel.release_idle(process_id)
 
     def _tell(self, process_id: str, why: str) -> None:
-        self._events.write(
-            SkillEvent.NOTICE, process_id=process_id, error_code=int(CallCode.INTERRUPTED_BY), error_msg=why
-        )
+        self._events.write(SkillEvent.NOTICE, process_id=process_id, error_code=int(CallCode.INTERRUPTED_BY), error_msg=why)

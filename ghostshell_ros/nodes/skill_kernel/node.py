@@ -92,8 +92,7 @@ class SkillKernelNode(RuntimeNode):
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         try:
             body_class = (
-                _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's"))
-                or robot.load_body()
+                _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's")) or robot.load_body()
             )
             self._kernel = Kernel(
                 registry,
@@ -116,18 +115,22 @@ class SkillKernelNode(RuntimeNode):
         self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
         self.create_service(Trigger, "~/reload_skills", self._on_reload)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
-        period_s = self.declare(
-            "feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0
-        )
+        period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0)
         self.steady_timer(period_s, self._send_feedback)
         timeout_s = self.declare(
-            "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]",
-            minimum=0.1, maximum=60.0,
-        )  # fmt: skip
+            "heartbeat_timeout_s",
+            0.5,
+            "a process nobody answers for so long loses its calls and subsystems [s]",
+            minimum=0.1,
+            maximum=60.0,
+        )
         self._processes = KernelProcesses(
-            self, self._kernel, self._events, timeout_s=timeout_s,
+            self,
+            self._kernel,
+            self._events,
+            timeout_s=timeout_s,
             base_subsystems=robot.base.subsystems if robot.base is not None else (),
-        )  # fmt: skip
+        )
         self._publish_state()
         for delay_s in STATE_AGAIN_S:
             self.call_later(delay_s, self._publish_state)
@@ -166,21 +169,11 @@ class SkillKernelNode(RuntimeNode):
                 maximum=10.0,
             ),
             deadline_factor=self.declare(
-                "deadline_factor",
-                3.0,
-                "a call may take this many times its nominal duration",
-                minimum=1.0,
-                maximum=100.0,
+                "deadline_factor", 3.0, "a call may take this many times its nominal duration", minimum=1.0, maximum=100.0
             ),
-            deadline_extra_s=self.declare(
-                "deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0
-            ),
+            deadline_extra_s=self.declare("deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0),
             content_timeout_s=self.declare(
-                "content_timeout_s",
-                30.0,
-                "longest wait of a skill for more of its text [s]",
-                minimum=0.1,
-                maximum=600.0,
+                "content_timeout_s", 30.0, "longest wait of a skill for more of its text [s]", minimum=0.1, maximum=600.0
             ),
             max_running=self.declare("max_running", 64, "calls that may run at a time", minimum=1, maximum=1000),
         )

@@ -94,9 +94,7 @@ class TaskPlannerNode(RuntimeNode):
             review_s=self.declare(
                 "review_s", 2.0, "it looks again so often when it is not cost_aware [s]", minimum=0.2, maximum=3600.0
             ),
-            revisions=self.declare(
-                "max_revisions", 30, "changes of one process's plan at most", minimum=0, maximum=1000
-            ),
+            revisions=self.declare("max_revisions", 30, "changes of one process's plan at most", minimum=0, maximum=1000),
             limits=AnswerLimits(
                 subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", minimum=1, maximum=50)
             ),
@@ -108,7 +106,7 @@ class TaskPlannerNode(RuntimeNode):
                     "max_failures", 8, "failures without any progress before the task is given up", minimum=1, maximum=1000
                 ),
             ),
-        )  # fmt: skip
+        )
 
     def _prepare(self) -> None:
         """Import the SDK and look for the key before the first task needs them."""
@@ -148,10 +146,18 @@ class TaskPlannerNode(RuntimeNode):
             adopted = 1000 + int(10 * max(0.0, self._scene.now_s() - created_s))
         self._epochs[process.process_id] = process.epoch
         planner = self._planners[process.process_id] = TaskPlanner(
-            process.process_id, process.instruction, sender=process.sender, system=self._system,
-            fields=frozenset(self._fields), model=self._models, made_by=self._client.name, tell=self, clock=self._timers_clock,
-            settings=self._settings, adopted=adopted,
-        )  # fmt: skip
+            process.process_id,
+            process.instruction,
+            sender=process.sender,
+            system=self._system,
+            fields=frozenset(self._fields),
+            model=self._models,
+            made_by=self._client.name,
+            tell=self,
+            clock=self._timers_clock,
+            settings=self._settings,
+            adopted=adopted,
+        )
         planner.observed(self._scene.observation())
         planner.begin([call_report(c) for c in process.history if c.outcome in TOLD], paused=paused)
 
@@ -160,10 +166,15 @@ class TaskPlannerNode(RuntimeNode):
         if not self._front:
             config = self._robot.config
             self._front = system_prompt(
-                robot_name=config.name, robot_description=config.description, skills=self._robot.registry,
-                options=GrammarOptions(config.builtin_names, config.limits), accessors=accessors_of(config),
-                fields=self._fields, places=config.waypoints, subtasks=self._settings.limits.subtasks,
-            )  # fmt: skip
+                robot_name=config.name,
+                robot_description=config.description,
+                skills=self._robot.registry,
+                options=GrammarOptions(config.builtin_names, config.limits),
+                accessors=accessors_of(config),
+                fields=self._fields,
+                places=config.waypoints,
+                subtasks=self._settings.limits.subtasks,
+            )
         return self._front
 
     # -- what happens -------------------------------------------------------------------------------------------------

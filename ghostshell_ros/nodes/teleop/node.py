@@ -70,8 +70,10 @@ class Teleop(RuntimeNode):
         forward, lateral, turn = (_axis(self._last, axis) for axis in self._axes)
         message = Twist()
         message.linear.x, message.linear.y, message.angular.z = (
-            forward * self._speed, lateral * self._speed, turn * self._turn,
-        )  # fmt: skip
+            forward * self._speed,
+            lateral * self._speed,
+            turn * self._turn,
+        )
         self._command.publish(message)
 
 

@@ -149,9 +149,14 @@ class TokenParser(RuntimeNode):
 
     def _message(self, stream_id: str, stream: _Stream, kind: int) -> TokenMsg:
         message = TokenMsg(
-            stamp=self.get_clock().now().to_msg(), process_id=stream.process_id, stream_id=stream_id,
-            epoch=stream.epoch, turn=stream.turn, seq=stream.next_token, kind=kind,
-        )  # fmt: skip
+            stamp=self.get_clock().now().to_msg(),
+            process_id=stream.process_id,
+            stream_id=stream_id,
+            epoch=stream.epoch,
+            turn=stream.turn,
+            seq=stream.next_token,
+            kind=kind,
+        )
         stream.next_token += 1
         return message
 

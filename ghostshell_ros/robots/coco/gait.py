@@ -5,17 +5,7 @@ from __future__ import annotations
 
 import math
 
-from ghostshell_ros.robots.coco.postures import (
-    FORE,
-    FRONT,
-    JOINTS,
-    LEGS,
-    SAMPLE_S,
-    Pose,
-    Trajectory,
-    blend,
-    smooth,
-)
+from ghostshell_ros.robots.coco.postures import FORE, FRONT, JOINTS, LEGS, SAMPLE_S, Pose, Trajectory, blend, smooth
 
 PAIRS = ((1, 4), (2, 3))
 """Legs that step together."""

@@ -29,10 +29,12 @@ _GREET = r"\b(?:greet|welcome)(?: (?:them|him|her|it|everybody|everyone|the pers
 _REWRITTEN = tuple(
     (re.compile(pattern, re.IGNORECASE), other)
     for pattern, other in (
-        (_BACK, "step back"), (r"\bstep aside(?: to the)? (left|right)\b", r"step \1"), (_GREET, "say hello"),
+        (_BACK, "step back"),
+        (r"\bstep aside(?: to the)? (left|right)\b", r"step \1"),
+        (_GREET, "say hello"),
         (r"\bhalf an? (met(?:er|re))\b", r"0.5 \1"),
     )
-)  # fmt: skip
+)
 _SAY = re.compile(r"(?:say|shout|call|announce|tell (?:them|him|her|everybody))\s*:?\s+(?P<text>.+)", re.IGNORECASE)
 
 _CONDITION = re.compile(r"\b(?:if|when(?:ever)?|unless|until|till|but|while|except)\b", re.IGNORECASE)

@@ -56,12 +56,24 @@ seen: (?P<thing>.+?) (?:appears?|shows? up|turns? up|comes? along|comes?|is)SIDE
 """
 
 _PIECES = {
-    "HOWMANY": _HOW_MANY, "HOWFULL": r"(?P<how>below|under|less than|lower than|above|over|more than) (?P<count>NUMBER)",
-    "OTHER": rf"(?: (?P<other>{_PLACE}))?", "PLACED": rf" (?P<side>{_PLACE})",
-    "SIDE": rf"(?: (?P<side>{_PLACE}))?", "ANY": _ANY, "TAIL": _TAIL, "NEAR": _NEAR,
-    "FAR": _FAR, "SEEN": _SEEN, "SEE": _SEE, "MPS": _MPS, "LENGTH": LENGTH, "NUMBER": NUMBER, "SUBJECT": _SUBJECT,
-    "COMES": _COMES, "IS": _IS,
-}  # fmt: skip
+    "HOWMANY": _HOW_MANY,
+    "HOWFULL": r"(?P<how>below|under|less than|lower than|above|over|more than) (?P<count>NUMBER)",
+    "OTHER": rf"(?: (?P<other>{_PLACE}))?",
+    "PLACED": rf" (?P<side>{_PLACE})",
+    "SIDE": rf"(?: (?P<side>{_PLACE}))?",
+    "ANY": _ANY,
+    "TAIL": _TAIL,
+    "NEAR": _NEAR,
+    "FAR": _FAR,
+    "SEEN": _SEEN,
+    "SEE": _SEE,
+    "MPS": _MPS,
+    "LENGTH": LENGTH,
+    "NUMBER": NUMBER,
+    "SUBJECT": _SUBJECT,
+    "COMES": _COMES,
+    "IS": _IS,
+}
 
 
 def _compiled(form: str) -> re.Pattern[str]:

@@ -44,11 +44,25 @@ class Conditions:
         self._notes: list[str] = []
         self._texts: list[str] = []
         self._readers: dict[str, Callable[[re.Match[str]], str]] = {
-            "near": self._near, "close": self._close, "free": self._free, "clear": self._clear, "thing near": self._thing_near,
-            "thing far": self._thing_far, "thing close": self._thing_close, "counted": self._counted, "seen": self._seen,
-            "battery": self._battery, "low": self._low, "charging": self._charging, "hears": self._hears,
-            "moving": self._moving, "still": self._still, "speed": self._speed, "room": self._room, "posture": self._posture,
-        }  # fmt: skip
+            "near": self._near,
+            "close": self._close,
+            "free": self._free,
+            "clear": self._clear,
+            "thing near": self._thing_near,
+            "thing far": self._thing_far,
+            "thing close": self._thing_close,
+            "counted": self._counted,
+            "seen": self._seen,
+            "battery": self._battery,
+            "low": self._low,
+            "charging": self._charging,
+            "hears": self._hears,
+            "moving": self._moving,
+            "still": self._still,
+            "speed": self._speed,
+            "room": self._room,
+            "posture": self._posture,
+        }
 
     def read(self, text: str, texts: list[str]) -> Condition:
         """The expression for a condition; `and` binds closer than `or`. Raises GrammarError."""

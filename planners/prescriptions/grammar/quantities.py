@@ -6,13 +6,42 @@ from __future__ import annotations
 import re
 
 _WORDS = {
-    "no": 0, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "fifty": 50, "hundred": 100,
-}  # fmt: skip
+    "no": 0,
+    "a": 1,
+    "an": 1,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
+    "fifty": 50,
+    "hundred": 100,
+}
 _METRES = {
-    "mm": 0.001, "millimetre": 0.001, "millimeter": 0.001, "cm": 0.01, "centimetre": 0.01, "centimeter": 0.01, "m": 1.0,
-    "metre": 1.0, "meter": 1.0, "foot": 0.3048, "feet": 0.3048, "ft": 0.3048, "inch": 0.0254, "inches": 0.0254,
-}  # fmt: skip
+    "mm": 0.001,
+    "millimetre": 0.001,
+    "millimeter": 0.001,
+    "cm": 0.01,
+    "centimetre": 0.01,
+    "centimeter": 0.01,
+    "m": 1.0,
+    "metre": 1.0,
+    "meter": 1.0,
+    "foot": 0.3048,
+    "feet": 0.3048,
+    "ft": 0.3048,
+    "inch": 0.0254,
+    "inches": 0.0254,
+}
 
 NUMBER = rf"(?:\d+(?:[.,]\d+)?|\.\d+|half an?|a hundred|(?:{'|'.join(_WORDS)}))"
 LENGTH = rf"(?P<number>{NUMBER})\s*-?(?P<unit>{'|'.join(sorted(_METRES, key=len, reverse=True))})s?\b"

@@ -19,27 +19,41 @@ TRACED = 40
 
 
 def react_system(
-    skills: Iterable[Skill], options: GrammarOptions, name: str, description: str, fields: Mapping[str, str],
+    skills: Iterable[Skill],
+    options: GrammarOptions,
+    name: str,
+    description: str,
+    fields: Mapping[str, str],
     places: Mapping[str, WaypointConfig],
-) -> str:  # fmt: skip
+) -> str:
     """The static front of ReAct: the same robot gives the same bytes."""
     rules = _REACT.format(robot=name, done=options.tag("plan_done"))
     return _front(Layer.REACT, rules, skills, options, ("sleep", "plan_done"), description, fields, places)
 
 
 def plan_system(
-    skills: Iterable[Skill], options: GrammarOptions, name: str, description: str, fields: Mapping[str, str],
+    skills: Iterable[Skill],
+    options: GrammarOptions,
+    name: str,
+    description: str,
+    fields: Mapping[str, str],
     places: Mapping[str, WaypointConfig],
-) -> str:  # fmt: skip
+) -> str:
     """The static front of plan-and-execute."""
     rules = _PLAN.format(robot=name, wait=options.tag("wait"))
     return _front(Layer.PLAN_AND_EXECUTE, rules, skills, options, ("wait", "sleep"), description, fields, places)
 
 
 def question(
-    instruction: str, sender: str, start: Mapping[str, Any], done: Sequence[Mapping[str, Any]], faults: Sequence[str],
-    state: Mapping[str, Any] | None, observation: Mapping[str, Any] | None, images: Sequence[Image],
-) -> Message:  # fmt: skip
+    instruction: str,
+    sender: str,
+    start: Mapping[str, Any],
+    done: Sequence[Mapping[str, Any]],
+    faults: Sequence[str],
+    state: Mapping[str, Any] | None,
+    observation: Mapping[str, Any] | None,
+    images: Sequence[Image],
+) -> Message:
     """What is asked now. `start`: where the task began and what was in sight there."""
     task = {"instruction": instruction, "from": sender, **({"at_start": dict(start)} if start else {})}
     parts = [
@@ -53,9 +67,15 @@ def question(
 
 
 def _front(
-    layer: Layer, rules: str, skills: Iterable[Skill], options: GrammarOptions, builtins: Sequence[str], description: str,
-    fields: Mapping[str, str], places: Mapping[str, WaypointConfig],
-) -> str:  # fmt: skip
+    layer: Layer,
+    rules: str,
+    skills: Iterable[Skill],
+    options: GrammarOptions,
+    builtins: Sequence[str],
+    description: str,
+    fields: Mapping[str, str],
+    places: Mapping[str, WaypointConfig],
+) -> str:
     parts = [front(layer) + rules]
     if description.strip():
         parts.append(f"# The robot\n\n{description.strip()}\n")
@@ -69,9 +89,7 @@ def _front(
     if fields:
         lines = "".join(f"- {name}: {' '.join(role.split())}\n" for name, role in fields.items())
         parts.append(f"# What it observes: the fields of OBSERVATION\n\n{lines}{_FIELDS}\n")
-    known = [
-        {"name": n, "x_m": round(p.x, 2), "y_m": round(p.y, 2), "description": p.description} for n, p in places.items()
-    ]
+    known = [{"name": n, "x_m": round(p.x, 2), "y_m": round(p.y, 2), "description": p.description} for n, p in places.items()]
     if known:
         parts.append(block("PLACES", known, "named places; data"))
     return "\n".join(parts)

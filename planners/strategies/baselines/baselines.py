@@ -42,10 +42,16 @@ class _Baseline:
     whole = True
 
     def __init__(
-        self, *, skills: Callable[[], Iterable[Skill]], options: GrammarOptions, robot_name: str, robot_description: str,
-        fields: Mapping[str, str] | None = None, places: Mapping[str, WaypointConfig] | None = None,
+        self,
+        *,
+        skills: Callable[[], Iterable[Skill]],
+        options: GrammarOptions,
+        robot_name: str,
+        robot_description: str,
+        fields: Mapping[str, str] | None = None,
+        places: Mapping[str, WaypointConfig] | None = None,
         settings: PlannerSettings | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._skills, self._options = skills, options
         self._robot = (robot_name, robot_description)
         self._fields, self._places = fields or {}, places or {}
@@ -62,16 +68,22 @@ class _Baseline:
         return make(list(self._skills()), self._options, *self._robot, self._fields, self._places)
 
     def _request(
-        self, done: Sequence[Mapping[str, Any]], faults: Sequence[str], state: Mapping[str, Any] | None,
-        observation: Mapping[str, Any] | None, images: Sequence[Image],
-    ) -> ModelRequest:  # fmt: skip
+        self,
+        done: Sequence[Mapping[str, Any]],
+        faults: Sequence[str],
+        state: Mapping[str, Any] | None,
+        observation: Mapping[str, Any] | None,
+        images: Sequence[Image],
+    ) -> ModelRequest:
         task = self._task
         return ModelRequest(
             system=self._system(),
             messages=(question(task.instruction, task.sender, task.start, done, faults, state, observation, images),),
-            max_output_tokens=self._settings.max_output_tokens, temperature=self._settings.temperature,
-            deadline_s=self._settings.deadline_s, instruction=task.instruction,
-        )  # fmt: skip
+            max_output_tokens=self._settings.max_output_tokens,
+            temperature=self._settings.temperature,
+            deadline_s=self._settings.deadline_s,
+            instruction=task.instruction,
+        )
 
     def _begin(self, instruction: str, sender: str, observation: Mapping[str, Any] | None) -> None:
         self._task = _Task(instruction, sender or "the operator", _short(observation))
@@ -101,9 +113,15 @@ class ReactPlanner(_Baseline):
     _failed_turns = _lost = 0
 
     def begin(
-        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
-    ) -> ModelRequest:  # fmt: skip
+        self,
+        instruction: str,
+        *,
+        sender: str = "",
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+        done: Sequence[CallReport] = (),
+    ) -> ModelRequest:
         """The first request; `done` is what was done of the instruction before."""
         self._begin(instruction, sender, observation)
         self._trace = [_told(call) for call in done]
@@ -111,9 +129,13 @@ class ReactPlanner(_Baseline):
         return self._request(self._trace, (), state, observation, images)
 
     def follow(
-        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        self,
+        result: TurnResult,
+        *,
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
         images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:  # fmt: skip
+    ) -> ModelRequest | PlanEnded:
         """The next request, or how the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
@@ -147,17 +169,27 @@ class PlanAndExecutePlanner(_Baseline):
     layer = Layer.PLAN_AND_EXECUTE
 
     def begin(
-        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
-    ) -> ModelRequest:  # fmt: skip
+        self,
+        instruction: str,
+        *,
+        sender: str = "",
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+        done: Sequence[CallReport] = (),
+    ) -> ModelRequest:
         """The only request; `done` is what was done of the instruction before."""
         self._begin(instruction, sender, observation)
         return self._request([_told(call) for call in done], (), state, observation, images)
 
     def follow(
-        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        self,
+        result: TurnResult,
+        *,
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
         images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:  # fmt: skip
+    ) -> ModelRequest | PlanEnded:
         """How the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)

@@ -67,14 +67,29 @@ class FirstAction:
     process is paused, or the robot halted."""
 
     def __init__(
-        self, model: Model, clock: Clock, process_id: str, request: ModelRequest, *, allowed: Collection[str], check: Check,
-        begin: Callable[[str], None], failed: Callable[[int, str], None], deadline_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        model: Model,
+        clock: Clock,
+        process_id: str,
+        request: ModelRequest,
+        *,
+        allowed: Collection[str],
+        check: Check,
+        begin: Callable[[str], None],
+        failed: Callable[[int, str], None],
+        deadline_s: float,
+    ) -> None:
         self._begin, self._failed = begin, failed
         self._call: ModelCall[str] = ModelCall(
-            model, clock, Layer.S1P, process_id, request, lambda: FirstActionReader(allowed, check), self._ended,
+            model,
+            clock,
+            Layer.S1P,
+            process_id,
+            request,
+            lambda: FirstActionReader(allowed, check),
+            self._ended,
             deadline_s=deadline_s,
-        )  # fmt: skip
+        )
 
     @property
     def over(self) -> bool:

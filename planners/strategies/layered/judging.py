@@ -25,10 +25,28 @@ _SAYS = {"yes": True, "true": True, "no": False, "false": False, "unknown": None
 _OPEN = re.compile(r"\s*[/?|]|\s+(?:or|idea)\b", re.IGNORECASE)
 """Behind a word that decides nothing: “yes/no”, “no idea”."""
 _SAYS_BEGINNING = {
-    "是": True, "有": True, "对": True, "否": False, "不": False, "没": False, "沒": False, "未知": None,
-    "无法": None, "無法": None, "不确定": None, "不確定": None, "不知道": None, "不清楚": None, "不明": None, "不能": None,
-    "不一定": None, "不好说": None, "没法": None, "有可能": None, "可能": None,
-}  # fmt: skip
+    "是": True,
+    "有": True,
+    "对": True,
+    "否": False,
+    "不": False,
+    "没": False,
+    "沒": False,
+    "未知": None,
+    "无法": None,
+    "無法": None,
+    "不确定": None,
+    "不確定": None,
+    "不知道": None,
+    "不清楚": None,
+    "不明": None,
+    "不能": None,
+    "不一定": None,
+    "不好说": None,
+    "没法": None,
+    "有可能": None,
+    "可能": None,
+}
 """Chinese has no space behind a word; the longest that fits counts."""
 _OPEN_BEGINNINGS = ("是否", "是不是", "有没有", "对不对")
 
@@ -78,9 +96,15 @@ class SentenceJudge:
     an old judgement to stand."""
 
     def __init__(
-        self, model: Model, clock: Clock, fronts: Fronts, *, observe: Callable[[], Mapping[str, Any] | None],
-        scene: Callable[[], object], deadline_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        model: Model,
+        clock: Clock,
+        fronts: Fronts,
+        *,
+        observe: Callable[[], Mapping[str, Any] | None],
+        scene: Callable[[], object],
+        deadline_s: float,
+    ) -> None:
         self._model, self._clock, self._fronts = model, clock, fronts
         self._observe, self._scene, self._deadline_s = observe, scene, deadline_s
         self._known: OrderedDict[str, tuple[float, object, Judgement]] = OrderedDict()
@@ -103,13 +127,21 @@ class SentenceJudge:
             return
         self._waiting[key] = [heard]
         request = ModelRequest(
-            self._fronts.of(Layer.JUDGE), (Message("user", judge_message(sentence, observed)),),
-            max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=self._deadline_s,
-        )  # fmt: skip
-        ModelCall(
-            self._model, self._clock, Layer.JUDGE, process_id, request, JudgeReader, lambda end: self._judged(key, end),
+            self._fronts.of(Layer.JUDGE),
+            (Message("user", judge_message(sentence, observed)),),
+            max_output_tokens=MAX_OUTPUT_TOKENS,
             deadline_s=self._deadline_s,
-        )  # fmt: skip
+        )
+        ModelCall(
+            self._model,
+            self._clock,
+            Layer.JUDGE,
+            process_id,
+            request,
+            JudgeReader,
+            lambda end: self._judged(key, end),
+            deadline_s=self._deadline_s,
+        )
 
     def _judged(self, key: tuple[str, object], end: CallEnd[Judgement]) -> None:
         judgement = end.value or Judgement(None, code=end.code, why=end.why)

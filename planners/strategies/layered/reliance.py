@@ -53,9 +53,11 @@ def reliance(observation: Observation | None, now: float) -> Reliance:
             labels.update(thing.label for thing in field.value if isinstance(thing, SeenObject))
     pose = fresh.get("pose")
     return Reliance(
-        _text(fresh.get("room")), "" if posture == "moving" else posture, frozenset(labels),
+        _text(fresh.get("room")),
+        "" if posture == "moving" else posture,
+        frozenset(labels),
         pose.value if pose is not None and isinstance(pose.value, Pose) else None,
-    )  # fmt: skip
+    )
 
 
 def _text(field: FieldValue | None) -> str:

@@ -89,10 +89,12 @@ def revised(
         if not match.done:
             found.append(
                 replace(
-                    match, description=one.description or match.description, criteria=one.criteria or match.criteria,
+                    match,
+                    description=one.description or match.description,
+                    criteria=one.criteria or match.criteria,
                     watch=one.watch or match.watch,
                 )
-            )  # fmt: skip
+            )
     return with_status(found)
 
 

@@ -18,9 +18,16 @@ class Awaited:
     System 2 has a model."""
 
     def __init__(
-        self, link: StepLink, settings: StepSettings, goals: Goals, book: StepBook, *, plans: bool,
-        changed: Callable[[], None], give_up: Callable[[str], None],
-    ) -> None:  # fmt: skip
+        self,
+        link: StepLink,
+        settings: StepSettings,
+        goals: Goals,
+        book: StepBook,
+        *,
+        plans: bool,
+        changed: Callable[[], None],
+        give_up: Callable[[str], None],
+    ) -> None:
         self._link, self._settings, self._goals, self._book, self._plans = link, settings, goals, book, plans
         self._changed, self._give_up = changed, give_up
         self._plan, self._review = Wait(link.clock, self._no_plan), Wait(link.clock, self._not_reviewed)

@@ -16,7 +16,7 @@ class Ending:
 
     def __init__(
         self, task: ProcessTask, link: StepLink, writer: StepWriter, turn: Turn, say_s: float, over: Callable[[], None]
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._task, self._link, self._writer, self._turn, self._say_s = task, link, writer, turn, say_s
         self._over = over
         self._end: tuple[int, str] | None = None

@@ -25,9 +25,16 @@ class Opening:
         link = self._link
         if deadline_s > 0 and (request := link.first_request()) is not None:
             self._first = FirstAction(
-                link.model, link.clock, self._task.process_id, request, allowed=link.first_actions, check=link.check,
-                begin=self._answered, failed=self._failed, deadline_s=deadline_s,
-            )  # fmt: skip
+                link.model,
+                link.clock,
+                self._task.process_id,
+                request,
+                allowed=link.first_actions,
+                check=link.check,
+                begin=self._answered,
+                failed=self._failed,
+                deadline_s=deadline_s,
+            )
 
     def throw_away(self) -> None:
         """It is too late for it."""

@@ -44,7 +44,7 @@ class StepPlanner:
 
     def __init__(
         self, task: ProcessTask, link: StepLink, settings: StepSettings, *, done: Sequence[CallReport] = (), plans: bool = True
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`plans`: whether System 2 has a model; without one the instruction itself is the one subtask."""
         self._task, self._link, self._settings, self._plans = task, link, settings, plans
         self._book, self._turn = StepBook(list(done)), Turn()
@@ -56,16 +56,27 @@ class StepPlanner:
         self._trouble = Trouble(task, link, self._writer, self._ending)
         self._alarm = Alarm(link.clock, self._consider)
         self._awaited = Awaited(
-            link, settings, self._goals, self._book, plans=plans, changed=self._consider,
+            link,
+            settings,
+            self._goals,
+            self._book,
+            plans=plans,
+            changed=self._consider,
             give_up=lambda fault: self._fail(int(TaskCode.CALL_FAILED), fault),
-        )  # fmt: skip
+        )
         self._questions = Questions(
-            task, link, settings, self._goals, self._writer, self._trouble, self._failures, fail=self._fail,
-            changed=self._consider, later=self._alarm.within,
-        )  # fmt: skip
-        self._opening = Opening(
-            task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked
-        )  # fmt: skip
+            task,
+            link,
+            settings,
+            self._goals,
+            self._writer,
+            self._trouble,
+            self._failures,
+            fail=self._fail,
+            changed=self._consider,
+            later=self._alarm.within,
+        )
+        self._opening = Opening(task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked)
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._paused_at: Reliance | None = None

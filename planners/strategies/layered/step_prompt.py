@@ -131,7 +131,7 @@ def _observation(observation: Mapping[str, Any] | None) -> str:
 
 def _front(
     layer: Layer, rules: str, robot: RobotFacts, skills: Sequence[Skill], builtins: Sequence[str], *, accessors: bool = True
-) -> str:  # fmt: skip
+) -> str:
     parts = [front(layer) + rules]
     if robot.description.strip():
         parts.append(f"# The robot\n\n{robot.description.strip()}\n")

@@ -25,10 +25,19 @@ class Questions:
     look then."""
 
     def __init__(
-        self, task: ProcessTask, link: StepLink, settings: StepSettings, goals: Goals, writer: StepWriter,
-        trouble: Trouble, failures: Failures, *, fail: Callable[[int, str], None], changed: Callable[[], None],
+        self,
+        task: ProcessTask,
+        link: StepLink,
+        settings: StepSettings,
+        goals: Goals,
+        writer: StepWriter,
+        trouble: Trouble,
+        failures: Failures,
+        *,
+        fail: Callable[[int, str], None],
+        changed: Callable[[], None],
         later: Callable[[float], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._task, self._link, self._settings, self._goals, self._writer = task, link, settings, goals, writer
         self._book, self._trouble, self._failures = writer.book, trouble, failures
         self._fail, self._changed, self._later = fail, changed, later
@@ -119,17 +128,30 @@ class Questions:
         self._asked_s, self._seen_then = self._link.clock.now(), self._link.relies_on().in_sight
         book = self._book
         situation = Situation(
-            self._task.instruction, self._task.sender, plan.subtasks, subtask, dict.fromkeys(self._goals.done, "DONE"),
+            self._task.instruction,
+            self._task.sender,
+            plan.subtasks,
+            subtask,
+            dict.fromkeys(self._goals.done, "DONE"),
             tuple(fired),
-            tuple(book.done), book.shown_running(), book.shown_queue(), self._settings.queue_steps - len(book.queued),
+            tuple(book.done),
+            book.shown_running(),
+            book.shown_queue(),
+            self._settings.queue_steps - len(book.queued),
             tuple(self._faults),
-        )  # fmt: skip
+        )
         before = self._digest(plan, subtask, fired)
         self.writing = StepWriting(
-            self._task.process_id, self._link.step_request(situation), self._writer,
-            subtask.id, frozenset(e.id for e in fired), self._link, self._settings.deadline_s,
-            self._goals.following, lambda written: self._answered(written, before, watching),
-        )  # fmt: skip
+            self._task.process_id,
+            self._link.step_request(situation),
+            self._writer,
+            subtask.id,
+            frozenset(e.id for e in fired),
+            self._link,
+            self._settings.deadline_s,
+            self._goals.following,
+            lambda written: self._answered(written, before, watching),
+        )
 
     def _answered(self, written: Written, before: object, watching: bool) -> None:
         self.writing = None

@@ -102,9 +102,17 @@ class StepWriting:
     """Asks the model and writes its answer. `on_end` hears once what came of it; `cancel` ends it without a word."""
 
     def __init__(
-        self, process_id: str, request: ModelRequest, writer: StepWriter, subtask: str, handles: frozenset[str],
-        link: StepLink, deadline_s: float, following: Callable[[str], str], on_end: Callable[[Written], None],
-    ) -> None:  # fmt: skip
+        self,
+        process_id: str,
+        request: ModelRequest,
+        writer: StepWriter,
+        subtask: str,
+        handles: frozenset[str],
+        link: StepLink,
+        deadline_s: float,
+        following: Callable[[str], str],
+        on_end: Callable[[Written], None],
+    ) -> None:
         """`following` gives the subtask behind one that is said to be complete, "" where none is known yet."""
         self.subtask = subtask
         self._following = following

@@ -12,9 +12,13 @@ from planners.prompts.elements import Element, ElementParser
 from planners.strategies.layered.revision import WrittenEvent, WrittenSubtask
 
 ALIASES = {
-    "sub_task": "subtask", "global_event": "event", "global_evt": "event", "giveup": "give_up", "done": "achieved",
+    "sub_task": "subtask",
+    "global_event": "event",
+    "global_evt": "event",
+    "giveup": "give_up",
+    "done": "achieved",
     "unchanged": "keep",
-}  # fmt: skip
+}
 """What models write instead, to what is meant."""
 
 KNOWN = ("subtask", "event", "keep", "achieved", "give_up")
@@ -50,9 +54,15 @@ class TaskReader:
     """
 
     def __init__(
-        self, limits: AnswerLimits, *, known: Collection[str], fields: Collection[str], first: bool, strict: bool,
+        self,
+        limits: AnswerLimits,
+        *,
+        known: Collection[str],
+        fields: Collection[str],
+        first: bool,
+        strict: bool,
         on_subtask: Callable[[WrittenSubtask], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._limits, self._known, self._fields = limits, known, fields
         self._first, self._strict = first, strict
         self._on_subtask = on_subtask
@@ -123,9 +133,11 @@ class TaskReader:
             raise AnswerError(f"a <subtask> {told}has no text; write between its tags what is to be achieved")
         watch = dict.fromkeys(w for w in re.split(r"[\s,;]+", attrs.get("watch", "")) if w in self._fields)
         one = WrittenSubtask(
-            text, given if given in self._known else "", self._text(attrs.get("criteria", "") or attrs.get("criterion", "")),
+            text,
+            given if given in self._known else "",
+            self._text(attrs.get("criteria", "") or attrs.get("criterion", "")),
             tuple(watch)[: self._limits.watch],
-        )  # fmt: skip
+        )
         self._subtasks.append(one)
         if len(self._subtasks) > self._limits.subtasks:
             if self._strict:

@@ -38,9 +38,20 @@ class TaskPlanner:
     """
 
     def __init__(
-        self, process_id: str, instruction: str, *, sender: str, system: Callable[[], str], fields: frozenset[str],
-        model: Model, made_by: str, tell: Tellers, clock: Clock, settings: TaskSettings, adopted: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        process_id: str,
+        instruction: str,
+        *,
+        sender: str,
+        system: Callable[[], str],
+        fields: frozenset[str],
+        model: Model,
+        made_by: str,
+        tell: Tellers,
+        clock: Clock,
+        settings: TaskSettings,
+        adopted: int = 0,
+    ) -> None:
         self._process_id, self._instruction, self._sender = process_id, instruction, sender
         self._system, self._fields, self._made_by = system, fields, made_by
         self._model, self._tell, self._clock, self._settings = model, tell, clock, settings
@@ -221,14 +232,26 @@ class TaskPlanner:
         self._asked, self._failed, self._put_off = asked, False, ""
         self._shown |= labels(self._facts)
         request = question(
-            self._system(), instruction=self._instruction, sender=self._sender, calls=[*self._calls, *self._running.values()],
-            plan=self.plan if self.plan.subtasks else None, why=why, observation=self._facts,
-            max_output_tokens=self._settings.max_output_tokens, deadline_s=self._settings.deadline_s,
-        )  # fmt: skip
-        self._call = ModelCall(
-            self._model, self._clock, Layer.S2, self._process_id, request, lambda: self._reader(asked), self._answered,
+            self._system(),
+            instruction=self._instruction,
+            sender=self._sender,
+            calls=[*self._calls, *self._running.values()],
+            plan=self.plan if self.plan.subtasks else None,
+            why=why,
+            observation=self._facts,
+            max_output_tokens=self._settings.max_output_tokens,
             deadline_s=self._settings.deadline_s,
-        )  # fmt: skip
+        )
+        self._call = ModelCall(
+            self._model,
+            self._clock,
+            Layer.S2,
+            self._process_id,
+            request,
+            lambda: self._reader(asked),
+            self._answered,
+            deadline_s=self._settings.deadline_s,
+        )
 
     def _drop_call(self) -> None:
         """Stop the answer under way; what it was asked for is still to be asked."""
@@ -248,9 +271,13 @@ class TaskPlanner:
         asked.tries += 1
         streams = asked.first and asked.tries == 1 and not self._adopted and not self.plan.subtasks
         return TaskReader(
-            self._settings.limits, known={s.id for s in self.plan.subtasks}, fields=self._fields, first=asked.first,
-            strict=asked.tries == 1, on_subtask=(lambda one: self._streamed(asked, one)) if streams else None,
-        )  # fmt: skip
+            self._settings.limits,
+            known={s.id for s in self.plan.subtasks},
+            fields=self._fields,
+            first=asked.first,
+            strict=asked.tries == 1,
+            on_subtask=(lambda one: self._streamed(asked, one)) if streams else None,
+        )
 
     def _streamed(self, asked: Asked, one: WrittenSubtask) -> None:
         asked.streamed.append(one)

@@ -64,18 +64,28 @@ class StreamingPlanner(Protocol):
     turn: int
 
     def begin(
-        self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (), done: Sequence[CallReport] = (),
-    ) -> ModelRequest:  # fmt: skip
+        self,
+        instruction: str,
+        *,
+        sender: str = "",
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+        done: Sequence[CallReport] = (),
+    ) -> ModelRequest:
         """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
 
     def wrote(self, text: str) -> None:
         """What the model wrote in this turn."""
 
     def follow(
-        self, result: TurnResult, *, state: Mapping[str, Any] | None = None, observation: Mapping[str, Any] | None = None,
+        self,
+        result: TurnResult,
+        *,
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
         images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:  # fmt: skip
+    ) -> ModelRequest | PlanEnded:
         """The next request, or the end of the plan, after all calls of a turn have ended."""
 
 
@@ -131,15 +141,23 @@ class StreamPlanner:
         self._fault = ""
         self.turn = 0
 
-    def begin(self, instruction: str, *, sender: str = "", state: Mapping[str, Any] | None = None,
-              observation: Mapping[str, Any] | None = None, images: Sequence[Image] = (),
-              done: Sequence[CallReport] = ()) -> ModelRequest:  # fmt: skip
+    def begin(
+        self,
+        instruction: str,
+        *,
+        sender: str = "",
+        state: Mapping[str, Any] | None = None,
+        observation: Mapping[str, Any] | None = None,
+        images: Sequence[Image] = (),
+        done: Sequence[CallReport] = (),
+    ) -> ModelRequest:
         """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
         self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
         self._fault = ""
         self._said = self._conversation.begin()
-        return self._request(partial(build_turn_prompt, instruction, source=self._sender, results=done),
-                             state, observation, images)  # fmt: skip
+        return self._request(
+            partial(build_turn_prompt, instruction, source=self._sender, results=done), state, observation, images
+        )
 
     def wrote(self, text: str) -> None:
         """What the model wrote in this turn, for the conversation."""
@@ -179,9 +197,14 @@ class StreamPlanner:
             return PlanEnded(int(TaskCode.CALL_FAILED), first_fault or result.error)
         self.turn += 1
         prompt = partial(
-            build_turn_prompt, self._instruction, turn=self.turn, source=self._sender, results=result.calls,
-            running=result.running, repairs=result.repairs,
-        )  # fmt: skip
+            build_turn_prompt,
+            self._instruction,
+            turn=self.turn,
+            source=self._sender,
+            results=result.calls,
+            running=result.running,
+            repairs=result.repairs,
+        )
         return self._request(prompt, state, observation, images)
 
     def _request(
@@ -193,9 +216,13 @@ class StreamPlanner:
     ) -> ModelRequest:
         """The conversation keeps the turn without its observation: a later turn has its own, and that is what is now."""
         system = build_system_prompt(
-            self._skills(), self._options, self._routines(), robot_name=self._robot[0], robot_description=self._robot[1],
+            self._skills(),
+            self._options,
+            self._routines(),
+            robot_name=self._robot[0],
+            robot_description=self._robot[1],
             fields=self._fields,
-        )  # fmt: skip
+        )
         message = Message("user", prompt(state=state, observation=observation), tuple(images))
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt(state=state)))

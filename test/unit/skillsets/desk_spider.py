@@ -43,27 +43,20 @@ def spider_run_distance(
 
 
 @robot_skill("spider_rotate", subsystem="legs")
-def spider_rotate(
-    angle: Annotated[float, Field(ge=-360, le=360, description="degrees, positive turns left")],
-) -> SkillReturn:
+def spider_rotate(angle: Annotated[float, Field(ge=-360, le=360, description="degrees, positive turns left")]) -> SkillReturn:
     """Turn on the spot."""
     return SkillReturn(True)
 
 
 @robot_skill("spider_body_lean", subsystem="legs")
-def spider_body_lean(
-    direction: Literal["left", "right", "forward", "backward"], duration: Seconds = 1.0
-) -> SkillReturn:
+def spider_body_lean(direction: Literal["left", "right", "forward", "backward"], duration: Seconds = 1.0) -> SkillReturn:
     """Lean the body to one side and come back."""
     return SkillReturn(True)
 
 
 @robot_skill("spider_wave_move", subsystem="legs")
 def spider_wave_move(
-    speed: Percent = 50,
-    amplitude: Percent = 50,
-    times: Annotated[int, Field(ge=1, le=10)] = 2,
-    until_reset: bool = False,
+    speed: Percent = 50, amplitude: Percent = 50, times: Annotated[int, Field(ge=1, le=10)] = 2, until_reset: bool = False
 ) -> SkillReturn:
     """Wave with the body."""
     return SkillReturn(True)

@@ -17,12 +17,7 @@ Tune = Literal["dance", "happy", "calm", "sad", "suspense", "lullaby", "birthday
 
 @robot_skill(subsystem="bgm", nominal_s=lambda name: TUNES[name].duration_s, stop_s=STOP_S)
 def play_bgm(
-    name: Tune = "dance",
-    volume: Percent = 50.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    name: Tune = "dance", volume: Percent = 50.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Play background music. volume in percent. As an empty tag the tune plays once, around text or other calls
     it goes on until the end tag."""

@@ -45,8 +45,9 @@ def _swings(start_angle: float, end_angle: float, speed: float, duration: float)
 
 @robot_skill(
     subsystem="ear_{side}",
-    nominal_s=lambda start_angle, end_angle, speed, duration: 2.0 * MOVE_S
-    + _swings(start_angle, end_angle, speed, duration) * _swing_s(start_angle, end_angle, speed),
+    nominal_s=lambda start_angle, end_angle, speed, duration: (
+        2.0 * MOVE_S + _swings(start_angle, end_angle, speed, duration) * _swing_s(start_angle, end_angle, speed)
+    ),
     stop_s=STOP_S,
     idempotent=True,
 )
@@ -73,12 +74,7 @@ def ear_swing(
 
 @robot_skill(subsystem=BOTH, nominal_s=lambda duration: max(duration, 2.0 * MOVE_S), stop_s=STOP_S, idempotent=True)
 def ear_state(
-    state: EarState = "normal",
-    duration: Seconds = 2.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    state: EarState = "normal", duration: Seconds = 2.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Let both ears show a state of mind for a while, then stand upright again. duration: seconds in all."""
     goal = dict(zip(BOTH, _STATES[state], strict=True))
@@ -101,16 +97,8 @@ def _shakes(duration: float) -> int:
     return max(1, round(duration / _SHAKE_S) - 1)
 
 
-@robot_skill(
-    subsystem=BOTH, nominal_s=lambda duration: (_shakes(duration) + 1) * _SHAKE_S, stop_s=STOP_S, idempotent=True
-)
-def shake_ears(
-    duration: Seconds = 1.5,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
-) -> SkillReturn:
+@robot_skill(subsystem=BOTH, nominal_s=lambda duration: (_shakes(duration) + 1) * _SHAKE_S, stop_s=STOP_S, idempotent=True)
+def shake_ears(duration: Seconds = 1.5, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Shake both ears quickly, one forward while the other goes back. duration: seconds."""
     count = _shakes(duration)
     frames = [(_SHAKE_S, {"ear_left": s, "ear_right": -s}) for s in (0.32 if k % 2 else -0.32 for k in range(count))]

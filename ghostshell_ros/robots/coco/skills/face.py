@@ -14,19 +14,68 @@ STOP_S = 0.3
 MIN_SHOW_S = 0.2
 
 Face = Literal[
-    "neutral", "calm", "smile", "happy", "laugh", "excited", "proud", "love", "shy", "wink", "wink_left", "wink_right",
-    "surprise", "confused", "thinking", "bored", "sleepy", "pitiable", "sad", "cry", "angry", "disgust", "fear",
-    "very_fear", "dizzy",
+    "neutral",
+    "calm",
+    "smile",
+    "happy",
+    "laugh",
+    "excited",
+    "proud",
+    "love",
+    "shy",
+    "wink",
+    "wink_left",
+    "wink_right",
+    "surprise",
+    "confused",
+    "thinking",
+    "bored",
+    "sleepy",
+    "pitiable",
+    "sad",
+    "cry",
+    "angry",
+    "disgust",
+    "fear",
+    "very_fear",
+    "dizzy",
 ]
 Emotion = Literal[
-    "neutral", "calm", "happy", "excited", "sad", "angry", "surprised", "afraid", "shy", "curious", "tired", "bored",
-    "loving", "proud", "confused", "disgusted",
+    "neutral",
+    "calm",
+    "happy",
+    "excited",
+    "sad",
+    "angry",
+    "surprised",
+    "afraid",
+    "shy",
+    "curious",
+    "tired",
+    "bored",
+    "loving",
+    "proud",
+    "confused",
+    "disgusted",
 ]
 
 _FACE_OF: dict[str, Face] = {
-    "neutral": "neutral", "calm": "calm", "happy": "happy", "excited": "excited", "sad": "sad", "angry": "angry",
-    "surprised": "surprise", "afraid": "fear", "shy": "shy", "curious": "thinking", "tired": "sleepy", "bored": "bored",
-    "loving": "love", "proud": "proud", "confused": "confused", "disgusted": "disgust",
+    "neutral": "neutral",
+    "calm": "calm",
+    "happy": "happy",
+    "excited": "excited",
+    "sad": "sad",
+    "angry": "angry",
+    "surprised": "surprise",
+    "afraid": "fear",
+    "shy": "shy",
+    "curious": "thinking",
+    "tired": "sleepy",
+    "bored": "bored",
+    "loving": "love",
+    "proud": "proud",
+    "confused": "confused",
+    "disgusted": "disgust",
 }
 
 
@@ -36,12 +85,7 @@ def _nominal(duration: float) -> float:
 
 @robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def display_face(
-    face: Face = "smile",
-    duration: Seconds = 3.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    face: Face = "smile", duration: Seconds = 3.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Show an expression on the face, then the one before. duration: seconds. Around text or other calls it stays
     until the end tag."""
@@ -50,29 +94,20 @@ def display_face(
 
 @robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
 def emotion(
-    emo: Emotion = "happy",
-    duration: Seconds = 3.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    emo: Emotion = "happy", duration: Seconds = 3.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Let the face show an emotion, then what it showed before. duration: seconds."""
     return _show(body, _FACE_OF[emo], duration, stop_evt, until_reset)
 
 
 @robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
-def wink_left(
-    duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
-) -> SkillReturn:
+def wink_left(duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Wink with CoCo's left eye. duration: seconds the eye stays closed."""
     return _show(body, "wink_left", duration, stop_evt, until_reset)
 
 
 @robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
-def wink_right(
-    duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
-) -> SkillReturn:
+def wink_right(duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Wink with CoCo's right eye. duration: seconds the eye stays closed."""
     return _show(body, "wink_right", duration, stop_evt, until_reset)
 

@@ -45,12 +45,7 @@ _BEAT_S = {"nod": 0.6, "shake": 0.7, "circle": 1.2}
 
 @robot_skill(subsystem="head", nominal_s=lambda duration: max(duration, MIN_ACT_S), stop_s=STOP_S, idempotent=True)
 def head_act(
-    action: Act = "nod",
-    duration: Seconds = 1.5,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    action: Act = "nod", duration: Seconds = 1.5, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Move the head expressively and bring it back to where it was: nod for yes, shake for no, look somewhere,
     look_around, circle, bow. duration: seconds in all, at least 0.6; longer means more nods or a longer look."""
@@ -69,14 +64,7 @@ def head_act(
 
 
 @robot_skill(subsystem="head", nominal_s=MOVE_S, stop_s=STOP_S, idempotent=True)
-def head_pose(
-    yaw: Yaw = 0.0,
-    pitch: Pitch = 0.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
-) -> SkillReturn:
+def head_pose(yaw: Yaw = 0.0, pitch: Pitch = 0.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Point the head and keep it there. yaw: degrees, positive to the left (at most 65). pitch: degrees, positive up
     (-30 to 38). Around other calls it keeps the pose until the end tag and then comes back."""
     home = body.pose(HEAD)

@@ -84,13 +84,7 @@ def spider_run_distance(
     stop_s=STOP_S,
     remaining=lambda progress, angle: _left("angle", angle, progress["angle"], 2.0),
 )
-def spider_rotate(
-    angle: Degrees = 90.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
-) -> SkillReturn:
+def spider_rotate(angle: Degrees = 90.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Turn on the spot. angle: degrees, positive to the left (counter-clockwise), negative to the right. Stands up
     first if need be."""
     result, done = body.ready(stop_evt), 0.0
@@ -98,9 +92,7 @@ def spider_rotate(
         result, done = body.turn(math.radians(angle), stop_evt)
     if result.ok and until_reset:
         wait_for_reset(stop_evt)
-    return outcome(
-        result, f"turned {math.degrees(done):.0f} of {angle:g} degrees", progress={"angle": math.degrees(done)}
-    )
+    return outcome(result, f"turned {math.degrees(done):.0f} of {angle:g} degrees", progress={"angle": math.degrees(done)})
 
 
 def _left(name: str, whole: float, done: float, least: float) -> dict[str, float] | None:
@@ -111,12 +103,7 @@ def _left(name: str, whole: float, done: float, least: float) -> dict[str, float
 
 @robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * postures.MOVE_S), stop_s=STOP_S)
 def spider_body_lean(
-    direction: moves.Direction = "left",
-    duration: Seconds = 2.5,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    direction: moves.Direction = "left", duration: Seconds = 2.5, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Tilt the body to one side with all feet on the ground, and come back upright. duration: seconds in all, at
     least 1.6."""

@@ -29,14 +29,10 @@ def spider_wave_move(
 ) -> SkillReturn:
     """Let a wave run round the body on the spot, a dance move. speed and amplitude in percent, times: number of
     waves."""
-    return _perform(
-        body, stop_evt, until_reset, lambda pose: [moves.wave(pose, speed, amplitude, times)], f"{times} waves"
-    )
+    return _perform(body, stop_evt, until_reset, lambda pose: [moves.wave(pose, speed, amplitude, times)], f"{times} waves")
 
 
-@robot_skill(
-    subsystem="legs", nominal_s=lambda speed, times: times * moves.shake_period_s(speed) + HOME_S, stop_s=STOP_S
-)
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * moves.shake_period_s(speed) + HOME_S, stop_s=STOP_S)
 def spider_shake_ass(
     speed: Percent = 70.0,
     amplitude: Percent = 60.0,
@@ -58,27 +54,15 @@ def _push_ups(duration: float) -> int:
     return max(1, round((duration - HOME_S) / moves.PUSH_UP_S))
 
 
-@robot_skill(
-    subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * moves.PUSH_UP_S + HOME_S, stop_s=STOP_S
-)
-def spider_push_up(
-    duration: Seconds = 4.0,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
-) -> SkillReturn:
+@robot_skill(subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * moves.PUSH_UP_S + HOME_S, stop_s=STOP_S)
+def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Do push-ups. duration: seconds; one push-up takes 1.25 s and none is left half done."""
     times = _push_ups(duration)
-    return _perform(
-        body, stop_evt, until_reset, lambda pose: [_home(moves.push_up(pose, times))], f"{times} push-ups"
-    )
+    return _perform(body, stop_evt, until_reset, lambda pose: [_home(moves.push_up(pose, times))], f"{times} push-ups")
 
 
 @robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * moves.pull_period_s(speed) + moves.FREE_AND_BACK_S,
-    stop_s=STOP_S,
+    subsystem="legs", nominal_s=lambda speed, times: times * moves.pull_period_s(speed) + moves.FREE_AND_BACK_S, stop_s=STOP_S
 )
 def spider_arm_pull(
     direction: Literal["left", "right", "forward", "backward"] = "left",
@@ -102,26 +86,17 @@ def spider_arm_pull(
 
 
 @robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S,
-    stop_s=STOP_S,
+    subsystem="legs", nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S, stop_s=STOP_S
 )
 def spider_arm_knock(
-    speed: Percent = 60.0,
-    times: Times = 3,
-    *,
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool = False,
+    speed: Percent = 60.0, times: Times = 3, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Knock on the desk in front with the right front leg as an arm. speed in percent, times: number of knocks."""
     return _knock(body, 2, speed, times, 0.55, stop_evt, until_reset)
 
 
 @robot_skill(
-    subsystem="legs",
-    nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S,
-    stop_s=STOP_S,
+    subsystem="legs", nominal_s=lambda speed, times: times * moves.knock_period_s(speed) + moves.FREE_AND_BACK_S, stop_s=STOP_S
 )
 def spider_single_leg_knock(
     leg: Literal[1, 2, 3, 4] = 1,
@@ -153,11 +128,7 @@ def _home(trajectory: Trajectory) -> Trajectory:
 
 
 def _perform(
-    body: CocoBody,
-    stop_evt: Event,
-    until_reset: bool,
-    motion: Callable[[Pose], Sequence[Trajectory]],
-    what: str,
+    body: CocoBody, stop_evt: Event, until_reset: bool, motion: Callable[[Pose], Sequence[Trajectory]], what: str
 ) -> SkillReturn:
     result = body.ready(stop_evt)
     rounds = 0

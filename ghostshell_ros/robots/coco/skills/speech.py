@@ -20,14 +20,28 @@ Mood = Literal["neutral", "happy", "excited", "sad", "angry", "tender", "fearful
 RatePercent = Annotated[float, Field(ge=-50, le=100, description="%")]
 
 _VARIANTS: dict[str, str] = {
-    "default": "", "child": "+f4", "girl": "+f2", "boy": "+m6", "woman": "+f3", "man": "+m3", "elder": "+croak",
-    "robot": "+klatt2", "storyteller": "+m4", "whisper": "+whisper",
+    "default": "",
+    "child": "+f4",
+    "girl": "+f2",
+    "boy": "+m6",
+    "woman": "+f3",
+    "man": "+m3",
+    "elder": "+croak",
+    "robot": "+klatt2",
+    "storyteller": "+m4",
+    "whisper": "+whisper",
 }
 """The synthesiser's name for a role's voice, behind that of the language."""
 
 _MOODS: dict[str, tuple[float, float]] = {
-    "neutral": (1.0, 1.0), "happy": (1.08, 1.05), "excited": (1.18, 1.15), "sad": (0.85, 0.85), "angry": (1.1, 1.2),
-    "tender": (0.9, 0.8), "fearful": (1.15, 0.85), "surprised": (1.1, 1.1),
+    "neutral": (1.0, 1.0),
+    "happy": (1.08, 1.05),
+    "excited": (1.18, 1.15),
+    "sad": (0.85, 0.85),
+    "angry": (1.1, 1.2),
+    "tender": (0.9, 0.8),
+    "fearful": (1.15, 0.85),
+    "surprised": (1.1, 1.1),
 }
 """How a mood changes rate and volume."""
 

@@ -10,6 +10,21 @@ from ghostshell_ros.robots.kalos.skills.sound import bark, speak
 from ghostshell_ros.robots.remembering import query_memory
 
 __all__ = [
-    "approach", "bark", "follow", "goto_waypoint", "move_back", "move_forward", "nav", "nod", "patrol", "query_memory",
-    "rotate", "search", "sit", "speak", "stand", "strafe", "take_pic",
+    "approach",
+    "bark",
+    "follow",
+    "goto_waypoint",
+    "move_back",
+    "move_forward",
+    "nav",
+    "nod",
+    "patrol",
+    "query_memory",
+    "rotate",
+    "search",
+    "sit",
+    "speak",
+    "stand",
+    "strafe",
+    "take_pic",
 ]

@@ -29,9 +29,7 @@ def goto_waypoint(waypoint: Place, *, body: KalosBody, stop_evt: Event, pause_ev
     return outcome(result, f"at {waypoint}" if result.ok else f"did not reach {waypoint}, {left:.1f} m were left")
 
 
-@robot_skill(
-    subsystem="movement", nominal_s=lambda area, rounds: LEG_S * rounds * max(1, len(AREAS[area])), stop_s=STOP_S
-)
+@robot_skill(subsystem="movement", nominal_s=lambda area, rounds: LEG_S * rounds * max(1, len(AREAS[area])), stop_s=STOP_S)
 def patrol(
     area: Area = "hallway",
     rounds: Annotated[int, Field(ge=1, le=20, description="times")] = 1,

@@ -72,9 +72,7 @@ def search(
 
 
 @robot_skill(subsystem="movement", nominal_s=APPROACH_S, stop_s=STOP_S)
-def approach(
-    target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt: Event, pause_evt: Pause
-) -> SkillReturn:
+def approach(target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt: Event, pause_evt: Pause) -> SkillReturn:
     """Go up to a thing or a person in sight. distance_m: metres to keep. Fails when it is out of sight; search finds
     it."""
     control, rested_s, place = Control(stop_evt, pause_evt, body.now), 0.0, None
@@ -146,9 +144,7 @@ def follow(
     return SkillReturn.success(f"followed the {target} for {duration_s:g} s, {walked:.1f} m")
 
 
-def _look_around(
-    body: KalosBody, kernel: SkillCaller, control: Control, target: str
-) -> Detection | SkillReturn | None:
+def _look_around(body: KalosBody, kernel: SkillCaller, control: Control, target: str) -> Detection | SkillReturn | None:
     """Turn once around in steps, then back to what was not clear enough to be sure of. What was seen, why it had to end, or
     None when the target is not here."""
     doubtful: tuple[float, float] | None = None
@@ -204,8 +200,9 @@ def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
     if pose is None or math.isnan(seen.distance):
         return None
     return (
-        pose.x + seen.distance * math.cos(pose.yaw + seen.bearing), pose.y + seen.distance * math.sin(pose.yaw + seen.bearing)
-    )  # fmt: skip
+        pose.x + seen.distance * math.cos(pose.yaw + seen.bearing),
+        pose.y + seen.distance * math.sin(pose.yaw + seen.bearing),
+    )
 
 
 def _direction(body: KalosBody, place: tuple[float, float]) -> float:
