@@ -22,7 +22,7 @@ environment_stamp() {
       cat requirements/{constraints,ros-wheels,run,dev}.txt scripts/repair_wheels.py; } | sha256sum
 }
 build_stamp() {
-    { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg msg/*.msg srv/*.srv action/*.action
+    { cat "$venv/.made_from" CMakeLists.txt package.xml setup.cfg bench/pyproject.toml msg/*.msg srv/*.srv action/*.action
       find skill_kernel function_tokens reflexes planners ghostshell_ros launch config -name __pycache__ -prune -o -type f -print | LC_ALL=C sort; } | sha256sum
 }
 compat_stamp() { { cat "$venv/.made_from"; find compat -type f | LC_ALL=C sort | xargs cat; } | sha256sum; }
@@ -140,6 +140,9 @@ build() {
         --build-base "$GHOSTSHELL_BUILD" --install-base "$GHOSTSHELL_INSTALL" --event-handlers console_direct+ \
         --cmake-args "-DPython3_EXECUTABLE=$python3" -DBUILD_TESTING=OFF >"$log" 2>&1 ||
         fail "the build failed ($(grep -m 1 -iE 'error' "$log" || true)). All of it: $log"
+    # The benchmarks and the simulated model are a package of their own.
+    "$python3" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --no-index \
+        --editable bench >>"$log" 2>&1 || fail "the package in bench/ could not be installed. All of it: $log"
     build_stamp >"$GHOSTSHELL_INSTALL/.made_from"
 }
 

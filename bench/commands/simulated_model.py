@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.models import PORT
+
 if TYPE_CHECKING:
     from bench.simulated_model.service import Given
-
-PORT = 8741
-"""Where `simulated` and `simulated-fast` of config/models.yaml look for it."""
 
 
 def simulated_model(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import selectors
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.models import entry
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
+from ghostshell_ros.launcher.child import first_line
 
 ALL, FAST = "typego", "typego-fast"
 UP_S = 30.0
@@ -41,11 +42,6 @@ def table_hash() -> str:
     """Of what the simulated model's table says; comments in it do not count. Raises TableError."""
     said = load_table(default_table()).model_dump(mode="json")
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _entry(row: str, url: str) -> dict[str, Any]:
-    prices = load_table(default_table()).rows[row].prices
-    return {"provider": "openai", "model": row, "base_url": url, "prices": prices.model_dump(exclude_none=True)}
 
 
 @contextmanager
@@ -80,24 +76,16 @@ def simulated(error: float, fast_scale: float, seed: int, log: Path) -> Iterator
                 process.stdout.close()
 
 
-def first_line(process: subprocess.Popen[str], limit_s: float = UP_S) -> str:
-    """What it says first, "" when it has ended instead. Raises ModelProcessError at the deadline."""
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(limit_s):
-            raise ModelProcessError(f"the simulated model did not say where it listens within {limit_s:g} s")
-    return process.stdout.readline()
-
-
 def _address(process: subprocess.Popen[str], log: Path) -> Models:
     try:
-        line = first_line(process)
-    except ModelProcessError as error:
+        line = first_line(process, UP_S)
+    except TimeoutError as error:
         raise ModelProcessError(f"{error}; see {log}") from error
     try:
         told = json.loads(line)
         rows = {ALL: told["model"], FAST: told["fast_model"]}
-        return Models(ALL, FAST, {name: _entry(row, told["url"]) for name, row in rows.items()})
+        return Models(
+            ALL, FAST, {name: entry(row, told["url"]).model_dump(mode="json", exclude_unset=True) for name, row in rows.items()}
+        )
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ModelProcessError(f"the simulated model said {line[:200]!r} instead of where it listens; see {log}") from error

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the committed table lies: beside the sources, else in the installed share."""
+"""Find the committed table of the simulated model."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-TABLE = Path("bench") / "typego_models.yaml"
 
 
 def default_table() -> Path:
-    """The first that exists; else where it would be in a source tree, for the error that follows."""
-    beside = Path(__file__).resolve().parents[2] / TABLE
-    shares = [Path(p) / "share" / "ghostshell" / TABLE for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
-    return next((path for path in (beside, *shares) if path.is_file()), beside)
+    """Return the table that lies in this package."""
+    return Path(__file__).resolve().parents[1] / "typego_models.yaml"

@@ -26,8 +26,12 @@ INSTRUCTION = (
 )
 RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
 SIMULATED = "simulated"
-"""Its name in config/models.yaml."""
+"""Name of the simulated model, which the package ghostshell-bench adds."""
+SIMULATED_MODEL = (sys.executable, "-m", "ghostshell_ros.cli.main", "simulated-model")
+"""Command that serves it."""
 SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
+MODEL_UP_S = 30.0
+"""Limit on the start of the simulated model."""
 ROBOTS = ("coco", "kalos")
 FILM_EVERY_S = 0.3
 """A film of two minutes keeps no more of the simulator's frames than Kalos's simulator sends (2.5 Hz)."""
@@ -111,28 +115,33 @@ def _perform(
 
 @contextmanager
 def _simulated_model() -> Iterator[None]:
-    """The simulated model as a process of its own, unless one runs already."""
+    """Run the simulated model in a process of its own, unless one runs already."""
     import socket
     import subprocess
+    from urllib.parse import urlsplit
 
-    from bench.commands.simulated_model import PORT
-    from bench.evaluation.models import MODULE, ModelProcessError, first_line
+    from ghostshell_ros.launcher.child import first_line
+    from planners.models.config import ConfigError, parse_spec
 
+    try:
+        port = urlsplit(parse_spec(SIMULATED).url).port
+    except ConfigError as error:
+        _fail(str(error))
     with socket.socket() as probe:
         probe.settimeout(2.0)
-        taken = probe.connect_ex(("127.0.0.1", PORT)) == 0
+        taken = probe.connect_ex(("127.0.0.1", port)) == 0
     if taken:
-        print(f"port {PORT} of this machine is taken; it is used as it is, in the hope that a simulated model runs there")
+        print(f"port {port} of this machine is taken; it is used as it is, in the hope that a simulated model runs there")
         yield
         return
-    command = [sys.executable, "-m", MODULE, "--port", str(PORT)]
+    command = [*SIMULATED_MODEL, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
     try:
-        if not first_line(process):
+        if not first_line(process, MODEL_UP_S):
             _fail(f"the simulated model ended with status {process.wait(5.0)} before it listened; what it said is above")
         yield
-    except ModelProcessError as error:
-        _fail(str(error))
+    except TimeoutError:
+        _fail(f"the simulated model did not say where it listens within {MODEL_UP_S:g} s")
     finally:
         process.terminate()
         try:

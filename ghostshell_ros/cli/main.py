@@ -1,67 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line `ghostshell`: a table of its commands, each in a file of its own that imports what is heavy late."""
+"""The command line `ghostshell`. A command is imported when it is used; installed packages add commands of their own."""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from typing import Any
 
-from bench.commands.evaluate import bench
-from bench.commands.simulated_model import simulated_model
-from ghostshell_ros.cli.demo import demo
-from ghostshell_ros.cli.dry_run import dry_run
-from ghostshell_ros.cli.guideline import guideline
-from ghostshell_ros.cli.launch import launch
-from ghostshell_ros.cli.memory import memory
-from ghostshell_ros.cli.observe import observe
-from ghostshell_ros.cli.processes import pause, ps, resume, stop
-from ghostshell_ros.cli.record import record
-from ghostshell_ros.cli.reflex import reflex
-from ghostshell_ros.cli.replay import replay
-from ghostshell_ros.cli.say import clear, halt, say
-from ghostshell_ros.cli.task import prescribe, task
-from ghostshell_ros.cli.teleop import teleop
-from ghostshell_ros.cli.tokens import tokens
-from ghostshell_ros.cli.watch import watch
+import typer
+from typer.core import TyperGroup
+
+from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, load_plugin, plugins
+
+OWN = {
+    "tokens": "tokens",
+    "dry-run": "dry_run",
+    "launch": "launch",
+    "demo": "demo",
+    "say": "say",
+    "halt": "say",
+    "clear": "say",
+    "teleop": "teleop",
+    "observe": "observe",
+    "watch": "watch",
+    "ps": "processes",
+    "pause": "processes",
+    "resume": "processes",
+    "stop": "processes",
+    "record": "record",
+    "replay": "replay",
+    "prescribe": "task",
+    "task": "task",
+    "guideline": "guideline",
+    "memory": "memory",
+    "reflex": "reflex",
+}
+"""Commands of this package and the modules of ghostshell_ros.cli that hold them."""
+
+
+class Commands(TyperGroup):
+    """Import a command when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, those of other packages last."""
+        return [*OWN, *(name for name in plugins(COMMANDS) if name not in OWN)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name. Exits with status 2 where the package that provides it is missing or broken."""
+        try:
+            if cmd_name in OWN:
+                module = import_module(f"ghostshell_ros.cli.{OWN[cmd_name]}")
+                return _command(cmd_name, getattr(module, cmd_name.replace("-", "_")))
+            if cmd_name in plugins(COMMANDS):
+                return _command(cmd_name, load_plugin(COMMANDS, cmd_name))
+            if missing := how_to_install(cmd_name):
+                raise PluginError(missing)
+        except PluginError as error:
+            typer.echo(f"ghostshell: {error}", err=True)
+            raise typer.Exit(2) from error
+        return None
+
+
+def _command(name: str, what: Any) -> Any:
+    """Return the command for a function, or for an application with commands of its own."""
+    parent = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    parent.callback()(lambda: None)
+    if isinstance(what, typer.Typer):
+        parent.add_typer(what, name=name)
+    else:
+        parent.command(name)(what)
+    return typer.main.get_group(parent).commands[name]
+
 
 app = typer.Typer(
     name="ghostshell",
+    cls=Commands,
     help="Function tokens on a robot: try streams, start nodes, talk to a robot.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("tokens")(tokens)
-app.command("dry-run")(dry_run)
-app.command("launch")(launch)
-app.command("demo")(demo)
-app.command("say")(say)
-app.command("halt")(halt)
-app.command("clear")(clear)
-app.command("teleop")(teleop)
-app.command("observe")(observe)
-app.command("watch")(watch)
-app.command("ps")(ps)
-app.command("pause")(pause)
-app.command("resume")(resume)
-app.command("stop")(stop)
-app.command("record")(record)
-app.command("replay")(replay)
-app.command("simulated-model")(simulated_model)
-app.add_typer(bench, name="bench")
-app.command("prescribe")(prescribe)
-app.add_typer(task, name="task")
-app.add_typer(guideline, name="guideline")
-app.add_typer(memory, name="memory")
-app.add_typer(reflex, name="reflex")
 
 
 @app.callback()
 def _ghostshell() -> None:
-    """Keeps sub-commands named even while there is only one."""
+    """Make the application a group of commands."""
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line."""
     app()
 
 

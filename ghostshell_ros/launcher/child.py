@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import ctypes
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -20,6 +21,16 @@ from ghostshell_ros.launcher.specs import ProcessSpec
 _MAX_LINE = 65536
 _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def first_line(process: subprocess.Popen[str], limit_s: float) -> str:
+    """Return the first line a process prints, "" when it ended instead. Raises TimeoutError after `limit_s`."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(limit_s):
+            raise TimeoutError(f"process {process.pid} ({process.args!r}) printed nothing within {limit_s:g} s")
+    return process.stdout.readline()
 
 
 class LineCutter:

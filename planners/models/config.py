@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
 from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
 
 Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
@@ -172,12 +173,18 @@ def explain(error: ValidationError) -> str:
 def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
     """The model that a word on the command line means.
 
-    `""` is the default of models.yaml, a name there is that entry; otherwise `offline`, `openai:MODEL[@BASE_URL]`,
+    `""` is the default of models.yaml and a name there is that entry; installed packages add names (plugins.MODELS).
+    The rest is spelt out: `offline`, `openai:MODEL[@BASE_URL]`,
     `anthropic:MODEL[@BASE_URL]`, `replay:FILE`, `record:FILE=SPEC`. Raises ConfigError.
     """
     text = spec.strip()
     if models is not None and (not text or text in models.models):
         return models.models[text or models.default]
+    try:
+        if text in plugins(MODELS):
+            return ModelConfig.model_validate(load_plugin(MODELS, text)())
+    except (PluginError, ValueError) as error:
+        raise ConfigError(f"model {text!r}: {error}") from error
     provider, _, rest = text.partition(":")
     try:
         if provider == "offline" and not rest:
@@ -193,6 +200,8 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
             return ModelConfig.model_validate(entry)
     except ValidationError as error:
         raise ConfigError(f"model {provider}:…: {explain(error)}") from None
+    if missing := how_to_install(text):
+        raise ConfigError(missing)
     names = sorted({"offline", *(models.models if models is not None else [])})
     known = [*names, "openai:MODEL[@BASE_URL]", "anthropic:MODEL[@BASE_URL]", "replay:FILE", "record:FILE=SPEC"]
     near = difflib.get_close_matches(text, names, n=1)

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import typer
 
-from bench.commands import simulated_model
-from bench.evaluation import models
+from bench import models
+from ghostshell_ros.cli import demo
 from ghostshell_ros.cli.demo import _simulated_model
 
 
@@ -20,15 +21,14 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    monkeypatch.setattr(simulated_model, "PORT", port)
+    monkeypatch.setattr(models, "PORT", port)
     return port
 
 
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """This in place of the simulated model."""
     (tmp_path / "played_model.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(models, "MODULE", "played_model")
+    monkeypatch.setattr(demo, "SIMULATED_MODEL", (sys.executable, str(tmp_path / "played_model.py")))
 
 
 def test_it_listens_while_the_demonstration_runs(free_port: int) -> None:
@@ -57,8 +57,7 @@ def test_a_model_that_says_nothing_is_waited_for_no_longer_than_its_deadline(
     free_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program(tmp_path, monkeypatch, "import time; time.sleep(60)")
-    wait = models.first_line
-    monkeypatch.setattr(models, "first_line", lambda process: wait(process, 0.3))
+    monkeypatch.setattr(demo, "MODEL_UP_S", 0.3)
     begun = time.monotonic()
     with pytest.raises(typer.Exit), _simulated_model():
         pass

@@ -14,6 +14,7 @@ from planners.models import Image, Message, ModelRequest
 from planners.models.config import ConfigError, ModelConfig, Prices, load_models, parse_spec
 from planners.models.factory import make_client
 from planners.models.keys import is_local, scrub
+from skill_kernel.config import plugins
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def test_the_file_that_ships_is_valid_defaults_to_offline_and_invents_no_prices(
     models = load_models(ROOT / "config" / "models.yaml")
     assert parse_spec("", models).provider == "offline"
     priced = {name for name, entry in models.models.items() if entry.prices is not None}
-    assert priced == {"simulated", "simulated-fast"}  # theirs are those of the table that the simulated model answers by
+    assert priced == set()
 
 
 @pytest.mark.parametrize(
@@ -150,3 +151,9 @@ def test_no_sdk_is_imported_before_a_client_needs_it() -> None:
         f"[make_client(parse_spec(s)) for s in ('openai:m', 'anthropic:m')]; assert not {heavy} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_a_model_of_a_package_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "entry_points", lambda group: ())
+    with pytest.raises(ConfigError, match="ghostshell-bench: run make setup"):
+        parse_spec("simulated-fast", load_models(ROOT / "config" / "models.yaml"))

@@ -240,10 +240,11 @@ def test_a_model_name_that_the_table_lacks_is_answered_as_the_first_row() -> Non
 
 
 def test_the_models_of_the_configuration_have_the_prices_of_the_table() -> None:
-    models, rows = load_models(ROOT / "config" / "models.yaml").models, load_table(default_table()).rows
+    models, rows = load_models(ROOT / "config" / "models.yaml"), load_table(default_table()).rows
     for name, row in (("simulated", "planner"), ("simulated-fast", "fast")):
-        assert models[name].model == row
-        assert models[name].prices == rows[row].prices
+        config = parse_spec(name, models)
+        assert config.model == row
+        assert config.prices == rows[row].prices
 
 
 @pytest.mark.parametrize(
