@@ -19,8 +19,8 @@ from std_msgs.msg import String
 
 from bench.evaluation.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
 from bench.evaluation.truth import Places
-from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.processes.process import ProcessStatus
 from skill_kernel.robot import RobotConfig
 

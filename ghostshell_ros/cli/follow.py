@@ -19,9 +19,9 @@ from rich.live import Live
 
 from ghostshell_ros.cli.start_up import StartUp
 from ghostshell_ros.cli.task_view import TaskView
-from ghostshell_ros.runtime.driver_states import TOPIC as DRIVER_STATES
-from ghostshell_ros.runtime.driver_states import DriverState
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
+from ghostshell_ros.runtime.lifecycle import DriverState
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessStatus

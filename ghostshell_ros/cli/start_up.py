@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghostshell_ros.runtime.driver_states import DriverState
+from ghostshell_ros.runtime.lifecycle import DriverState
 
 QUIET_S = 1.0
 """The processes of the drivers start one after the other; so long after the last change no other is expected."""

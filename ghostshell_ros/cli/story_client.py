@@ -11,9 +11,9 @@ from nav_msgs.msg import Odometry
 from std_srvs.srv import SetBool, Trigger
 
 from ghostshell_ros.cli.loops_feed import LoopsClient
-from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeHost
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.skills.drivers import Pose2D
 
 DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")

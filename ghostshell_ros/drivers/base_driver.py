@@ -16,8 +16,9 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, NodeStartError
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.robot import BaseConfig, RobotConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.safety.obstacles import Points, scan_points
@@ -223,7 +224,7 @@ class BaseDriver(ManagedNode):
 
     def _on_odometry(self, message: Odometry) -> None:
         p, q = message.pose.pose.position, message.pose.pose.orientation
-        pose = Pose2D(p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z)))
+        pose = Pose2D(p.x, p.y, yaw_of(q))
         if math.isfinite(pose.x) and math.isfinite(pose.y) and math.isfinite(pose.yaw):
             self.pose = pose
             self._since_odometry = 0

@@ -15,9 +15,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ghostshell_ros.drivers.driver_caller import DriverCaller
 from ghostshell_ros.drivers.memory_caller import MemoryCaller
 from ghostshell_ros.drivers.senses import Proprioception, Surroundings
-from ghostshell_ros.runtime.driver_states import DriverStates
+from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Detection, DriverResult, MemoryAnswer, Pose2D, Scan, StopEvent

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ghostshell_ros.runtime.driver_states import DriverStates
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.lifecycle import DriverStates
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from skill_kernel.codes import CallCode
 from skill_kernel.skills.drivers import DriverResult, StopEvent

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from ghostshell.action import NavigateTo
@@ -27,6 +26,7 @@ from ghostshell_ros.navigation.planner import Place, Plan, PlannerCosts, plan
 from ghostshell_ros.navigation.poses import composed, wrapped
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
 from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
+from ghostshell_ros.wire.values import seconds
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.safety.obstacles import Points
@@ -154,7 +154,7 @@ class GridNavigator(Navigator):
         self._trip = None
 
     def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
-        self._past.append((_seconds(message.header.stamp), pose))
+        self._past.append((seconds(message.header.stamp), pose))
         if message.header.frame_id != self._odom_frame:
             self._odom_frame, self._map_frame = message.header.frame_id, map_frame
             same = TransformStamped(child_frame_id=self._odom_frame)
@@ -170,7 +170,7 @@ class GridNavigator(Navigator):
             return
         self._mapped_at = now
         self._grid.follow(pose.x, pose.y)
-        laser = composed(self._pose_at(_seconds(message.header.stamp)), Pose2D(*self._base.laser))
+        laser = composed(self._pose_at(seconds(message.header.stamp)), Pose2D(*self._base.laser))
         self._grid.add_scan(
             laser,
             message.angle_min,
@@ -208,7 +208,3 @@ class GridNavigator(Navigator):
 
     def close(self) -> None:
         self._planner.shutdown(wait=False, cancel_futures=True)
-
-
-def _seconds(stamp: Any) -> float:
-    return float(stamp.sec + stamp.nanosec * 1e-9)

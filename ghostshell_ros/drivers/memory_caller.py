@@ -9,7 +9,7 @@ from typing import Any
 from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
 from skill_kernel.skills.drivers import MemoryAnswer, StopEvent
 

@@ -13,7 +13,7 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, Later, run
 from skill_kernel.robot import RobotConfig
 

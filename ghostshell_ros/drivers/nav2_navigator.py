@@ -12,11 +12,11 @@ from geometry_msgs.msg import PoseStamped, Twist
 from ghostshell.action import NavigateTo
 
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.navigation.stall import StallWatch
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node_runtime import SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.codes import CallCode
 from skill_kernel.safety.base_gate import STILL, Velocity
 from skill_kernel.skills.drivers import Pose2D

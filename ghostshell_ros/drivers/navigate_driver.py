@@ -18,8 +18,9 @@ from ghostshell_ros.drivers.grid_navigator import GridNavigator, GridSettings
 from ghostshell_ros.drivers.nav2_navigator import Nav2Navigator, Nav2Settings
 from ghostshell_ros.drivers.navigator import Destination, Navigator
 from ghostshell_ros.drivers.timed_driver import DriverRefusal
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import run
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.safety.base_gate import Velocity
 from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
@@ -89,7 +90,7 @@ class NavigateDriver(BaseDriver):
             text = f"the pose is in frame '{frame}'; give it in 'map'"
             raise DriverRefusal(NavigateTo.Goal.BAD_GOAL, text)
         p, q = request.pose.pose.position, request.pose.pose.orientation
-        yaw = math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
+        yaw = yaw_of(q)
         if not math.isfinite(yaw):
             raise DriverRefusal(NavigateTo.Goal.BAD_GOAL, "the pose's orientation is not a number")
         return Destination(p.x, p.y, yaw if any((q.w, q.x, q.y, q.z)) else None, tolerance)

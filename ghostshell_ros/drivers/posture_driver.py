@@ -14,7 +14,7 @@ from std_msgs.msg import Bool, String
 from ghostshell_ros.drivers.base_driver import TELEOP
 from ghostshell_ros.runtime.base_ports import HOLD, POSTURES
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, run
 
 FEEDBACK_S = 0.1

@@ -14,6 +14,7 @@ from sensor_msgs.msg import Image, JointState, LaserScan
 
 from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED_BY_ANY, SENSORS, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
+from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 
 FIRST_MEASUREMENT_S = 3.0
@@ -130,11 +131,6 @@ class Surroundings:
             if _frame(found.header.frame_id, namespace) == "map" and _frame(found.child_frame_id, namespace) == "odom":
                 at = found.transform.translation
                 self._odom_in_map = Pose2D(at.x, at.y, yaw_of(found.transform.rotation))
-
-
-def yaw_of(q: Any) -> float:
-    """Yaw in rad of a quaternion message."""
-    return math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y * q.y + q.z * q.z))
 
 
 def _frame(name: str, namespace: str) -> str:

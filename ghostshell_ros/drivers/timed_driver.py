@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lifecycle_node import ManagedNode
+from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.runtime.node_runtime import Later
 
 FEEDBACK_S = 0.1

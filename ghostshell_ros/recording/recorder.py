@@ -24,7 +24,7 @@ from ghostshell_ros.recording.topics import (
     qos_text,
     robots_in,
 )
-from ghostshell_ros.runtime.diagnostics import Health
+from ghostshell_ros.runtime.node import Health
 from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
 
 LOOK_S = 0.5

@@ -14,17 +14,10 @@ from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.wire.values import OUTCOMES
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skills.arguments import to_json
 from skill_kernel.skills.registry import SkillRegistry
-
-OUTCOMES = {
-    SkillEvent.DONE: Outcome.DONE,
-    SkillEvent.FAILED: Outcome.FAILED,
-    SkillEvent.OUTCOME_INTERRUPTED: Outcome.INTERRUPTED,
-    SkillEvent.REFUSED: Outcome.REFUSED,
-    SkillEvent.DROPPED: Outcome.DROPPED,
-}
 
 _STALL_GRACE_S = 0.2
 

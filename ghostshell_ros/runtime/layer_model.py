@@ -14,7 +14,7 @@ from ghostshell.msg import LlmAnswer, LlmPrompt, SkillEvent
 
 from ghostshell_ros.runtime.node_runtime import QUEUES, RuntimeNode
 from ghostshell_ros.wire.event_writer import EventWriter
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.models.base import (
     CancelToken,
     Finished,
@@ -126,8 +126,8 @@ class LayerModel:
         self._node.call_later(seconds, callback)
 
     def now_s(self) -> float:
-        """ROS time in seconds."""
-        return float(self._node.get_clock().now().nanoseconds) * 1e-9
+        """Return ROS time in seconds."""
+        return self._node.now_s()
 
     def steady_now(self) -> float:
         """Seconds on the steady clock."""

@@ -1,244 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node here shares: start and end of a process, parameters, QoS profiles, work handed to the executor."""
+"""The process of a node: its start from the command line, its executor, its signals and its clean end."""
 
 from __future__ import annotations
 
 import difflib
 import gc
+import os
 import signal
 import sys
 import threading
-import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from itertools import pairwise
+from pathlib import Path
 
 import rclpy
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
-from rclpy.clock import Clock, ClockType
+import yaml
 from rclpy.context import Context
-from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
-from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException
-from rclpy.node import Node
-from rclpy.parameter import Parameter
-from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.subscription import Subscription
-from rclpy.timer import Timer
 
-from ghostshell_ros.runtime.diagnostics import Diagnostics, Health
-from ghostshell_ros.runtime.end_signals import EndSignals
+from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.lean_executor import make_executor
-from ghostshell_ros.runtime.middleware import prefer_profiles
-from ghostshell_ros.runtime.parameter_files import doubled_key
+from ghostshell_ros.runtime.node import Later, NodeStartError, RuntimeNode
+from ghostshell_ros.wire.qos import (
+    EVENTS,
+    HEARTBEATS,
+    IMAGES,
+    INSTRUCTION,
+    LATCHED,
+    LATCHED_BY_ANY,
+    OBSERVATION,
+    PLANS,
+    QUEUES,
+    SENSORS,
+    SET_POINTS,
+    STREAM,
+)
+from skill_kernel.config.yaml_text import first_duplicate, what_is_wrong
 
-T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
-
+__all__ = [
+    "EVENTS",
+    "HEARTBEATS",
+    "IMAGES",
+    "INSTRUCTION",
+    "LATCHED",
+    "LATCHED_BY_ANY",
+    "OBSERVATION",
+    "PLANS",
+    "QUEUES",
+    "SENSORS",
+    "SET_POINTS",
+    "STREAM",
+    "Later",
+    "NodeHost",
+    "NodeStartError",
+    "RuntimeNode",
+    "run",
+]
 
 END_S = 5.0
 """Letting go of ROS entities for longer is cut short by SIGALRM; a launcher would wait ten seconds before it kills."""
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
-def _qos(reliability: ReliabilityPolicy, depth: int, *, latched: bool = False) -> QoSProfile:
-    durability = DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE
-    return QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=reliability, durability=durability)
+class EndSignals:
+    """From the start on each SIGINT or SIGTERM calls `callback` on a thread of its own. In the main thread, once a process.
 
-
-LATCHED = _qos(ReliabilityPolicy.RELIABLE, 1, latched=True)
-"""State that a late subscriber needs at once (kernel_state, processes, halted, face)."""
-
-LATCHED_BY_ANY = _qos(ReliabilityPolicy.RELIABLE, 10, latched=True)
-"""The same read where several may publish it: the message of one must not push out another's."""
-
-STREAM = _qos(ReliabilityPolicy.RELIABLE, 2000)
-"""Chunks, tokens, call content, call control: none may be lost, a burst must fit; publish once matched."""
-
-EVENTS = _qos(ReliabilityPolicy.RELIABLE, 2000)
-"""Skill events: each is an outcome that somebody counts on; a burst of refusals must fit."""
-
-INSTRUCTION = _qos(ReliabilityPolicy.RELIABLE, 200)
-"""Instructions: a stop among a flood of them must not be lost."""
-
-SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
-"""Joint set-points: drivers of disjoint joints share the topic, so the newest message is not the whole command."""
-
-SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
-"""Joint states, IMU, odometry: the newest counts, and a lost one must not delay the next."""
-
-OBSERVATION = _qos(ReliabilityPolicy.RELIABLE, 10)
-"""Observations: each may be what a reflex waits for, and the newest says all that the ones before it said."""
-
-PLANS = _qos(ReliabilityPolicy.RELIABLE, 50, latched=True)
-"""Plans of several processes on one topic: a late subscriber needs the newest of each."""
-
-QUEUES = _qos(ReliabilityPolicy.RELIABLE, 200)
-"""Step queues and prompts: each change counts for whoever follows or records it."""
-
-HEARTBEATS = _qos(ReliabilityPolicy.BEST_EFFORT, 50)
-"""Heartbeats of several nodes on one topic: those of one must not push out another's, and a late one is worth nothing."""
-
-IMAGES = _qos(ReliabilityPolicy.RELIABLE, 2)
-"""Images are larger than a datagram, and best effort loses one with any of its parts; best-effort readers match too."""
-
-
-SOON_AT_ONCE = 100
-"""Handed-over calls that run in a row before messages have their turn."""
-
-
-class NodeStartError(RuntimeError):
-    """A node cannot start as it is configured; the message says what to change."""
-
-
-class RuntimeNode(Node):
-    """A node whose threads reach rclpy only through the executor.
-
-    rclpy's action clients and servers are not safe to call from other threads (a response may be taken before its
-    request is filed), so threads hand their work over with `call_soon`.
-
-    Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): what `health` says, and the executor's load.
+    A handler of Python's own runs only when the main thread comes back from its wait; rclpy's shuts the context down while
+    the executor still uses it, which now and then ends in a hang or in a segmentation fault.
     """
 
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(name, **options)
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
-        self._soon_lock = threading.Lock()
-        self._soon_posted = False
-        self.goal_servers: list[Any] = []
-        """The node's GoalServers, in the order they were made."""
-        self._diagnostics = Diagnostics(self)
-
-    def health(self) -> Health:
-        """What /diagnostics says of this node; to be extended. On the executor's thread, once a second."""
-        return Health()
-
-    def refuses_goals(self) -> str:
-        """Why a goal that comes now ends at once with DRIVER_INACTIVE; empty while goals are taken."""
-        return ""
-
-    def create_publisher(self, *args: Any, **options: Any) -> Publisher:
-        """As rclpy's, without the QoS event handler it adds to each publisher: a third of what the executor waits for,
-        built anew at every turn. Who subscribes with another QoS is told of it on the own side."""
-        options.setdefault("event_callbacks", PublisherEventCallbacks(use_default_callbacks=False))
-        return super().create_publisher(*args, **options)
-
-    def create_subscription(self, *args: Any, **options: Any) -> Subscription:
-        """As rclpy's, without the QoS event handler it adds to each subscription."""
-        options.setdefault("event_callbacks", SubscriptionEventCallbacks(use_default_callbacks=False))
-        return super().create_subscription(*args, **options)
-
-    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Run `callback` on the executor's thread, in the order of the calls. From any thread; returns at once.
-
-        What is handed over before the node is spun runs once it is; what an ended executor finds is dropped.
-        """
-        with self._soon_lock:
-            self._soon.append((callback, args))
-            executor = self.executor
-            if self._soon_posted or executor is None:
-                return
-            self._soon_posted = True
-        # An executor that just ended has lost its guard condition; the work is dropped with it.
-        with suppress(AttributeError, InvalidHandle):
-            executor.create_task(self._run_soon)
-
-    def _run_soon(self) -> None:
-        """Run what there is and what that hands over, but let the messages that wait have their turn now and then."""
-        done = 0
-        while True:
-            with self._soon_lock:
-                if not self._soon:
-                    self._soon_posted = False
-                    return
-                if done >= SOON_AT_ONCE:
-                    if self.executor is not None:
-                        with suppress(AttributeError, InvalidHandle):
-                            self.executor.create_task(self._run_soon)
-                    return
-                callback, args = self._soon.popleft()
-            done += 1
-            try:
-                callback(*args)
-            except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
-                self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
-
-    def steady_now(self) -> float:
-        """Seconds on the steady clock, the clock of all that safety needs; simulated time does not touch it."""
-        return time.monotonic()
-
-    def steady_timer(self, period_s: float, callback: Callable[[], object]) -> Timer:
-        """A timer on steady time: it runs on when simulated time stands still."""
-        return self.create_timer(period_s, callback, clock=self._steady)
-
-    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Later:
-        """Run `callback` once after a delay on steady time, unless cancelled before. On the executor's thread."""
-        return Later(self, delay_s, callback)
-
-    def declare(
-        self,
-        name: str,
-        default: T,
-        description: str,
-        *,
-        minimum: float | None = None,
-        maximum: float | None = None,
-        choices: Sequence[str] = (),
-        read_only: bool = True,
-    ) -> T:
-        """Declare a parameter and give its value. `description` names the unit.
-
-        Raises NodeStartError when the configured value has another type, lies outside its range or is no choice.
-        """
-        descriptor = ParameterDescriptor(description=description, read_only=read_only)
-        if choices:
-            descriptor.additional_constraints = "one of: " + ", ".join(choices)
-        if minimum is not None or maximum is not None:
-            low = minimum if minimum is not None else -1e9
-            high = maximum if maximum is not None else 1e9
-            if isinstance(default, int):
-                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
-            else:
-                descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
-        given = self._parameter_overrides.get(name)
-        if isinstance(default, float) and given is not None and given.type_ is Parameter.Type.INTEGER:
-            # 50 is a number of Hz as well as 50.0 is.
-            self._parameter_overrides[name] = Parameter(name, Parameter.Type.DOUBLE, float(given.value))
-        try:
-            value = self.declare_parameter(name, default, descriptor).value
-        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
-            raise NodeStartError(f"parameter {name} of {self.get_fully_qualified_name()}: {error}") from error
-        if choices and value not in choices:
-            raise NodeStartError(
-                f"parameter {name} of {self.get_fully_qualified_name()} is '{value}'; use one of {', '.join(choices)}"
-            )
-        return value
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        heard, self._told = os.pipe()
+        os.set_blocking(self._told, False)
+        signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        for number in ENDING:
+            signal.signal(number, lambda *_: None)
+        self._thread = threading.Thread(target=self._listen, args=(heard,), name="signals", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Release what the node holds besides ROS entities (threads, child processes). Called once, at the end."""
+        """The process ends; what comes now must not kill it on its last lines. A terminal and a launcher each send a SIGINT,
+        and at its end the interpreter puts the default action back in the place of any handler but this one."""
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.set_wakeup_fd(-1)
+        os.close(self._told)
+        self._thread.join()
 
-
-class Later:
-    """A call to come, made by `RuntimeNode.call_later`. On the executor's thread only."""
-
-    def __init__(self, node: RuntimeNode, delay_s: float, callback: Callable[[], object]) -> None:
-        self._node = node
-        self._callback = callback
-        self._timer: Timer | None = node.steady_timer(max(delay_s, 1e-6), self._fire)
-
-    def cancel(self) -> None:
-        """Do not call. Does nothing once it was called or cancelled."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._node.destroy_timer(self._timer)
-            self._timer = None
-
-    def _fire(self) -> None:
-        if self._timer is not None:
-            self.cancel()
-            self._callback()
+    def _listen(self, heard: int) -> None:
+        while received := os.read(heard, 1):
+            if received[0] in ENDING:
+                self._callback()
+        os.close(heard)
 
 
 class NodeHost:
@@ -375,3 +232,31 @@ def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
                 near = difflib.get_close_matches(name, declared, n=1)
                 hint = f"; did you mean '{near[0]}'?" if near else f"; it knows {', '.join(sorted(node._parameters))}"
                 node.get_logger().warning(f"there is no parameter '{name}', it is ignored{hint}")
+
+
+PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
+"""Environment variable that names a file of profiles. https://fast-dds.docs.eprosima.com, "Environment variables"."""
+
+
+def prefer_profiles() -> None:
+    """Have Fast DDS read the project's profiles unless the environment names others; before `rclpy.init`."""
+    folder = None if os.environ.get(PROFILES) else config_folder()
+    if folder is not None and (folder / "fastdds.xml").is_file():
+        os.environ[PROFILES] = str(folder / "fastdds.xml")
+
+
+def doubled_key(args: Sequence[str]) -> str:
+    """The first key given twice within a section of the files that a command line names, as a sentence; empty when there is
+    none. What else is wrong with a file rcl says."""
+    for option, name in pairwise(args):
+        if option != "--params-file":
+            continue
+        try:
+            root = yaml.compose(Path(name).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+            continue
+        sections = root.value if isinstance(root, yaml.MappingNode) else []
+        for _, section in sections:
+            if twice := first_duplicate(section):
+                return f"{name}, {what_is_wrong(twice)}"
+    return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a process run before the others of the machine, where the user may set that."""
+"""Raise a process's priority above the others of the machine, where the user may do that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HINT = "allow it with 'rtprio' in /etc/security/limits.conf"
 
 
 def take_priority(realtime: int, nice: int) -> str:
-    """Have all threads of this process run before those of others; gives what came of it, as a sentence for the log.
+    """Raise the priority of all threads of this process and return what came of it, as a sentence for the log.
 
     `realtime` is a priority of the real-time scheduler (SCHED_RR, 1 to 99), 0 for none. Where it is not allowed, `nice`
     (-20 to 0) is set. That counts only among the processes of one session where the kernel groups them by sessions
@@ -34,7 +34,7 @@ def take_priority(realtime: int, nice: int) -> str:
 
 
 def _for_all_threads(take: Callable[[int], None]) -> None:
-    """The calling thread first: where that may not, none is changed."""
+    """Apply `take` to all threads, the calling one first: where that fails, none is changed."""
     take(0)
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # one that ended meanwhile

@@ -55,8 +55,8 @@ class Scene:
         self._kernel = state
 
     def now_s(self) -> float:
-        """ROS time in seconds."""
-        return float(self._node.get_clock().now().nanoseconds) * 1e-9
+        """Return ROS time in seconds."""
+        return self._node.now_s()
 
     def state(self) -> dict[str, Any]:
         """Facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from ghostshell.msg import SkillEvent
+from rclpy.node import Node
 
 from function_tokens.scheduling.calls import Call, EventType, ShellEvent
-from ghostshell_ros.runtime.node_runtime import EVENTS, RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
-from skill_kernel.codes import Outcome
+from ghostshell_ros.wire.qos import EVENTS
+from ghostshell_ros.wire.values import OUTCOME_NUMBERS, ros_text
 from skill_kernel.skills.arguments import to_json
 
 TYPES = {
@@ -27,22 +27,13 @@ TYPES = {
     EventType.NOTICE: SkillEvent.NOTICE,
 }
 
-OUTCOME_NUMBERS = {
-    Outcome.DONE: SkillEvent.DONE,
-    Outcome.FAILED: SkillEvent.FAILED,
-    Outcome.INTERRUPTED: SkillEvent.OUTCOME_INTERRUPTED,
-    Outcome.REFUSED: SkillEvent.REFUSED,
-    Outcome.DROPPED: SkillEvent.DROPPED,
-}
-
-
 CLEAR_HINT = "clear the halt first: ghostshell clear, or ros2 service call <robot>/clear_halt std_srvs/srv/Trigger"
 
 
 class EventWriter:
     """Publishes events stamped with the node's clock, its name and the robot's namespace."""
 
-    def __init__(self, node: RuntimeNode) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._robot = node.get_namespace().strip("/")
         self._publisher = node.create_publisher(SkillEvent, "events", EVENTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as arrays and as sensor_msgs/Image."""
+"""Convert pictures between arrays and sensor_msgs/Image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
 def to_message(pixels: npt.NDArray[np.uint8], stamp: Time, frame_id: str) -> Image:
-    """An rgb8 message of height x width x 3."""
+    """Return pixels (height x width x 3, RGB) as an rgb8 message."""
     height, width, _ = pixels.shape
     message = Image(height=height, width=width, encoding="rgb8", step=3 * width)
     message.header.stamp = stamp
@@ -27,8 +27,10 @@ def to_message(pixels: npt.NDArray[np.uint8], stamp: Time, frame_id: str) -> Ima
 
 
 def to_pixels(message: Image) -> npt.NDArray[np.uint8]:
-    """Height x width x 3, RGB, of a message in one of `CHANNELS`. Raises ValueError for another encoding or a size that does
-    not fit."""
+    """Return a message's pixels, height x width x 3, RGB.
+
+    Raises ValueError for an encoding not in `CHANNELS` or a size that does not fit.
+    """
     if message.encoding not in CHANNELS:
         raise ValueError(f"encoding is '{message.encoding}': send {', '.join(CHANNELS)}")
     deep = BYTES[message.encoding]

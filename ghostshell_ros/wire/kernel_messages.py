@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the skill kernel's answers look like as messages."""
+"""Convert the skill kernel's answers to messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import json
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import ProcessHold, SkillInfo, Subsystem
 
-from ghostshell_ros.wire.event_writer import OUTCOME_NUMBERS
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import OUTCOME_NUMBERS, ros_text
 from skill_kernel.calls import CallResult, ProcessHoldState, Refused, SubsystemState
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skills.arguments import parameters_schema, signature_text
@@ -17,7 +16,7 @@ from skill_kernel.skills.skill import Skill
 
 
 def result_message(result: CallResult) -> ExecuteSkill.Result:
-    """A call's one result."""
+    """Return a call's result as a message."""
     return ExecuteSkill.Result(
         outcome=OUTCOME_NUMBERS[result.outcome],
         error_code=int(result.code),
@@ -29,7 +28,7 @@ def result_message(result: CallResult) -> ExecuteSkill.Result:
 
 
 def refusal(refused: Refused) -> ExecuteSkill.Result:
-    """A goal of an old epoch was ended by the interrupt that made it old; all else can never run as it is."""
+    """Return the result of a refused call: interrupted where its epoch is old, because an interrupt made it old."""
     outcome = Outcome.INTERRUPTED if refused.code is CallCode.STALE_EPOCH else Outcome.REFUSED
     return ExecuteSkill.Result(
         outcome=OUTCOME_NUMBERS[outcome],
@@ -41,7 +40,7 @@ def refusal(refused: Refused) -> ExecuteSkill.Result:
 
 
 def subsystem(state: SubsystemState) -> Subsystem:
-    """A subsystem's settings and holders."""
+    """Return a subsystem's settings and holders."""
     return Subsystem(
         name=state.name,
         exclusive_per_process=state.exclusive_per_process,
@@ -52,7 +51,7 @@ def subsystem(state: SubsystemState) -> Subsystem:
 
 
 def hold(state: ProcessHoldState) -> ProcessHold:
-    """What is kept for a process."""
+    """Return the subsystems and pauses kept for a process."""
     return ProcessHold(
         process_id=state.process_id,
         subsystems=list(state.subsystems),
@@ -62,7 +61,7 @@ def hold(state: ProcessHoldState) -> ProcessHold:
 
 
 def info(skill: Skill, stop_measured_s: float) -> SkillInfo:
-    """A skill as ListSkills tells it, with its longest stop so far."""
+    """Return a skill for ListSkills, with its longest stop so far."""
     bounded = skill.stop_s is not None or skill.interruptible
     return SkillInfo(
         name=skill.name,

@@ -1,41 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory's records, queries and answers as messages, and what other messages mean to it."""
+"""Convert the memory's records and queries to and from messages, and other messages to its types."""
 
 from __future__ import annotations
 
 import json
 import math
 
-from builtin_interfaces.msg import Time
 from ghostshell.msg import MemoryRecord, ProcessState, SkillEvent
 from ghostshell.srv import QueryMemory
 
-from ghostshell_ros.wire.event_writer import OUTCOME_NUMBERS
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import arguments_of, outcome_name, ros_text, seconds, time_message
 from planners.memory.query import Circle, Query
 from planners.memory.recording import EndedCall, Task
 from planners.memory.records import Record, Tier, Viewer
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
 
-OUTCOMES = {number: outcome.value for outcome, number in OUTCOME_NUMBERS.items()}
 LIMIT = 20
 MOST = 1000
 
 
-def seconds(stamp: Time) -> float:
-    """ROS time as seconds."""
-    return float(stamp.sec) + stamp.nanosec * 1e-9
-
-
 def record_message(record: Record) -> MemoryRecord:
-    """A record on the wire."""
+    """Return a record as a message."""
     who, spot = record.provenance, record.spot
     return MemoryRecord(
         id=record.id,
         tier=int(record.tier),
         kind=record.kind,
-        begun=_time(record.start_s),
-        time=_time(record.time_s),
+        begun=time_message(record.start_s),
+        time=time_message(record.time_s),
         text=ros_text(record.text),
         data_json=ros_text(json.dumps(record.data, ensure_ascii=False)),
         robot=ros_text(who.robot),
@@ -51,12 +43,12 @@ def record_message(record: Record) -> MemoryRecord:
 
 
 def viewer_of(request: QueryMemory.Request) -> Viewer:
-    """Who asks."""
+    """Return who asks."""
     return Viewer(request.robot.strip("/"), request.process_id)
 
 
 def query_of(request: QueryMemory.Request) -> Query:
-    """The filters of a request. Raises ValueError for bounds that are none."""
+    """Return the filters of a request. Raises ValueError for an unknown tier or bad bounds."""
     near = Circle(request.x, request.y, request.radius) if request.radius else None
     unknown = [t for t in request.tiers if t not in tuple(Tier)]
     if unknown:
@@ -75,7 +67,7 @@ def query_of(request: QueryMemory.Request) -> Query:
 
 
 def task_of(process: ProcessState) -> Task:
-    """A process as the memory takes it."""
+    """Return a process as the memory takes it."""
     by_itself = process.source == int(ProcessSource.IDLE)
     return Task(
         process.process_id,
@@ -91,22 +83,12 @@ def task_of(process: ProcessState) -> Task:
 
 
 def call_of(event: SkillEvent) -> EndedCall:
-    """A CALL_ENDED event as the memory takes it."""
-    try:
-        arguments = json.loads(event.args_json or "{}")
-    except json.JSONDecodeError:
-        arguments = {}
+    """Return the call of a CALL_ENDED event as the memory takes it."""
     return EndedCall(
         event.process_id,
         event.function or "?",
-        arguments if isinstance(arguments, dict) else {},
-        OUTCOMES.get(event.outcome, "?"),
+        arguments_of(event.args_json),
+        outcome_name(event.outcome),
         event.error_msg or event.text,
         seconds(event.stamp),
     )
-
-
-def _time(value_s: float) -> Time:
-    whole = math.floor(value_s)
-    # What lies beyond ROS time is shown as its end.
-    return Time(sec=max(-(2**31), min(2**31 - 1, whole)), nanosec=min(int((value_s - whole) * 1e9), 999_999_999))

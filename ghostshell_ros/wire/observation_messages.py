@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations as messages, and back; times on the wire are ages, so no two machines need one steady clock."""
+"""Convert observations to and from messages; they carry ages, so no two machines need one steady clock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from builtin_interfaces.msg import Time
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.msg import ObservationField, ObservedObject
 
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, Value
 
 KINDS: dict[Kind, int] = {kind: int(getattr(ObservationField, kind.name)) for kind in Kind}
@@ -19,13 +18,13 @@ _KIND_OF = {number: kind for kind, number in KINDS.items()}
 
 
 class ObservationWriter:
-    """Makes the messages of one node. A field whose value is the one of before keeps its message, but for the age."""
+    """Makes the messages of one node. A field whose value has not changed keeps its message, with a new age."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[FieldValue, ObservationField]] = {}
 
     def message(self, observation: Observation) -> ObservationMsg:
-        """The observation as it stands at its stamp. The parts are used again by the next call: publish it before."""
+        """Return the observation at its stamp as a message. The next call changes its parts: publish it before."""
         fields = []
         for name, field in observation.fields.items():
             made = self._made.get(name)
@@ -41,24 +40,20 @@ class ObservationWriter:
 
 
 def to_message(observation: Observation) -> ObservationMsg:
-    """A message of its own for one observation."""
+    """Return an observation as a message of its own."""
     return ObservationWriter().message(observation)
 
 
 def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = None) -> Observation:
-    """The observation on the reader's steady clock, `now` being the present on it. With `ros_now_s`, ROS time in seconds,
-    what the message was underway or waited in a queue counts to its age."""
-    time_s = message.stamp.sec + message.stamp.nanosec * 1e-9
+    """Return the observation on the reader's steady clock, whose present is `now`.
+
+    With `ros_now_s`, ROS time in seconds, the time the message was underway or waited in a queue counts to its age.
+    """
+    time_s = seconds(message.stamp)
     underway = max(0.0, ros_now_s - time_s) if ros_now_s is not None else 0.0
     stamp = now - underway
     fields = {f.name: _field(f, stamp) for f in message.fields}
     return Observation(stamp, message.seq, time_s, fields)
-
-
-def time_message(seconds: float) -> Time:
-    """ROS time in seconds as a message."""
-    whole = math.floor(seconds)
-    return Time(sec=int(whole), nanosec=min(int((seconds - whole) * 1e9), 999_999_999))
 
 
 def _part(field: FieldValue) -> ObservationField:

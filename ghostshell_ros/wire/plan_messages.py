@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of System 2 as messages, and back."""
+"""Convert plans of System 2 to and from messages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ghostshell.msg import GlobalEvent as GlobalEventMsg
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.msg import Subtask as SubtaskMsg
 
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 
 
 def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:
-    """A plan as topic `plans` carries it."""
+    """Return a plan as topic `plans` carries it."""
     return PlanMsg(
         stamp=stamp,
         process_id=process_id,
@@ -41,7 +41,7 @@ def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:
 
 
 def plan_of(message: PlanMsg) -> Plan:
-    """The plan that a message holds; a status nobody knows counts as pending."""
+    """Return the plan in a message; an unknown status counts as pending."""
     known = {int(status) for status in SubtaskStatus}
     subtasks = tuple(
         Subtask(s.id, s.description, s.criteria, SubtaskStatus(s.status if s.status in known else 0), tuple(s.watch))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What prescriptions look like as messages."""
+"""Convert prescriptions to messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ghostshell.msg import Prescription as PrescriptionMsg
 from ghostshell.msg import ReflexState
 
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept
 from planners.prescriptions.kinds import Conflict, Kind, Route
 
@@ -17,7 +17,7 @@ _STATES = {ReflexState.PROPOSED: "proposed: it waits for approval", ReflexState.
 
 
 def routed(name: str, sentence: str, route: Route) -> PrescriptionMsg:
-    """A sentence and where it belongs; a reflex does not act before it is approved."""
+    """Return a sentence and its layer; a reflex does not act before it is approved."""
     return PrescriptionMsg(
         name=name,
         kind=NUMBERS[route.kind],
@@ -29,7 +29,7 @@ def routed(name: str, sentence: str, route: Route) -> PrescriptionMsg:
 
 
 def prescription_message(kept: Kept) -> PrescriptionMsg:
-    """One that is kept."""
+    """Return a kept prescription."""
     message = routed(kept.name, kept.prescription.sentence, kept.route)
     message.enabled = kept.prescription.enabled
     message.conflicts = [ros_text(conflict.text()) for conflict in kept.conflicts]
@@ -37,7 +37,7 @@ def prescription_message(kept: Kept) -> PrescriptionMsg:
 
 
 def reflex_prescription(reflex: ReflexState, conflicts: Iterable[Conflict]) -> PrescriptionMsg:
-    """A reflex among the prescriptions."""
+    """Return a reflex as a prescription."""
     return PrescriptionMsg(
         name=reflex.name,
         kind=PrescriptionMsg.REFLEX,

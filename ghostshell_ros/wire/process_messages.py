@@ -1,29 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes and their history look like as messages."""
+"""Convert processes and their history to and from messages."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from builtin_interfaces.msg import Time
 from ghostshell.action import RunTask
 from ghostshell.msg import CallRecord as CallRecordMsg
 from ghostshell.msg import LayerUsage as LayerUsageMsg
 from ghostshell.msg import ProcessState, SkillEvent
 
-from ghostshell_ros.wire.event_writer import OUTCOME_NUMBERS
+from ghostshell_ros.wire.values import outcome_name, time_message
 from skill_kernel.codes import ModelCode
 from skill_kernel.processes.process import CallRecord, Process
 from skill_kernel.processes.process_usage import LayerUsage, ModelAnswer
 
-OUTCOME_NAMES = {number: outcome.value for outcome, number in OUTCOME_NUMBERS.items()}
-
 SHOWN_HISTORY = 30
-"""Newest calls that a plan made anew is told of."""
+"""Number of newest calls that a revised plan takes into account."""
 
 
 def process_state(process: Process) -> ProcessState:
-    """A process as topic `processes` shows it."""
+    """Return a process as topic `processes` shows it."""
     shown = process.history[-SHOWN_HISTORY:] if process.plan and not process.status.ended else ()
     return ProcessState(
         process_id=process.process_id,
@@ -35,8 +32,8 @@ def process_state(process: Process) -> ProcessState:
         strategy=process.strategy,
         epoch=process.epoch,
         turn=process.turn,
-        created=_time(process.created_s),
-        ended=_time(process.ended_s),
+        created=time_message(process.created_s),
+        ended=time_message(process.ended_s),
         error_code=process.code,
         message=process.message,
         pause_causes=sorted(process.pause_causes),
@@ -56,7 +53,7 @@ def process_state(process: Process) -> ProcessState:
 
 
 def task_result(process: Process) -> RunTask.Result:
-    """What a task's client is told at its end."""
+    """Return the result of a task for its client."""
     summary = f"{process.calls_done} calls done, {process.calls_failed} failed or refused"
     return RunTask.Result(
         status=int(process.status),
@@ -74,8 +71,7 @@ def task_result(process: Process) -> RunTask.Result:
 
 
 def model_answer(event: SkillEvent) -> ModelAnswer:
-    """What a layer's call of its model has used, as MODEL_ANSWERED tells of it. One that was no longer wanted is no
-    failure."""
+    """Return what one answer of a layer's model used, from a MODEL_ANSWERED event. A cancelled answer is no failure."""
     return ModelAnswer(
         event.function,
         event.text,
@@ -89,12 +85,12 @@ def model_answer(event: SkillEvent) -> ModelAnswer:
 
 
 def call_record(event: SkillEvent) -> CallRecord:
-    """A call as CALL_STARTED or CALL_ENDED tells of it."""
+    """Return the call of a CALL_STARTED or CALL_ENDED event."""
     return CallRecord(
         event.call_id,
         event.function,
         event.args_json,
-        OUTCOME_NAMES.get(event.outcome, "RUNNING"),
+        outcome_name(event.outcome, "RUNNING"),
         event.error_code,
         event.error_msg or event.text,
         event.start_s,
@@ -121,8 +117,3 @@ def _usage(usage: LayerUsage) -> LayerUsageMsg:
 
 def _degraded(process: Process) -> str:
     return "; ".join(f"{layer}: {how}" for layer, how in process.degraded)
-
-
-def _time(seconds: float) -> Time:
-    whole = int(seconds)
-    return Time(sec=whole, nanosec=int((seconds - whole) * 1e9))

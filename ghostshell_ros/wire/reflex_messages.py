@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reflexes as messages."""
+"""Convert reflexes to messages."""
 
 from __future__ import annotations
 
 from ghostshell.msg import ReflexState
 
-from ghostshell_ros.wire.observation_messages import time_message
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text, time_message
 from reflexes.loop import Watch
 from reflexes.rule import Rule, RuleState
 from reflexes.store import Unreadable
@@ -16,7 +15,7 @@ _HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOW
 
 
 def reflex_message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minus_steady_s: float = 0.0) -> ReflexState:
-    """A rule and, where it is evaluated, how it does. `unfit` says why it is not although it is approved."""
+    """Return a rule and the state of its evaluation. `unfit` says why an approved rule is not evaluated."""
     message = ReflexState(
         name=rule.name,
         sentence=ros_text(rule.sentence),
@@ -47,6 +46,6 @@ def reflex_message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minu
 
 
 def refused_message(unreadable: Unreadable) -> ReflexState:
-    """A file that is no reflex any more."""
+    """Return the state of a file that cannot be read as a reflex any more."""
     why = ros_text(unreadable.why)
     return ReflexState(name=unreadable.name, state=ReflexState.DISABLED, reason=why, holds=ReflexState.UNKNOWN)

@@ -27,9 +27,9 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
-from ghostshell_ros.runtime.diagnostics import QOS
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import ROOT, ask, wait_until
 from skill_kernel.robot import RobotConfig
 

@@ -22,9 +22,9 @@ from ghostshell.srv import CompileReflex
 from reflex_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 
-from ghostshell_ros.runtime.diagnostics import QOS
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node_runtime import EVENTS, HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
+from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import ROOT, Processes, ask, wait_until
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"

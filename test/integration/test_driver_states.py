@@ -14,8 +14,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import ShowFace
 
 from ghostshell_ros.drivers.clients import RosDrivers
-from ghostshell_ros.runtime.driver_states import TOPIC, DriverState
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.lifecycle import TOPIC, DriverState
 from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
 from ros_support import wait_until
 from skill_kernel.codes import CallCode

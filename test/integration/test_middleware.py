@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ghostshell_ros.runtime import middleware
+from ghostshell_ros.runtime import node_runtime as middleware
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 

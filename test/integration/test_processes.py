@@ -24,7 +24,7 @@ from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.nodes.action_planner.node import chunk_streams
 from ghostshell_ros.nodes.action_planner.node import node as action_planner
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
-from ghostshell_ros.runtime.diagnostics import Level
+from ghostshell_ros.runtime.node import Level
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ghostshell_ros.cli.start_up import QUIET_S, UNMANAGED_S, StartUp
-from ghostshell_ros.runtime.driver_states import LOST, DriverState
+from ghostshell_ros.runtime.lifecycle import LOST, DriverState
 
 ACTIVE = DriverState("/kalos/speak_driver", "active")
 COMING = DriverState("/kalos/drive_driver", "inactive", (), "it is being activated; ask again", True)

@@ -15,7 +15,7 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.call_messages import arguments_of, call_report
 from ghostshell_ros.wire.event_writer import EventWriter
-from ghostshell_ros.wire.process_messages import OUTCOME_NAMES
+from ghostshell_ros.wire.values import outcome_name
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.prompt import CallReport
@@ -188,7 +188,7 @@ class AnswerStreams:
                 CallReport(
                     event.function,
                     arguments_of(event),
-                    OUTCOME_NAMES.get(event.outcome, "?"),
+                    outcome_name(event.outcome),
                     event.error_msg or event.text,
                     self._since(turn, event.start_s),
                     self._since(turn, event.end_s),

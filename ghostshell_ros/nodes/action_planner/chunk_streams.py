@@ -11,7 +11,7 @@ from ghostshell.msg import LlmChunk, SkillEvent
 
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 
 NUL_ON_THE_WIRE = "\x01"
 """Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""

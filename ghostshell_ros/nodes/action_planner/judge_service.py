@@ -7,7 +7,7 @@ from ghostshell.srv import JudgeCondition
 from rclpy.task import Future
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.strategies.layered.judging import Judgement, SentenceJudge
 
 MAX_CONDITION = 300

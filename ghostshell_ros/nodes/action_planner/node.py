@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from builtin_interfaces.msg import Time
 from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt
@@ -21,16 +20,17 @@ from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
 from ghostshell_ros.nodes.action_planner.layered_steps import LayeredSteps
 from ghostshell_ros.nodes.action_planner.process_link import LayeredParts
 from ghostshell_ros.nodes.action_planner.step_parameters import declare_steps
-from ghostshell_ros.runtime.diagnostics import Health, Level
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_models
+from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
-from ghostshell_ros.runtime.ros_clock import SteadyClock
 from ghostshell_ros.runtime.scene import Scene
+from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.plan_messages import plan_of
+from ghostshell_ros.wire.values import seconds
 from planners.models.base import ModelClient, ModelError
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import GrammarOptions
@@ -120,7 +120,7 @@ class ActionPlanner(RuntimeNode):
             plans=self._models.thinks(Layer.S2),
         )
         self.add_on_set_parameters_callback(self._set)
-        self._scheduler_interrupt = self.create_client(Interrupt, "channel_scheduler/interrupt")
+        self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         self.create_subscription(PlanMsg, "plans", lambda m: self._layered.plan(m.process_id, plan_of(m)), PLANS)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
@@ -173,7 +173,7 @@ class ActionPlanner(RuntimeNode):
             process_id = process.process_id
             if process.status >= ProcessState.SUCCESS:
                 self._cancel(process_id)
-            elif first and (not self._began_s or _seconds(process.created) < self._began_s):
+            elif first and (not self._began_s or seconds(process.created) < self._began_s):
                 self._seen[process_id] = process.epoch
                 self.call_later(TELL_LOST_S, lambda lost=process: self._lost(lost))
             elif (
@@ -235,20 +235,10 @@ class ActionPlanner(RuntimeNode):
             self._answers.event(event)
             self._layered.event(event)
 
-    def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None], waited_s: float = 0.0) -> None:
+    def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None]) -> None:
         """Stop the calls of a process that is about to end; `then` comes at the deadline at the latest."""
-        if not self._scheduler_interrupt.service_is_ready() and waited_s < MATCH_S:
-            self.call_later(LOOK_S, lambda: self._stop(process_id, epoch, why, then, waited_s + LOOK_S))
-            return
-        told = [then]
-
-        def go_on() -> None:
-            if told:
-                told.pop()()
-
         request = Interrupt.Request(process_id=process_id, cause=why, epoch=epoch)
-        self._scheduler_interrupt.call_async(request).add_done_callback(lambda _: go_on())
-        self.call_later(STOP_S, go_on)
+        self._scheduler_interrupt.ask(request, lambda _: then(), deadline_s=STOP_S, wait_s=MATCH_S)
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
         for part in (self._answers, self._layered):
@@ -319,10 +309,6 @@ def _planners(robot: RobotSetup, settings: PlannerSettings) -> Callable[[str], S
         )
 
     return make
-
-
-def _seconds(stamp: Time) -> float:
-    return float(stamp.sec) + stamp.nanosec * 1e-9
 
 
 def main() -> int:

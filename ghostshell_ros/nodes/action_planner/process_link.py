@@ -12,9 +12,9 @@ from ghostshell.msg import SkillEvent
 from function_tokens.mapper import Refusal, Wrapper
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
+from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
-from ghostshell_ros.runtime.ros_clock import SteadyClock
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.event_writer import EventWriter
 from planners.models.base import Message, ModelRequest

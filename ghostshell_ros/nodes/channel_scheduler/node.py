@@ -18,9 +18,9 @@ from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
 from ghostshell_ros.nodes.channel_scheduler.step_reports import StepReports
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
+from ghostshell_ros.runtime.node import RosClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.runtime.ros_clock import RosClock
 from ghostshell_ros.wire.event_writer import EventWriter
 from skill_kernel.codes import ParseCode, TaskCode
 

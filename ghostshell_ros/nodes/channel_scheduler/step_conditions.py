@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +11,7 @@ from ghostshell.srv import JudgeCondition
 
 from function_tokens.scheduling.conditions import Answer, Verdict
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.observation_messages import from_message
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import Condition, holds, read_condition
@@ -20,7 +20,6 @@ from skill_kernel.observation.model import Observation
 from skill_kernel.observation.view import View
 from skill_kernel.robot import RobotConfig
 
-MEET_AGAIN_S = 0.5
 READ_AHEAD = 256
 """Conditions that are kept compiled."""
 
@@ -38,9 +37,10 @@ class StepConditions:
         self._accessors = accessors_of(robot)
         self._newest: tuple[ObservationMsg, float, float] | None = None
         self._read = lru_cache(READ_AHEAD)(lambda text: read_condition(text, self._accessors))
-        self._judge = node.create_client(JudgeCondition, "judge_condition")
+        self._judge = ServiceClient(node, JudgeCondition, "judge_condition")
         node.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION)
-        self._meet()
+        # An empty condition costs no model.
+        self._judge.prove(JudgeCondition.Request)
 
     def of(self, process_id: str) -> ProcessConditions:
         """Conditions of one process."""
@@ -58,7 +58,7 @@ class StepConditions:
 
     def judge(self, process_id: str, condition: Condition, answer: Answer) -> None:
         """Ask a model about a sentence."""
-        if not self._judge.service_is_ready():
+        if not self._judge.discovered():
             known = ", ".join(sorted(self._accessors)) or "none, this robot observes nothing"
             why = f"it is no expression over accessors ({known}), and no model judges sentences here"
             answer(Verdict(None, why))
@@ -72,40 +72,11 @@ class StepConditions:
             else:
                 answer(Verdict(response.holds, response.reason))
 
-        self._ask(JudgeCondition.Request(process_id=process_id, condition=condition.text), answered)
-
-    def _ask(self, request: JudgeCondition.Request, answered: Callable[[JudgeCondition.Response | None], None]) -> None:
-        done = False
-
-        def finish(response: JudgeCondition.Response | None) -> None:
-            nonlocal done
-            if not done:
-                done = True
-                timer.cancel()
-                answered(response)
-
-        def too_late() -> None:
-            self._judge.remove_pending_request(future)
-            finish(None)
-
-        future = self._judge.call_async(request)
-        timer = self._node.call_later(self._judge_s, too_late)
-        future.add_done_callback(lambda f: finish(f.result() if f.exception() is None else None))
-
-    def _meet(self) -> None:
-        """A service that does not know its client yet loses its answer; an empty condition costs no model."""
-
-        def answered(response: JudgeCondition.Response | None) -> None:
-            if response is None:
-                self._node.call_later(MEET_AGAIN_S, self._meet)
-
-        if self._judge.service_is_ready():
-            self._ask(JudgeCondition.Request(), answered)
-        else:
-            self._node.call_later(MEET_AGAIN_S, self._meet)
+        request = JudgeCondition.Request(process_id=process_id, condition=condition.text)
+        self._judge.ask(request, answered, deadline_s=self._judge_s)
 
     def _on_observation(self, message: ObservationMsg) -> None:
-        self._newest = (message, self._node.steady_now(), self._node.get_clock().now().nanoseconds * 1e-9)
+        self._newest = (message, self._node.steady_now(), self._node.now_s())
 
     def _observation(self) -> Observation | None:
         return from_message(*self._newest) if self._newest is not None else None

@@ -7,7 +7,7 @@ from ghostshell.msg import StepQueue as StepQueueMsg
 
 from function_tokens.scheduling.step_queue import StepQueue
 from ghostshell_ros.runtime.node_runtime import QUEUES, RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 
 
 class StepReports:

@@ -11,14 +11,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from ghostshell.msg import SkillEvent
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rclpy.client import Client
 from std_msgs.msg import Bool
-from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.diagnostics import Health, Level
-from ghostshell_ros.runtime.driver_states import LOST, TOPIC, DriverState, actions_of
-from ghostshell_ros.runtime.lifecycle_node import HEARTBEAT_TOPIC
+from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, DriverState, actions_of
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
+from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
 
@@ -28,8 +26,6 @@ ASK_AGAIN_S = 0.5
 """A transition that does not show in the driver's heartbeat by then is asked for again: request or answer may be lost."""
 REFUSED_S = 2.0
 """A driver that refused a transition is asked again after this long."""
-HALT_RETRY_S = 0.2
-"""How often the safety gate is asked to halt until it says that it has."""
 TOGETHER_S = 0.1
 
 _NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition.TRANSITION_ACTIVATE}
@@ -38,7 +34,7 @@ _NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition
 @dataclass
 class _Driver:
     name: str
-    client: Client
+    client: ServiceClient
     state: str = ""
     unheard: int = 0
     wanted: bool = True
@@ -78,17 +74,16 @@ class LifecycleManager(RuntimeNode):
         for name in sorted(self._named):
             self._add(name)
         self._halted: bool | None = None
-        self._halt_asked = False
         self._gone: dict[str, list[str]] = {}
         self._events = EventWriter(self)
         self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
-        self._halt_client = self.create_client(Trigger, "halt")
+        self._halt = HaltClient(self)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(DiagnosticStatus, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEATS)
         self.steady_timer(timeout_s / CHECKS, self._check)
 
     def _add(self, name: str) -> _Driver:
-        driver = _Driver(name, self.create_client(ChangeState, f"{name}/change_state"))
+        driver = _Driver(name, ServiceClient(self, ChangeState, f"{name}/change_state"))
         self._drivers[name] = driver
         return driver
 
@@ -125,9 +120,8 @@ class LifecycleManager(RuntimeNode):
                 self._publish()
 
     def _vanished(self, driver: _Driver, what: str) -> None:
-        if not self._halted and not self._halt_asked:
-            self._halt_asked = True
-            self._ask_halt()
+        if not self._halted:
+            self._halt.halt()
         # Those of one process vanish together and are told of together.
         if not self._gone:
             self.call_later(TOGETHER_S, self._tell_gone)
@@ -140,17 +134,9 @@ class LifecycleManager(RuntimeNode):
         self.get_logger().error(text)
         self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
 
-    def _ask_halt(self) -> None:
-        """Ask until the gate's own `halted` says so."""
-        if not self._halt_asked:
-            return
-        if self._halt_client.service_is_ready():
-            self._halt_client.call_async(Trigger.Request())
-        self.call_later(HALT_RETRY_S, self._ask_halt)
-
     def _on_halted(self, message: Bool) -> None:
         if message.data:
-            self._halt_asked = False
+            self._halt.confirmed()
         elif self._halted:
             for driver in self._drivers.values():
                 driver.wanted = True
@@ -162,15 +148,14 @@ class LifecycleManager(RuntimeNode):
     def _advance(self, driver: _Driver) -> None:
         """Ask for the next transition on the way to active, if there is one and now is the time."""
         transition = _NEXT.get(driver.state)
-        if transition is None or not driver.wanted or self._halted is not False or self._halt_asked:
+        if transition is None or not driver.wanted or self._halted is not False or self._halt.asking:
             return
         now = self.steady_now()
-        if (driver.asked == transition and now < driver.ask_at) or not driver.client.service_is_ready():
+        if (driver.asked == transition and now < driver.ask_at) or not driver.client.discovered():
             return
         driver.asked, driver.ask_at = transition, now + ASK_AGAIN_S
-        future = driver.client.call_async(ChangeState.Request(transition=Transition(id=transition)))
-        future.add_done_callback(lambda f: self._answered(driver, transition, f.result()))
-        self.call_later(2 * REFUSED_S, lambda: driver.client.remove_pending_request(future))
+        request = ChangeState.Request(transition=Transition(id=transition))
+        driver.client.ask(request, lambda response: self._answered(driver, transition, response), deadline_s=2 * REFUSED_S)
 
     def _answered(self, driver: _Driver, transition: int, response: Any) -> None:
         if response is not None and not response.success and driver.asked == transition:
@@ -193,7 +178,7 @@ class LifecycleManager(RuntimeNode):
             why = "a person deactivated it; activate it by hand (ros2 lifecycle set)"
         elif self._halted is None:
             why, coming = "no safety gate was heard; see whether it runs", True
-        elif self._halted or self._halt_asked:
+        elif self._halted or self._halt.asking:
             why = f"the robot is halted; {CLEAR_HINT}"
         else:
             why, coming = "it is being activated; ask again", True

@@ -16,10 +16,10 @@ from rclpy.task import Future
 from ghostshell_ros.nodes.memory.memory_listener import RobotListener
 from ghostshell_ros.nodes.memory.memory_settings import MemorySettings, declare_memory
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import RuntimeNode, run
 from ghostshell_ros.wire.memory_messages import query_of, record_message, viewer_of
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.memory import Memory, Record, Store, StoreError
 from skill_kernel.codes import MemoryCode
 
@@ -70,7 +70,7 @@ class MemoryNode(RuntimeNode):
             )
             self._memory = Memory(
                 store,
-                wall=self._wall,
+                wall=self.now_s,
                 settings=self._settings.consolidation,
                 embedder=self._settings.embedder,
                 model=self._settings.model,
@@ -117,9 +117,6 @@ class MemoryNode(RuntimeNode):
             self.get_logger().error(problem)
         else:
             self.get_logger().info(f"memory in {self._path}")
-
-    def _wall(self) -> float:
-        return float(self.get_clock().now().nanoseconds) * 1e-9
 
     # -- the robots ---------------------------------------------------------------------------------------------------
 

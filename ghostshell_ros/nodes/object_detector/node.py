@@ -13,7 +13,7 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
 from ghostshell_ros.perception.placing import Camera, Laser, place
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.wire.images import to_pixels
 from skill_kernel.robot import RobotConfig

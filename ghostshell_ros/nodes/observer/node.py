@@ -8,7 +8,7 @@ import sys
 from ghostshell.msg import Observation as ObservationMsg
 
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode, run
 from ghostshell_ros.wire.observation_messages import ObservationWriter
 from skill_kernel.observation.observer import Observer
@@ -62,7 +62,7 @@ class ObserverNode(RuntimeNode):
         self._due, now = False, self.steady_now()
         self._free = max(0.0, min(BURST, self._free + (now - self._told_at) * self._most) - 1.0)
         self._told_at = now
-        observation = self._observer.observation(now, self.get_clock().now().nanoseconds * 1e-9)
+        observation = self._observer.observation(now, self.now_s())
         self._stale = [name for name, field in observation.fields.items() if field.stale(now)]
         self._publisher.publish(self._writer.message(observation))
 

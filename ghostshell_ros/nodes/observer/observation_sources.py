@@ -15,8 +15,9 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan
 
-from ghostshell_ros.drivers.senses import yaw_of
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED_BY_ANY, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.observation.config import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
@@ -159,7 +160,7 @@ class ObservationSources:
             self._observer.take(name, "", -math.inf)
             return
         last = max(said, key=lambda p: (p.created.sec, p.created.nanosec))
-        ago = self._node.get_clock().now().nanoseconds * 1e-9 - last.created.sec - last.created.nanosec * 1e-9
+        ago = self._node.now_s() - seconds(last.created)
         self._observer.take(name, last.instruction, self._node.steady_now() - max(0.0, ago))
         self._tell(config)
 
@@ -188,33 +189,27 @@ class ObservationSources:
         assert isinstance(process, Take)
         service = _interface(name, source.type)
         read = self._reader(name, process, service.Response)
-        client = self._node.create_client(service, source.service)
-        waiting: list[tuple[float, Any]] = []
+        client = ServiceClient(self._node, service, source.service)
+        waiting: list[float] = []
 
-        def answered(asked_at: float, future: Any) -> None:
-            waiting.clear()
-            if (answer := future.result()) is not None:
-                try:
-                    self._observer.take(name, read(answer), asked_at)
-                except (LookupError, ValueError, AttributeError, TypeError) as error:
-                    self._observer.miss(
-                        name, f"the answer has nothing at its path ({type(error).__name__}); look at its source"
-                    )
+        def answered(response: Any) -> None:
+            asked_at = waiting.pop()
+            if response is None:
+                self._observer.miss(name, f"service '{source.service}' does not answer within {ANSWER_S:g} s")
+                return
+            try:
+                self._observer.take(name, read(response), asked_at)
+            except (LookupError, ValueError, AttributeError, TypeError) as error:
+                self._observer.miss(name, f"the answer has nothing at its path ({type(error).__name__}); look at its source")
 
         def ask() -> None:
-            now = self._node.steady_now()
-            if waiting and now - waiting[0][0] < ANSWER_S:
+            if waiting:
                 return
-            for _, future in waiting:
-                client.remove_pending_request(future)
-                self._observer.miss(name, f"service '{source.service}' does not answer within {ANSWER_S:g} s")
-            waiting.clear()
-            if not client.service_is_ready():
+            if not client.discovered():
                 self._observer.miss(name, f"there is no service '{source.service}'; is its node running?")
                 return
-            future = client.call_async(service.Request())
-            waiting.append((now, future))
-            future.add_done_callback(partial(answered, now))
+            waiting.append(self._node.steady_now())
+            client.ask(service.Request(), answered, deadline_s=ANSWER_S)
 
         self._node.steady_timer(1.0 / config.rate_hz, ask)
 

@@ -11,11 +11,9 @@ from ghostshell.srv import Interrupt
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
 
 ORDER = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
-
-MEET_AGAIN_S = 0.3
-"""How long after a node did not answer the first time it is asked again."""
 
 
 class Interrupter:
@@ -26,11 +24,10 @@ class Interrupter:
     """
 
     def __init__(self, node: RuntimeNode, *, deadline_s: float, on_problem: Callable[[str], None]) -> None:
-        self._node = node
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
         self._on_problem = on_problem
-        self._clients = {name: node.create_client(Interrupt, f"{name}/interrupt") for name in ORDER}
-        self._halt = node.create_client(Trigger, "halt")
+        self._clients = {name: ServiceClient(node, Interrupt, f"{name}/interrupt") for name in ORDER}
+        self._halt = ServiceClient(node, Trigger, "halt")
 
     def interrupt(
         self,
@@ -52,22 +49,18 @@ class Interrupter:
         A service that does not know its client yet loses its answer. So each is asked to interrupt a process that does
         not exist, again and again until it has answered once.
         """
-        for name, client in self._clients.items():
-            self._meet(name, client, then)
+        for name in ORDER:
+            self._meet(name, then if name == ORDER[0] else lambda _: None)
 
     def learn_epoch(self, then: Callable[[int], None]) -> None:
         """Tell `then` the kernel's newest epoch, when it answers."""
-        self._meet(ORDER[0], self._clients[ORDER[0]], then)
+        self._meet(ORDER[0], then)
 
-    def _meet(self, name: str, client: Any, then: Callable[[int], None]) -> None:
-        def answered(response: Any) -> None:
-            if response is None:
-                self._node.call_later(MEET_AGAIN_S, lambda: self._meet(name, client, then))
-            elif name == ORDER[0]:
-                then(response.epoch)
-
-        request = Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="making contact")
-        self.call(client, request, answered)
+    def _meet(self, name: str, then: Callable[[int], None]) -> None:
+        self._clients[name].prove(
+            lambda: Interrupt.Request(process_id=f"none-{uuid.uuid4().hex}", cause="making contact"),
+            lambda response: then(response.epoch),
+        )
 
     def halt(self, then: Callable[[bool], None] | None = None) -> None:
         """Latch the safety gate; `then` is told whether it answered."""
@@ -78,7 +71,7 @@ class Interrupter:
             if then is not None:
                 then(response is not None)
 
-        self.call(self._halt, Trigger.Request(), answered)
+        self._halt.ask(Trigger.Request(), answered, deadline_s=self.deadline_s)
 
     def _next(
         self,
@@ -99,33 +92,11 @@ class Interrupter:
                 if response.error_code:
                     self._on_problem(f"{name}: {response.error_msg}")
             else:
-                self._on_problem(f"node {name} did not answer an interrupt within {self._deadline_s} s")
+                self._on_problem(f"node {name} did not answer an interrupt within {self.deadline_s} s")
                 if name == "skill_kernel":
                     self.halt()
             if name == "skill_kernel" and at_kernel is not None:
                 at_kernel()
             self._next(index + 1, request, then)
 
-        self.call(self._clients[name], request, answered)
-
-    def call(self, client: Any, request: Any, answered: Callable[[Any], None]) -> None:
-        """Call any service with the same deadline; `answered` gets the response, or None at the deadline, once."""
-        if not client.service_is_ready():
-            answered(None)
-            return
-        done = False
-
-        def finish(response: Any) -> None:
-            nonlocal done
-            if not done:
-                done = True
-                timer.cancel()
-                answered(response)
-
-        def too_late() -> None:
-            client.remove_pending_request(future)
-            finish(None)
-
-        future = client.call_async(request)
-        timer = self._node.call_later(self._deadline_s, too_late)
-        future.add_done_callback(lambda f: finish(f.result() if f.exception() is None else None))
+        self._clients[name].ask(request, answered, deadline_s=self.deadline_s)

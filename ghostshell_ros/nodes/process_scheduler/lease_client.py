@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from ghostshell.srv import ProcessLease
 
-from ghostshell_ros.nodes.process_scheduler.interrupter import MEET_AGAIN_S, Interrupter
+from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
 
 Answered = Callable[[ProcessLease.Response | None], None]
 """Is told the kernel's answer, None when there was none within the deadline."""
@@ -21,26 +22,20 @@ class LeaseClient:
     resume must not overtake the end of the process that made room for it. On the executor's thread only."""
 
     def __init__(self, node: RuntimeNode, interrupter: Interrupter, on_problem: Callable[[str], None]) -> None:
-        self._node = node
         self._interrupter = interrupter
         self._on_problem = on_problem
-        self._client = node.create_client(ProcessLease, "skill_kernel/process_lease")
+        self._client = ServiceClient(node, ProcessLease, "skill_kernel/process_lease")
         self._jobs: deque[Callable[[Callable[[], None]], None]] = deque()
         self._busy = False
 
     def meet(self, then: Callable[[], None]) -> None:
         """Prove the way there and back; `then` is called once the kernel has answered."""
-
-        def answered(response: ProcessLease.Response | None) -> None:
-            if response is None:
-                self._node.call_later(MEET_AGAIN_S, lambda: self.meet(then))
-            else:
-                then()
-
-        request = ProcessLease.Request(
-            command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
+        self._client.prove(
+            lambda: ProcessLease.Request(
+                command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
+            ),
+            lambda _: then(),
         )
-        self._interrupter.call(self._client, request, answered)
 
     def pause(self, process_id: str, cause: str, then: Answered) -> None:
         """Add a pause cause."""
@@ -60,9 +55,7 @@ class LeaseClient:
         end = ProcessLease.Request(command=ProcessLease.Request.END, process_id=process_id, cause=cause)
 
         def job(done: Callable[[], None]) -> None:
-            self._interrupter.interrupt(
-                process_id, cause, then=then, at_kernel=lambda: self._interrupter.call(self._client, end, lambda _: done())
-            )
+            self._interrupter.interrupt(process_id, cause, then=then, at_kernel=lambda: self._send(end, lambda _: done()))
 
         self._put(job)
 
@@ -76,9 +69,12 @@ class LeaseClient:
                 done()
                 then(response)
 
-            self._interrupter.call(self._client, request, answered)
+            self._send(request, answered)
 
         self._put(job)
+
+    def _send(self, request: ProcessLease.Request, answered: Answered) -> None:
+        self._client.ask(request, answered, deadline_s=self._interrupter.deadline_s)
 
     def _put(self, job: Callable[[Callable[[], None]], None]) -> None:
         self._jobs.append(job)

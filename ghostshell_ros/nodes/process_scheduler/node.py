@@ -16,7 +16,7 @@ from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
 from ghostshell_ros.nodes.process_scheduler.process_reports import ProcessReports
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.event_writer import EventWriter
@@ -83,7 +83,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
         self._leases = LeaseClient(self, self._interrupter, self._problem)
-        self._core = ProcessScheduler(self._command, new_id=lambda: secrets.token_hex(8), now=self._now, settings=settings)
+        self._core = ProcessScheduler(self._command, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
         self._reports = ProcessReports(self, self._core, self._events, self._interrupter)
         self._doors = ProcessDoors(self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted)
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._doors.halted)
@@ -209,9 +209,6 @@ class ProcessSchedulerNode(RuntimeNode):
         self.get_logger().error(why)
         self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
 
-    def _now(self) -> float:
-        return float(self.get_clock().now().nanoseconds) * 1e-9
-
     def health(self) -> Health:
         """How many processes live, and whether they are kept on disk."""
         living = self._core.living
@@ -225,7 +222,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._advice.close()
         if self._store is not None:
             for process in self._core.living:
-                self._store.save(process.shut_down(self._now(), "the robot was shut down while it ran"))
+                self._store.save(process.shut_down(self.now_s(), "the robot was shut down while it ran"))
             self._store.close()
 
 

@@ -19,9 +19,10 @@ from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import shipped_config
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept, PrescriptionBook
 from planners.prescriptions.judging import GrammarJudge
 from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
@@ -85,7 +86,7 @@ class PrescriptionDoors:
         self._proposed: set[str] = set()
         """Reflexes that are there or were; one that a person has removed is not proposed once more."""
         self._publisher = node.create_publisher(PrescriptionArray, "prescriptions", LATCHED)
-        self._compile = node.create_client(CompileReflex, "compile_reflex")
+        self._compile = ServiceClient(node, CompileReflex, "compile_reflex")
         node.create_subscription(ReflexStateArray, "reflex_states", self._reflex_states, LATCHED)
         node.create_subscription(String, "prescribe", self._heard, INSTRUCTION)
         node.create_service(Prescribe, "prescribe", self._prescribe)
@@ -205,7 +206,7 @@ class PrescriptionDoors:
         # A service that does not know its client yet loses its answer, and only looking may be repeated.
         looks = CompileReflex.Request(command=CompileReflex.Request.LIST)
         for _ in range(LOOKS):
-            if self._compile.service_is_ready() and await self._answer(looks, LOOK_S) is not None:
+            if self._compile.discovered() and await self._answer(looks, LOOK_S) is not None:
                 break
             await self._rest(LOOK_S)
         else:
@@ -225,13 +226,11 @@ class PrescriptionDoors:
             if not answered.done():
                 answered.set_result(answer)
 
-        asked = self._compile.call_async(request)
-        asked.add_done_callback(lambda done: settle(done.result()))
-        timer = self._node.call_later(deadline_s, lambda: settle(None))
-        answer: CompileReflex.Response | None = await answered
-        timer.cancel()
-        if answer is None:
-            self._compile.remove_pending_request(asked)
+        asked = self._compile.ask(request, settle, deadline_s=deadline_s)
+        try:
+            answer: CompileReflex.Response | None = await answered
+        finally:
+            asked.cancel()
         return answer
 
     async def _rest(self, seconds: float) -> None:

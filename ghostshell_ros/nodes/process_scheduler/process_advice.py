@@ -15,9 +15,9 @@ from std_msgs.msg import Bool
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
-from ghostshell_ros.runtime.ros_clock import SteadyClock
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from planners.models.base import ModelClient, ModelError
@@ -179,7 +179,7 @@ class ProcessAdvice:
             return
         self._looked_s = now
         message = deserialize_message(raw, ObservationMsg)
-        self._observed = from_message(message, now, self._node.get_clock().now().nanoseconds * 1e-9)
+        self._observed = from_message(message, now, self._node.now_s())
         self.loop.observe(self._observed)
 
     def _facts(self) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ class ProcessReports:
             self._events.write(SkillEvent.HALT_CLEARED, text="the robot takes instructions again")
 
     def _check_nodes(self) -> None:
-        now_s = self._node.get_clock().now().nanoseconds * 1e-9
+        now_s = self._node.now_s()
         old = [p for p in self._core.living if not p.pause_causes and now_s - p.created_s >= NODES_WAIT_S]
         gone = [name for name, topic in REQUIRED.items() if self._node.count_publishers(topic) == 0] if old else []
         for process in old if gone else ():

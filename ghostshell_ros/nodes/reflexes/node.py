@@ -13,8 +13,8 @@ from std_msgs.msg import Bool
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
 from ghostshell_ros.nodes.reflexes.reflex_service import Recorder, ReflexService
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.diagnostics import Health, Level
 from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
@@ -117,7 +117,7 @@ class ReflexesNode(RuntimeNode):
 
     def _on_observation(self, message: Observation) -> None:
         now = self.steady_now()
-        observation = from_message(message, now, self.get_clock().now().nanoseconds * 1e-9)
+        observation = from_message(message, now, self.now_s())
         self._rounds += 1
         self._loop.observe(observation, now)
         self._recorder.keep(observation)
@@ -169,7 +169,7 @@ class ReflexesNode(RuntimeNode):
 
     def _shown(self, name: str) -> list[ReflexState]:
         watches = {w.loaded.rule.name: w for w in self._loop.watches}
-        offset = self.get_clock().now().nanoseconds * 1e-9 - self.steady_now()
+        offset = self.now_s() - self.steady_now()
         rules = [r for r in self._book.rules if name in ("", r.name)]
         shown = [
             reflex_message(r, watches.get(r.name), unfit=self._book.unfit.get(r.name, ""), ros_minus_steady_s=offset)

@@ -17,12 +17,12 @@ from ghostshell_ros.nodes.reflexes.reflex_performance import LEASE_S, Performanc
 from ghostshell_ros.runtime.kernel_executor import KernelLink
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.event_writer import EventWriter
 from reflexes.loop import Ended, Firing, ReflexLoop
 from skill_kernel.guard import SkillRequest
 
 BEAT_S = 0.1
-MEET_AGAIN_S = 0.2
 FORGOTTEN_S = 3.0
 """A request that was not answered by then is forgotten: the kernel that had it is gone."""
 
@@ -39,7 +39,7 @@ class ReflexPerformer:
     def __init__(self, node: RuntimeNode, setup: RobotSetup, events: EventWriter) -> None:
         self._node, self._setup, self._events = node, setup, events
         self._link = KernelLink(node, setup.registry, ready_s=LEASE_S, silence_s=2.0)
-        self._lease = node.create_client(ProcessLease, "skill_kernel/process_lease")
+        self._lease = ServiceClient(node, ProcessLease, "skill_kernel/process_lease")
         self._stop = node.create_publisher(Twist, "cmd_vel_reflex", SET_POINTS)
         self._beats = node.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self._acting: dict[Firing, Performance] = {}
@@ -50,22 +50,16 @@ class ReflexPerformer:
         self._shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
         self._met = False
         node.steady_timer(BEAT_S, self._beat)
-        self._meet()
+        self._lease.prove(
+            lambda: ProcessLease.Request(
+                command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
+            ),
+            self._have_met,
+        )
 
     def ready(self) -> bool:
         """Whether the kernel answers. Asking proves the way before the first firing needs it."""
-        return self._link.ready() and self._met and self._lease.service_is_ready()
-
-    def _meet(self) -> None:
-        """Prove the way to the kernel's leases: a service that does not know its client yet loses its answer."""
-        if self._met:
-            return
-        if self._lease.service_is_ready():
-            nobody = ProcessLease.Request(
-                command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
-            )
-            self._ask(nobody, self._have_met)
-        self._node.call_later(MEET_AGAIN_S, self._meet)
+        return self._link.ready() and self._met and self._lease.discovered()
 
     def _have_met(self, _: Any) -> None:
         self._met = True
@@ -128,8 +122,7 @@ class ReflexPerformer:
         end = ProcessLease.Request(
             command=ProcessLease.Request.END, process_id=performance.process_id, cause="the reflex is over"
         )
-        if self._lease.service_is_ready():  # otherwise nobody keeps anything for it
-            self._ask(end, lambda _: None)
+        self._lease.ask(end, deadline_s=FORGOTTEN_S)
         if self.loop is not None:
             self.loop.ended(firing, how, self._node.steady_now(), message)
         text = f"reflex '{firing.name}': {how.value}{f', {message}' if message else ''}"
@@ -173,12 +166,12 @@ class ReflexPerformer:
 
     def tell_started(self, performance: Performance, call: Call) -> None:
         """Say on `events` that a call runs, as the channel scheduler does of its own."""
-        call.start_s = self._node.get_clock().now().nanoseconds * 1e-9
+        call.start_s = self._node.now_s()
         self._events.write_shell(performance.process_id, ShellEvent(EventType.STARTED, call.start_s, call=call))
 
     def tell_ended(self, performance: Performance, call: Call, result: CallResult) -> None:
         """Say on `events` how a call ended."""
-        call.end_s, call.result = self._node.get_clock().now().nanoseconds * 1e-9, result
+        call.end_s, call.result = self._node.now_s(), result
         event = ShellEvent(EventType.ENDED, call.end_s, call=call, code=int(result.code), error=result.error)
         self._events.write_shell(performance.process_id, event)
 
@@ -195,7 +188,7 @@ class ReflexPerformer:
         return self._node.steady_now()
 
     def _preempt(self, performance: Performance, subsystems: list[str]) -> None:
-        if not self._lease.service_is_ready():
+        if not self._lease.discovered():
             self._node.call_soon(performance.refused, "the skill kernel is not there; is it running?")
             return
         request = ProcessLease.Request(
@@ -206,12 +199,7 @@ class ReflexPerformer:
             cause=f"reflex {performance.firing.name}",
         )
         self._node.call_later(LEASE_S, performance.unanswered)
-        self._ask(request, performance.answered)
-
-    def _ask(self, request: ProcessLease.Request, answered: Callable[[Any], None]) -> None:
-        future = self._lease.call_async(request)
-        future.add_done_callback(lambda f: answered(f.result()))
-        self._node.call_later(FORGOTTEN_S, lambda: self._lease.remove_pending_request(future))
+        self._lease.ask(request, lambda response: response and performance.answered(response), deadline_s=FORGOTTEN_S)
 
     def _beat(self) -> None:
         self._link.ready()

@@ -16,7 +16,7 @@ from ghostshell.srv import CompileReflex
 from rclpy.task import Future
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.wire_text import ros_text
+from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, ModelError
 from planners.prescriptions.grammar import GrammarError
 from planners.prescriptions.reflex_book import RuleBook

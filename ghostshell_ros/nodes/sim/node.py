@@ -16,12 +16,13 @@ from std_msgs.msg import String
 
 from ghostshell_ros.nodes.sim.sim_objects import SimObjects
 from ghostshell_ros.nodes.sim.sim_sensors import SimSensors
-from ghostshell_ros.runtime.diagnostics import Health, Level
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.sim.world import SimWorld, SimWorldError, State
 from ghostshell_ros.wire.images import to_message, to_pixels
+from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
@@ -212,8 +213,7 @@ class Sim(RuntimeNode):
     def _stamp(self) -> Time:
         if not self._simulated_time:
             return self.get_clock().now().to_msg()
-        seconds = self._world.time
-        return Time(sec=int(seconds), nanosec=int(seconds % 1.0 * 1e9))
+        return time_message(self._world.time)
 
     def _publish(self) -> None:
         self._sensors.publish(self._base.publish if self._base is not None else None)

@@ -16,9 +16,10 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
-from ghostshell_ros.runtime.diagnostics import Health, Level
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.service_client import HaltClient
 from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.kernel_messages import hold, info, refusal, result_message, subsystem
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
@@ -28,9 +29,6 @@ from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, parse_json
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
-
-HALT_RETRY_S = 0.2
-"""How often the safety gate is asked to halt until it says that it has."""
 
 STATE_AGAIN_S = (2.0, 5.0, 10.0)
 """When `kernel_state` is told once more after the start: a reader that still kept the last word of a kernel that was killed
@@ -87,7 +85,6 @@ class SkillKernelNode(RuntimeNode):
         self._state_due = False
         self._awaited_until = 0.0
         self._gate_halted = False
-        self._gate_asked: str | None = None
         self._events = EventWriter(self)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         try:
@@ -107,7 +104,7 @@ class SkillKernelNode(RuntimeNode):
             )
         except RobotConfigError as error:
             raise NodeStartError(str(error)) from error
-        self._halt_client = self.create_client(Trigger, "halt")
+        self._halt = HaltClient(self)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(CallContent, "call_content", self._on_content, STREAM)
         self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
@@ -275,9 +272,9 @@ class SkillKernelNode(RuntimeNode):
     def _on_halted(self, message: Bool) -> None:
         self._gate_halted = message.data
         if message.data:
-            self._gate_asked = None
+            self._halt.confirmed()
             self._kernel.halt(GATE_HALTED)
-        elif self._gate_asked is None:
+        elif not self._halt.asking:
             self._kernel.clear()
 
     def _driver_lost(self, why: str) -> None:
@@ -288,20 +285,9 @@ class SkillKernelNode(RuntimeNode):
         self.call_later(LOST_TOLD_S, lambda: self._halt_gate(why))
 
     def _halt_gate(self, cause: str) -> None:
-        """Ask until the gate's own `halted` says so: a gate that starts anew says first that it is not."""
         self.get_logger().error(cause)
-        if self._gate_halted:
-            return  # it would tell of no change, and be asked again after it was cleared
-        asking, self._gate_asked = self._gate_asked is not None, cause
-        if not asking:
-            self._ask_gate()
-
-    def _ask_gate(self) -> None:
-        if self._gate_asked is None:
-            return
-        if self._halt_client.service_is_ready():
-            self._halt_client.call_async(Trigger.Request())
-        self.call_later(HALT_RETRY_S, self._ask_gate)
+        if not self._gate_halted:  # it would not tell of a change, and be asked again after it was cleared
+            self._halt.halt()
 
     # -- what others see -----------------------------------------------------------------------------------------
 

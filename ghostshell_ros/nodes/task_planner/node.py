@@ -11,18 +11,17 @@ from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
 from ghostshell.msg import Plan as PlanMsg
 
 from function_tokens.builtins import STEP_NAMES
-from ghostshell_ros.runtime.diagnostics import Health, Level
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.runtime.ros_clock import SteadyClock
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.call_messages import arguments_of, call_report
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.plan_messages import plan_message
-from ghostshell_ros.wire.process_messages import OUTCOME_NAMES
+from ghostshell_ros.wire.values import outcome_name, seconds
 from planners.models.base import ModelError
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, GrammarOptions
@@ -139,7 +138,7 @@ class TaskPlannerNode(RuntimeNode):
             del self._epochs[process_id]
 
     def _begin(self, process: ProcessState, first: bool, paused: bool) -> None:
-        created_s = process.created.sec + process.created.nanosec * 1e-9
+        created_s = seconds(process.created)
         adopted = 0
         if first and (not self._began_s or created_s < self._began_s):
             # Above all that a former node can have given out, which made no more than ten revisions a second.
@@ -202,7 +201,7 @@ class TaskPlannerNode(RuntimeNode):
         elif event.type == SkillEvent.CALL_ENDED:
             skill = self._robot.registry.get(event.function)
             grave = event.outcome == SkillEvent.REFUSED or skill is None or skill.on_failure != "continue"
-            planner.call_ended(event.call_id, _report(event, OUTCOME_NAMES.get(event.outcome, "?")), grave=grave)
+            planner.call_ended(event.call_id, _report(event, outcome_name(event.outcome)), grave=grave)
 
     def _look(self) -> None:
         cost_aware = self.get_parameter("cost_aware").value

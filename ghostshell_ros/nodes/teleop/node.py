@@ -10,9 +10,12 @@ from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.runtime.service_client import ServiceClient
 
 SILENCE_S = 0.3
 """Gamepad drivers repeat themselves when asked to (autorepeat_rate of joy_node); silent for longer, the pad is gone."""
+ANSWER_S = 1.0
+"""How long the safety gate is looked for, and then has to answer."""
 
 
 class Teleop(RuntimeNode):
@@ -41,8 +44,8 @@ class Teleop(RuntimeNode):
         self._driving = False
         self._armed = False  # the deadman counts once it was seen up, also after a release or a halt
         self._command = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
-        self._release = self.create_client(Trigger, "release_teleop")
-        self._halt = self.create_client(Trigger, "halt")
+        self._release = ServiceClient(self, Trigger, "release_teleop")
+        self._halt = ServiceClient(self, Trigger, "halt")
         self.create_subscription(Joy, "joy", self._on_joy, SENSORS)
         self.steady_timer(0.05, self._tick)
 
@@ -50,11 +53,11 @@ class Teleop(RuntimeNode):
         pressed_before = self._last
         self._last, self._heard_at = message, self.steady_now()
         if _pressed(message, self._halt_button) and not _pressed(pressed_before, self._halt_button):
-            self._halt.call_async(Trigger.Request())
+            self._halt.ask(Trigger.Request(), deadline_s=ANSWER_S, wait_s=ANSWER_S)
             self._driving = self._armed = False
         if _pressed(message, self._release_button) and not _pressed(pressed_before, self._release_button):
             self._driving = self._armed = False
-            self._release.call_async(Trigger.Request())
+            self._release.ask(Trigger.Request(), deadline_s=ANSWER_S, wait_s=ANSWER_S)
         elif not _pressed(message, self._deadman):
             self._armed = True
         elif self._armed:

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of every node: parameters, clocks, one-shot timers, work handed to the executor, and its health on /diagnostics."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.exceptions import InvalidHandle, InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.publisher import Publisher
+from rclpy.subscription import Subscription
+from rclpy.timer import Timer
+
+from ghostshell_ros.wire.qos import DIAGNOSTICS
+
+T = TypeVar("T", bool, int, float, str, "list[str]", "list[float]")
+
+PERIOD_S = 1.0
+"""Time between two reports; aggregators take a node as stale after 5 s of silence (diagnostic_aggregator's default)."""
+BUSY_LOAD = 0.9
+"""Share of the last second spent in callbacks from which on a node counts as overloaded."""
+BLOCKED_S = 0.25
+"""A callback this long delays heartbeats and halts; it belongs on a thread of its own."""
+SOON_AT_ONCE = 100
+"""Handed-over calls that run in a row before messages have their turn."""
+
+
+class Level(Enum):
+    """Levels of a DiagnosticStatus."""
+
+    OK = DiagnosticStatus.OK
+    WARN = DiagnosticStatus.WARN
+    ERROR = DiagnosticStatus.ERROR
+
+
+@dataclass(frozen=True)
+class Health:
+    """A node's report on itself: one sentence, and the few numbers an engineer asks for first (name with unit → value)."""
+
+    message: str = "runs"
+    level: Level = Level.OK
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+class NodeStartError(RuntimeError):
+    """A node cannot start as it is configured; the message says what to change."""
+
+
+class RuntimeNode(Node):
+    """A node whose threads reach rclpy only through the executor.
+
+    rclpy's action clients and servers are not safe to call from other threads (a response may be taken before its
+    request is filed), so threads hand their work over with `call_soon`.
+
+    Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): what `health` says, and the executor's load.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._soon_lock = threading.Lock()
+        self._soon_posted = False
+        self.goal_servers: list[Any] = []
+        """The node's GoalServers, in the order they were made."""
+        self._diagnostics = Diagnostics(self)
+
+    def health(self) -> Health:
+        """Return the report that /diagnostics publishes once a second; subclasses extend it. On the executor's thread."""
+        return Health()
+
+    def refuses_goals(self) -> str:
+        """Return why a goal that comes now is refused with DRIVER_INACTIVE; empty while goals are taken."""
+        return ""
+
+    def create_publisher(self, *args: Any, **options: Any) -> Publisher:
+        """Create a publisher without rclpy's QoS event handler, which is a third of what the executor waits for.
+
+        A subscriber with an incompatible QoS is warned on its own side."""
+        options.setdefault("event_callbacks", PublisherEventCallbacks(use_default_callbacks=False))
+        return super().create_publisher(*args, **options)
+
+    def create_subscription(self, *args: Any, **options: Any) -> Subscription:
+        """Create a subscription without rclpy's QoS event handler."""
+        options.setdefault("event_callbacks", SubscriptionEventCallbacks(use_default_callbacks=False))
+        return super().create_subscription(*args, **options)
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Run `callback` on the executor's thread, in the order of the calls. From any thread; returns at once.
+
+        What is handed over before the node is spun runs once it is; what an ended executor finds is dropped.
+        """
+        with self._soon_lock:
+            self._soon.append((callback, args))
+            executor = self.executor
+            if self._soon_posted or executor is None:
+                return
+            self._soon_posted = True
+        # An executor that just ended has lost its guard condition; the work is dropped with it.
+        with suppress(AttributeError, InvalidHandle):
+            executor.create_task(self._run_soon)
+
+    def _run_soon(self) -> None:
+        """Run the handed-over calls and those they hand over, with a turn for waiting messages now and then."""
+        done = 0
+        while True:
+            with self._soon_lock:
+                if not self._soon:
+                    self._soon_posted = False
+                    return
+                if done >= SOON_AT_ONCE:
+                    if self.executor is not None:
+                        with suppress(AttributeError, InvalidHandle):
+                            self.executor.create_task(self._run_soon)
+                    return
+                callback, args = self._soon.popleft()
+            done += 1
+            try:
+                callback(*args)
+            except Exception:  # noqa: BLE001 - logged with its traceback; the node lives on
+                self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
+
+    def steady_now(self) -> float:
+        """Return seconds on the steady clock, which safety relies on; simulated time does not touch it."""
+        return time.monotonic()
+
+    def now_s(self) -> float:
+        """Return ROS time in seconds."""
+        return float(self.get_clock().now().nanoseconds) * 1e-9
+
+    def steady_timer(self, period_s: float, callback: Callable[[], object]) -> Timer:
+        """Create a timer on steady time, which goes on while simulated time stands still."""
+        return self.create_timer(period_s, callback, clock=self._steady)
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Later:
+        """Run `callback` once after a delay on steady time, unless cancelled before. On the executor's thread."""
+        return Later(self, self.steady_timer, delay_s, callback)
+
+    def declare(
+        self,
+        name: str,
+        default: T,
+        description: str,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        choices: Sequence[str] = (),
+        read_only: bool = True,
+    ) -> T:
+        """Declare a parameter and return its value. `description` names the unit.
+
+        Raises NodeStartError when the configured value has another type, lies outside its range or is no choice.
+        """
+        descriptor = ParameterDescriptor(description=description, read_only=read_only)
+        if choices:
+            descriptor.additional_constraints = "one of: " + ", ".join(choices)
+        if minimum is not None or maximum is not None:
+            low = minimum if minimum is not None else -1e9
+            high = maximum if maximum is not None else 1e9
+            if isinstance(default, int):
+                descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=0)]
+            else:
+                descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
+        given = self._parameter_overrides.get(name)
+        if isinstance(default, float) and given is not None and given.type_ is Parameter.Type.INTEGER:
+            # 50 is a number of Hz as well as 50.0 is.
+            self._parameter_overrides[name] = Parameter(name, Parameter.Type.DOUBLE, float(given.value))
+        try:
+            value = self.declare_parameter(name, default, descriptor).value
+        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            raise NodeStartError(f"parameter {name} of {self.get_fully_qualified_name()}: {error}") from error
+        if choices and value not in choices:
+            raise NodeStartError(
+                f"parameter {name} of {self.get_fully_qualified_name()} is '{value}'; use one of {', '.join(choices)}"
+            )
+        return value
+
+    def close(self) -> None:
+        """Release what the node holds besides ROS entities (threads, child processes). Called once, at the end."""
+
+
+class Later:
+    """A call to come, made by `RuntimeNode.call_later` or a clock. On the executor's thread only."""
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        create_timer: Callable[[float, Callable[[], None]], Timer],
+        delay_s: float,
+        callback: Callable[[], object],
+    ) -> None:
+        self._node = node
+        self._callback = callback
+        self._timer: Timer | None = create_timer(max(delay_s, 1e-6), self._fire)
+
+    def cancel(self) -> None:
+        """Cancel the call, unless it was made or cancelled before."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._node.destroy_timer(self._timer)
+            self._timer = None
+
+    def _fire(self) -> None:
+        if self._timer is not None:
+            self.cancel()
+            self._callback()
+
+
+class Diagnostics:
+    """Publishes `node.health()` on /diagnostics, with the load of its process's executor and its number of goals."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", DIAGNOSTICS)
+        node.steady_timer(PERIOD_S, self._report)
+
+    def _report(self) -> None:
+        message = DiagnosticArray(status=[self.status()])
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(message)
+
+    def status(self) -> DiagnosticStatus:
+        """Return the health of the node and its executor; the worse of the two is the level."""
+        node = self._node
+        health = node.health()
+        values = dict(health.values)
+        level, text = health.level, health.message
+        if node.goal_servers:
+            values["goals running"] = sum(len(server.goals) for server in node.goal_servers)
+        # rclpy's own executor, the fallback, does not measure.
+        load, longest_s = getattr(node.executor, "load", (None, 0.0))
+        if load is not None:
+            values["executor load [%]"] = round(100 * load)
+            values["longest callback [ms]"] = f"{1e3 * longest_s:.1f}"
+            if level is Level.OK and longest_s > BLOCKED_S:
+                level, text = Level.WARN, f"{text}; a callback took {longest_s:.2f} s, and its whole process waited"
+            elif level is Level.OK and load > BUSY_LOAD:
+                level, text = Level.WARN, f"{text}; its executor is busy {load:.0%} of the time"
+        robot = node.get_namespace().strip("/")
+        return DiagnosticStatus(
+            level=level.value,
+            name=node.get_fully_qualified_name().lstrip("/"),
+            message=text,
+            hardware_id=robot,
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )
+
+
+class RosClock:
+    """Implements `skill_kernel.clock.Clock` on ROS time, so that `use_sim_time` holds for skills and pauses alike."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+
+    def now(self) -> float:
+        """Return ROS time in seconds."""
+        return self._node.now_s()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Later:
+        """Call back once after a delay in ROS time."""
+        return Later(self._node, self._node.create_timer, delay_s, callback)
+
+
+class SteadyClock:
+    """Implements `skill_kernel.clock.Clock` on steady time: a model takes as long as it takes, also in a simulation."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self.now = node.steady_now
+        self.call_later = node.call_later

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a service once, with a deadline, over a way that was proven before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.node import Later, RuntimeNode
+
+LOOK_S = 0.02
+"""Time between two looks for a service that was not discovered yet."""
+PROOF_S = 0.5
+"""How long a service has to answer a harmless request that proves the way to it."""
+MEET_AGAIN_S = 0.3
+"""Pause before the next such request."""
+HALT_RETRY_S = 0.2
+"""Time between two requests to halt, until the safety gate publishes that it has."""
+
+
+class Request:
+    """A request on its way. `on_end` gets the response, or None at the deadline, once. On the executor's thread only."""
+
+    def __init__(self, client: ServiceClient, request: Any, on_end: Callable[[Any], object]) -> None:
+        self._client, self._request = client, request
+        self._on_end: Callable[[Any], object] | None = on_end
+        self._future: Future | None = None
+        self._timers: list[Later] = []
+
+    def send(self, wait_until_s: float, deadline_s: float) -> None:
+        """Send as soon as the service is discovered; end with None when it is not by `wait_until_s` (steady time)."""
+        node = self._client.node
+        self._timers.clear()
+        if self._on_end is None:
+            return
+        if self._client.discovered():
+            self._timers.append(node.call_later(deadline_s, lambda: self._end(None)))
+            self._future = self._client.client.call_async(self._request)
+            self._future.add_done_callback(self._answered)
+        elif node.steady_now() < wait_until_s:
+            self._timers.append(node.call_later(LOOK_S, lambda: self.send(wait_until_s, deadline_s)))
+        else:
+            self._end(None)
+
+    def cancel(self) -> None:
+        """Drop the request; `on_end` is not called any more."""
+        self._on_end = None
+        self._end(None)
+
+    def _answered(self, future: Future) -> None:
+        self._end(future.result() if not future.cancelled() and future.exception() is None else None)
+
+    def _end(self, response: Any) -> None:
+        on_end, self._on_end = self._on_end, None
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        if self._future is not None and not self._future.done():
+            self._client.client.remove_pending_request(self._future)
+        if on_end is not None:
+            on_end(response)
+
+
+class ServiceClient:
+    """A client of one service. On the executor's thread only."""
+
+    def __init__(self, node: RuntimeNode, service: Any, name: str) -> None:
+        self.node = node
+        self.client = node.create_client(service, name)
+
+    def discovered(self) -> bool:
+        """Return whether the service is discovered now."""
+        return bool(self.client.service_is_ready())
+
+    def ask(
+        self, request: Any, on_end: Callable[[Any], object] = lambda _: None, *, deadline_s: float, wait_s: float = 0.0
+    ) -> Request:
+        """Ask once. `on_end` gets the response, or None at the deadline or when the service was not found in `wait_s`."""
+        asked = Request(self, request, on_end)
+        asked.send(self.node.steady_now() + wait_s, deadline_s)
+        return asked
+
+    def prove(self, harmless: Callable[[], Any], then: Callable[[Any], object] = lambda _: None) -> None:
+        """Ask something harmless until it is answered, then call `then` with the response.
+
+        A service that has not discovered its client yet loses its answer, so the first request that counts could get lost.
+        """
+
+        def answered(response: Any) -> None:
+            if response is None:
+                self.node.call_later(MEET_AGAIN_S, lambda: self.prove(harmless, then))
+            else:
+                then(response)
+
+        self.ask(harmless(), answered, deadline_s=PROOF_S)
+
+
+class HaltClient:
+    """Asks the safety gate to halt until it publishes that it has: one that starts again says first that it is not."""
+
+    def __init__(self, node: RuntimeNode) -> None:
+        self._node = node
+        self._client = ServiceClient(node, Trigger, "halt")
+        self.asking = False
+
+    def halt(self) -> None:
+        """Ask now, and again until `confirmed`."""
+        if not self.asking:
+            self.asking = True
+            self._ask()
+
+    def confirmed(self) -> None:
+        """Ask no more: the gate is halted."""
+        self.asking = False
+
+    def _ask(self) -> None:
+        if self.asking:
+            self._client.ask(Trigger.Request(), deadline_s=HALT_RETRY_S)
+            self._node.call_later(HALT_RETRY_S, self._ask)
