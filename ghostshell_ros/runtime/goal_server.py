@@ -54,7 +54,7 @@ class Goal:
         self._ended = True
         if self._refusal is not None and how != "succeed":
             how = "abort"
-            result.error_code, result.error_msg = self._refusal
+            with_reason(result, *self._refusal)
         elif how == "canceled" and not self._handle.is_cancel_requested:
             how = "abort"
         if self._handle.is_active:
@@ -114,7 +114,7 @@ class GoalServer:
         self._goals[goal.goal_id] = goal
         handle.execute()
         if why := self._node.refuses_goals():
-            goal.abort(self._type.Result(error_code=int(CallCode.DRIVER_INACTIVE), error_msg=why))
+            goal.abort(with_reason(self._type.Result(), CallCode.DRIVER_INACTIVE, why))
         else:
             self._on_goal(goal)
 
@@ -139,3 +139,12 @@ class GoalServer:
             return await goal._result
         finally:
             del self._goals[goal.goal_id]
+
+
+def with_reason(result: Any, code: int, text: str) -> Any:
+    """Return the result with its error code and text, as far as the action has fields for them."""
+    if hasattr(result, "error_code"):
+        result.error_code = int(code)
+    if hasattr(result, "error_msg"):
+        result.error_msg = text
+    return result

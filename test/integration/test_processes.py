@@ -21,8 +21,8 @@ from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
-from ghostshell_ros.nodes.action_planner.node import chunk_streams
-from ghostshell_ros.nodes.action_planner.node import node as action_planner
+from ghostshell_ros.nodes.action_planner import chunk_streams
+from ghostshell_ros.nodes.action_planner import node as action_planner
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
 from ghostshell_ros.runtime.node import Level
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode

@@ -203,7 +203,7 @@ def test_the_rounds_are_punctual_and_cheap_with_fifty_reflexes(setting: Setting)
 
 _LIFE = """
 import gc, os, signal, sys
-from ghostshell_ros.nodes.reflexes.node import node as reflexes
+from ghostshell_ros.nodes.reflexes import node as reflexes
 class Ended(reflexes.ReflexesNode):
     def __init__(self):
         super().__init__()

@@ -65,7 +65,7 @@ class Desk:
             steady_now=lambda: 1.0,
             call_soon=lambda call, *args: self._soon.append(lambda: call(*args)),
             call_later=lambda _, call: self._later.append(call),
-            get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0)),
+            now_s=lambda: 0.0,
         )
         events = SimpleNamespace(write=lambda kind, **fields: self.events.append((kind, fields)))
         budget = SimpleNamespace(allow=lambda process_id, layer: (not spent, 0.0, spent))
