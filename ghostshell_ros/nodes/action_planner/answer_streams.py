@@ -181,13 +181,13 @@ class AnswerStreams:
         if turn is None:
             return
         if event.type == SkillEvent.CALL_STARTED:
-            turn.running[event.call_id] = CallReport(event.function, arguments_of(event), "RUNNING")
+            turn.running[event.call_id] = CallReport(event.function, arguments_of(event.args_json), "RUNNING")
         elif event.type == SkillEvent.CALL_ENDED:
             turn.running.pop(event.call_id, None)
             turn.reports.append(
                 CallReport(
                     event.function,
-                    arguments_of(event),
+                    arguments_of(event.args_json),
                     outcome_name(event.outcome),
                     event.error_msg or event.text,
                     self._since(turn, event.start_s),

@@ -247,7 +247,7 @@ class TaskPlannerNode(RuntimeNode):
 
 
 def _report(event: SkillEvent, outcome: str) -> CallReport:
-    return CallReport(event.function, arguments_of(event), outcome, event.error_msg or event.text)
+    return CallReport(event.function, arguments_of(event.args_json), outcome, event.error_msg or event.text)
 
 
 def main() -> int:
