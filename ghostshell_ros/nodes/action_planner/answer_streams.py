@@ -13,9 +13,9 @@ from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.scene import Scene
-from ghostshell_ros.wire.call_messages import arguments_of, call_report
+from ghostshell_ros.wire.call_messages import call_report
 from ghostshell_ros.wire.event_writer import EventWriter
-from ghostshell_ros.wire.values import outcome_name
+from ghostshell_ros.wire.values import arguments_of, outcome_name
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.prompt import CallReport

@@ -18,10 +18,10 @@ from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
-from ghostshell_ros.wire.call_messages import arguments_of, call_report
+from ghostshell_ros.wire.call_messages import call_report
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.plan_messages import plan_message
-from ghostshell_ros.wire.values import outcome_name, seconds
+from ghostshell_ros.wire.values import arguments_of, outcome_name, seconds
 from planners.models.base import ModelError
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, GrammarOptions
