@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skill_kernel.observation.errors import StaleFieldError
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import View
+from skill_kernel.observation.model import StaleFieldError
 
 
 class Answers:

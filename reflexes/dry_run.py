@@ -12,9 +12,8 @@ from reflexes.loop import Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest, Vocabulary
 from skill_kernel.guard.vocabulary import WAIT
-from skill_kernel.observation.errors import ObservationError
-from skill_kernel.observation.model import Observation
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import View
+from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.skills.skill import SkillDefinitionError
 
 TICK_S = 0.1

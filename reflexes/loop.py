@@ -12,10 +12,8 @@ from typing import Any, Protocol
 from reflexes.answers import Answers
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest
-from skill_kernel.observation.accessors import Accessor
-from skill_kernel.observation.errors import StaleFieldError
-from skill_kernel.observation.model import Observation
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import Accessor, View
+from skill_kernel.observation.model import Observation, StaleFieldError
 
 REARM_S = 0.5
 """How long a condition must have been false before its rule fires again."""

@@ -15,10 +15,8 @@ from planners.prompts.blocks import Layer
 from planners.strategies.layered.changes import Changes
 from reflexes.stop_words import is_stop
 from skill_kernel.guard import GuardedExpression
-from skill_kernel.observation.accessors import Accessor
-from skill_kernel.observation.errors import ObservationError
-from skill_kernel.observation.model import Observation
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import Accessor, View
+from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.processes.process import Process, ProcessSource
 from skill_kernel.processes.process_commands import ProcessError
 from skill_kernel.processes.process_scheduler import ProcessScheduler

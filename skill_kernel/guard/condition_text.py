@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from skill_kernel.guard import Caller, GuardCode, GuardedExpression, GuardError, RuleFault, compile_expression
 from skill_kernel.observation.accessors import Accessor
-from skill_kernel.observation.errors import ObservationError
+from skill_kernel.observation.model import ObservationError
 
 MAX_SENTENCE = 300
 """Characters of a sentence; longer ones are no condition."""

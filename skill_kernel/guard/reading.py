@@ -10,8 +10,7 @@ import tokenize
 import unicodedata
 import warnings
 
-from skill_kernel.guard.errors import GuardCode, GuardError, at, shown
-from skill_kernel.guard.limits import Limits
+from skill_kernel.guard.errors import GuardCode, GuardError, Limits, at, shown
 
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _QUOTES = ("'", '"')

@@ -7,13 +7,11 @@ import ast
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
-from skill_kernel.guard.code import Caller, Evaluate, Frame, Scope, SkillRequest, Value
-from skill_kernel.guard.errors import GuardCode, GuardError, at
+from skill_kernel.guard.code import BOOL, Caller, Evaluate, Frame, Scope, SkillRequest, Type, Value
+from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, Limits, at
 from skill_kernel.guard.expressions import Expressions
-from skill_kernel.guard.limits import LIMITS, Limits
 from skill_kernel.guard.reading import read
 from skill_kernel.guard.statements import Statements
-from skill_kernel.guard.types import BOOL, Type
 from skill_kernel.guard.vocabulary import STOP, Vocabulary
 from skill_kernel.observation.accessors import Accessor
 

@@ -8,9 +8,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from skill_kernel.guard.code import UNKNOWN, Block, Code, Evaluate, Frame, Signal, SkillRequest, Steps
+from skill_kernel.guard.code import (
+    BOOL,
+    FLOAT,
+    INT,
+    STR,
+    UNKNOWN,
+    Block,
+    Code,
+    Evaluate,
+    Frame,
+    Kind,
+    Signal,
+    SkillRequest,
+    Steps,
+    Type,
+)
 from skill_kernel.guard.errors import GuardCode, at, nearest, shown
-from skill_kernel.guard.types import BOOL, FLOAT, INT, STR, Kind, Type
 from skill_kernel.guard.vocabulary import LONGEST_WAIT_S, OWN_ACTIONS, STOP, WAIT, Vocabulary
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.conversion import converter_for

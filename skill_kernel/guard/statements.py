@@ -7,12 +7,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skill_kernel.guard.code import Block, Code, Frame, Perform, Scope, Signal, Steps
-from skill_kernel.guard.errors import GuardCode, at
+from skill_kernel.guard.code import BOOL, Block, Code, Frame, Perform, Scope, Signal, Steps
+from skill_kernel.guard.errors import GuardCode, Limits, at
 from skill_kernel.guard.expressions import Expressions
-from skill_kernel.guard.limits import Limits
 from skill_kernel.guard.skills import SkillCalls
-from skill_kernel.guard.types import BOOL
 from skill_kernel.guard.vocabulary import Vocabulary
 
 

@@ -8,6 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+
+class ObservationError(RuntimeError):
+    """An accessor gave no value; the message says what to do."""
+
+
+class StaleFieldError(ObservationError):
+    """The field is stale, missing, or does not tell what was asked. `age_s` is inf when it was never measured."""
+
+    def __init__(self, field: str, age_s: float, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.age_s = age_s
+
+
+class UnknownAccessorError(ObservationError):
+    """The robot has no accessor of this name."""
+
+
+class ArgumentError(ObservationError):
+    """An accessor was called with too many or too few arguments, or one that does not fit."""
+
+
 OBSERVATION_MAX_AGE_S = 1.0
 """An observation older than this says nothing any more: its observer is gone or hangs."""
 

@@ -30,11 +30,9 @@ from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.observation_messages import to_message as observation_message
 from ros_support import Processes, wait_until
-from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.observation.errors import StaleFieldError
-from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject
+from skill_kernel.observation.accessors import View, accessors_of
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError
 from skill_kernel.observation.observer import Observer
-from skill_kernel.observation.view import View
 from skill_kernel.robot import RobotConfig
 
 OBSERVER = "ghostshell_ros.nodes.observer.node"

@@ -6,13 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import Observation, Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
 from skill_kernel.observation.sectors import ScanTurn
 from skill_kernel.observation.tracking import Sighting
-from skill_kernel.observation.view import View
 from skill_kernel.robot import RobotConfig
 
 KALOS = RobotConfig.load("kalos")

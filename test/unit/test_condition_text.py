@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import MAX_SENTENCE, holds, read_condition
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.observation.errors import StaleFieldError
+from skill_kernel.observation.model import StaleFieldError
 from skill_kernel.robot import RobotConfig
 
 ACCESSORS = accessors_of(RobotConfig.load("kalos"))

@@ -15,11 +15,10 @@ from guard_corpus import GROWING, HONEST, SEEN, hostile, rule
 from reflex_kit import Answers, perform, vocabulary
 
 from skill_kernel.guard import GuardCode, Guarded, GuardError, RuleFault, compile_expression, compile_guarded
-from skill_kernel.guard.code import Caller, Frame
-from skill_kernel.guard.limits import LARGEST_WHOLE
+from skill_kernel.guard.code import FLOAT, INT, Caller, Frame
+from skill_kernel.guard.errors import LARGEST_WHOLE
 from skill_kernel.guard.reading import ALLOWED
-from skill_kernel.guard.types import FLOAT, INT
-from skill_kernel.observation.errors import StaleFieldError
+from skill_kernel.observation.model import StaleFieldError
 
 HOSTILE = hostile()
 GUARD = Path(compile_guarded.__code__.co_filename).parent

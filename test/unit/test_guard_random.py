@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 
 from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
-from skill_kernel.guard.code import Caller, Frame, Scope
-from skill_kernel.guard.limits import LARGEST_WHOLE
-from skill_kernel.guard.types import BOOL, FLOAT, Kind, Type
+from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Kind, Scope, Type
+from skill_kernel.guard.errors import LARGEST_WHOLE
 
 LABELS = ("person", "chair", "ball")
 TEXTS = ("room()", "posture()", "heard()", "lower(heard())", "'kitchen'", "'a'", "''")

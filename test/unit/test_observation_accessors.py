@@ -8,7 +8,7 @@ from observing import CALLS, KALOS, TABLE, Scene, person
 
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.config import RESERVED, STANDARD
-from skill_kernel.observation.errors import ArgumentError, ObservationError, StaleFieldError, UnknownAccessorError
+from skill_kernel.observation.model import ArgumentError, ObservationError, StaleFieldError, UnknownAccessorError
 from skill_kernel.robot import RobotConfig
 
 DESIGNED = {

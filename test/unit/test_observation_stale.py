@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from observing import CALLS, KALOS, TABLE, Scene, person, turn
 
-from skill_kernel.observation.errors import StaleFieldError
-from skill_kernel.observation.model import OBSERVATION_MAX_AGE_S, FieldValue, Kind, Observation, Pose
+from skill_kernel.observation.accessors import View
+from skill_kernel.observation.model import OBSERVATION_MAX_AGE_S, FieldValue, Kind, Observation, Pose, StaleFieldError
 from skill_kernel.observation.sectors import ScanTurn
-from skill_kernel.observation.view import View
 
 ABOUT_AGE = ("age_s", "stale")
 

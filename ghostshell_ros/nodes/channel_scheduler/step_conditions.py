@@ -15,9 +15,8 @@ from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.observation_messages import from_message
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import Condition, holds, read_condition
-from skill_kernel.observation.accessors import accessors_of
+from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import Observation
-from skill_kernel.observation.view import View
 from skill_kernel.robot import RobotConfig
 
 READ_AHEAD = 256

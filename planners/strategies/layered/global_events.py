@@ -10,8 +10,7 @@ from typing import Protocol
 from planners.strategies.layered.plan import GlobalEvent
 from skill_kernel.guard import GuardedExpression, GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
-from skill_kernel.observation.accessors import Accessor
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import Accessor, View
 
 REARM_S = 1.0
 """How long a condition must have been false before it may come true again."""

@@ -24,7 +24,7 @@ from planners.strategies.layered.step_questions import Questions
 from planners.strategies.layered.step_trouble import Trouble
 from planners.strategies.layered.step_writing import StepWriter, Turn
 from skill_kernel.codes import TaskCode
-from skill_kernel.observation.view import View
+from skill_kernel.observation.accessors import View
 
 
 class State(Enum):
