@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import OUT, Table, Target, arguments, percentile, report
 from planners.memory import Circle, Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer
-from planners.memory.vectors import VectorIndex
+from planners.memory.embedding import VectorIndex
 
 RECORDS, BATCH, TRIALS = 100_000, 100, 300
 VECTORS, DIMENSIONS = 100_000, 384

@@ -45,7 +45,7 @@ def query(
     data_dir: DataDir = "",
 ) -> None:
     """Ask the memory, or list records, newest first."""
-    from planners.memory.sentences import clock
+    from planners.memory.answers import clock
 
     with _memory(data_dir, model) as opened:
         if question:
@@ -207,7 +207,7 @@ def _robots(opened: Memory) -> list[str]:
 
 
 def _print(record: Record) -> None:
-    from planners.memory.sentences import clock
+    from planners.memory.answers import clock
 
     print(f"[{record.id}] {clock(record.time_s)} M{int(record.tier)} {record.kind}: {record.text or dict(record.data)}")
 

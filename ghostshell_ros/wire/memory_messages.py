@@ -10,8 +10,8 @@ from ghostshell.msg import MemoryRecord, ProcessState, SkillEvent
 from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.wire.values import arguments_of, outcome_name, ros_text, seconds, time_message
+from planners.memory.experience import EndedCall, Task
 from planners.memory.query import Circle, Query
-from planners.memory.recording import EndedCall, Task
 from planners.memory.records import Record, Tier, Viewer
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
 

@@ -2,10 +2,9 @@
 """The robots' memory: one store of typed records, consolidated in the background, that answers questions with its sources."""
 
 from planners.memory.answers import Answer
-from planners.memory.errors import StoreError
 from planners.memory.memory import Memory
 from planners.memory.query import Circle, Query
-from planners.memory.records import Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
+from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Store
 
 __all__ = [

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from importlib import import_module
 from typing import Any, Protocol
@@ -14,9 +15,76 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.memory import rows
+from planners.memory import schema
+from planners.memory.query import Query, conditions, few_ids
+from planners.memory.records import Record, Tier
 from planners.memory.store import Store
-from planners.memory.vectors import VectorIndex
+
+
+class VectorIndex:
+    """Vectors of length 1 by id, at most `limit` of them. From any thread."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._ids = np.zeros(0, np.int64)
+        self._matrix = np.zeros((0, 0), np.float32)
+        self._at: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def add(self, record_id: int, vector: NDArray[np.float32]) -> None:
+        """Add or replace one vector; all have the same number of components."""
+        with self._lock:
+            at = self._at.get(record_id)
+            if at is None:
+                at = len(self._at)
+                if at >= len(self._ids):
+                    room = max(256, 2 * at)
+                    grown = np.zeros((room, vector.shape[0]), np.float32)
+                    grown[:at] = self._matrix[:at] if at else 0.0
+                    self._ids, self._matrix = np.concatenate([self._ids, np.zeros(room - len(self._ids), np.int64)]), grown
+                self._at[record_id] = at
+                self._ids[at] = record_id
+            self._matrix[at] = vector
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """Take vectors out; those that are not there are no matter."""
+        with self._lock:
+            for record_id in ids:
+                at = self._at.pop(record_id, None)
+                if at is None:
+                    continue
+                last = len(self._at)
+                if at != last:
+                    self._ids[at], self._matrix[at] = self._ids[last], self._matrix[last]
+                    self._at[int(self._ids[at])] = at
+
+    def overflow(self) -> list[int]:
+        """Take out the oldest vectors beyond the limit, some more at once than need be, and tell which."""
+        if len(self) <= self._limit:
+            return []
+        oldest = sorted(self._at)[: len(self) - self._limit + self._limit // 50]
+        self.remove(oldest)
+        return oldest
+
+    def nearest(self, vector: NDArray[np.float32], count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
+        """Ids and cosines of the nearest vectors, best first; with `among`, of those ids only."""
+        with self._lock:
+            size = len(self._at)
+            if not size:
+                return []
+            if among is None:
+                ids, matrix = self._ids[:size], self._matrix[:size]
+            else:
+                chosen = [self._at[i] for i in among if i in self._at]
+                ids, matrix = self._ids[chosen], self._matrix[chosen]
+            scores = matrix @ vector
+            best = np.argpartition(-scores, min(count, len(scores)) - 1)[:count] if len(scores) else np.zeros(0, np.intp)
+            best = best[np.argsort(-scores[best], kind="stable")]
+            return [(int(ids[i]), float(scores[i])) for i in best]
+
 
 Vectors = NDArray[np.float32]
 
@@ -137,7 +205,7 @@ class Embeddings:
     def _take_over(self, name: str) -> None:
         """The vectors that are there, or, when they are another model's, begin anew."""
         with self._store.reading(60.0) as file:
-            if rows.meta(file, _MODEL) == name:
+            if schema.meta(file, _MODEL) == name:
                 for record_id, value in file.execute("SELECT id, value FROM vector ORDER BY id"):
                     self._index.add(record_id, np.frombuffer(value, dtype=np.float16).astype(np.float32))
                 return
@@ -145,7 +213,7 @@ class Embeddings:
         def anew(file: sqlite3.Connection) -> None:
             file.execute("DELETE FROM vector")
             file.execute("INSERT OR IGNORE INTO unembedded SELECT id FROM record WHERE tier > 0 AND text <> '' AND revoked = 0")
-            rows.set_meta(file, _MODEL, name)
+            schema.set_meta(file, _MODEL, name)
 
         self._store.do(anew).result(60.0)
 
@@ -180,3 +248,69 @@ class Embeddings:
             self._store.do(lambda file: file.executemany("DELETE FROM vector WHERE id = ?", [(i,) for i in dropped])).result()
             self.note = f"only the newest {len(self._index)} sentences are found by meaning, older ones by full text"
         return True
+
+
+CANDIDATES = 100
+LEAST_COSINE = 0.2
+"""With all-MiniLM-L6-v2 what answers a question has 0.24 and more, what does not mostly less than 0.2 (test/extras)."""
+_RANK = 60.0
+"""Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A record that was found, how well it fits, and how it was found: `words`, `meaning` or both."""
+
+    record: Record
+    score: float
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """Passages, best first. `note` says how the search was limited, "" when it was not."""
+
+    passages: list[Passage]
+    note: str = ""
+
+
+def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Retrieved:
+    """The passages for the query's text among the records that fit the rest of it. Raises StoreError."""
+    tiers = query.tiers or (Tier.M1, Tier.M2, Tier.M3)
+    wide = replace(query, tiers=tiers, limit=CANDIDATES)
+    found, _, complete = store.search(wide)
+    records = {r.id: r for r in found}
+    ranks: dict[int, dict[str, int]] = {r.id: {"words": n} for n, r in enumerate(found)}
+    for n, (record_id, _) in enumerate(_by_meaning(store, embeddings, wide)):
+        ranks.setdefault(record_id, {})["meaning"] = n
+    missing = [i for i in ranks if i not in records]
+    records |= {r.id: r for r in store.get(missing)} if missing else {}
+    scored = [
+        Passage(records[i], sum(1.0 / (_RANK + n) for n in places.values()), tuple(sorted(places)))
+        for i, places in ranks.items()
+        if i in records
+    ]
+    scored.sort(key=lambda p: (-p.score, -p.record.time_s, -p.record.id))
+    notes = [embeddings.note] if embeddings.note else []
+    if not complete:
+        notes.append("of the records with these frequent words only the newest were looked at")
+    return Retrieved(scored[: query.limit], "; ".join(notes))
+
+
+def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[tuple[int, float]]:
+    if not embeddings.count:
+        return []
+    with store.reading() as file:
+        chosen = few_ids(file, query)
+        if chosen is not None:
+            near = embeddings.search(query.text, query.limit, chosen)
+        else:
+            near = embeddings.search(query.text, 20 * query.limit)
+            where, values = conditions(query)
+            sql = f"SELECT id FROM record WHERE id IN ({', '.join('?' * len(near))}) AND {' AND '.join(where)}"
+            fits = {i for (i,) in file.execute(sql, (*(i for i, _ in near), *values))}
+            near = [(i, c) for i, c in near if i in fits]
+        marks = ", ".join("?" * len(near))
+        # What has changed since it was embedded has no vector on disk until its turn comes again.
+        valid = {i for (i,) in file.execute(f"SELECT id FROM vector WHERE id IN ({marks})", [i for i, _ in near])}
+    return [(i, c) for i, c in near if c >= LEAST_COSINE and i in valid][: query.limit]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from planners.memory import rows
+from planners.memory import schema
 from planners.memory.records import Provenance, Record, Spot, Tier, Visibility, clean
 from planners.memory.schema import VERSION, record_of, row_of
 from planners.memory.store import Store
@@ -90,7 +90,7 @@ def _restore(
 ) -> Imported:
     new = 0
     for record, origin, parents in chunk:
-        record_id, fresh, taken = rows.restore(file, record, origin, own)
+        record_id, fresh, taken = schema.restore(file, record, origin, own)
         new += fresh
         for where, number in parents:
             found = (

@@ -8,21 +8,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planners.memory.answers import MAX_SOURCES, Answer, Answerer
-from planners.memory.background import Background
-from planners.memory.consolidation import ConsolidationSettings, Consolidator
-from planners.memory.embedding import Embedder, Embeddings
-from planners.memory.errors import StoreError
+from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock
+from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
+from planners.memory.embedding import Embedder, Embeddings, Passage, Retrieved, retrieve
 from planners.memory.experience import InteractionExample, example_of
 from planners.memory.graph import Graph, load
-from planners.memory.modelled import ModelWriter
 from planners.memory.query import Query
 from planners.memory.questions import Form, read
-from planners.memory.records import Kind, Record, Viewer
-from planners.memory.retrieval import Passage, Retrieved, retrieve
-from planners.memory.sentences import clock
+from planners.memory.records import Kind, Record, StoreError, Viewer
 from planners.memory.store import Store
-from planners.memory.writer import Ticket
+from planners.memory.writer import Background, Ticket
 
 SHOWN = 3
 """So many passages are read out where no form fits and no model answers."""

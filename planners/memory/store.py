@@ -3,20 +3,71 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from planners.memory import fulltext, rows
-from planners.memory.errors import StoreError, named
+from planners.memory import fulltext, schema
 from planners.memory.query import Query
-from planners.memory.records import Record
+from planners.memory.records import Record, StoreError, Tier, named
 from planners.memory.schema import COLUMNS, connect, prepare, record_of
 from planners.memory.writer import Ticket, Writer, WriterState
+
+DAY_S = 86_400.0
+CHUNK = 200
+"""Records dropped in one transaction."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Seconds that the records of each tier are kept (inf: for ever), and how many raw observations at most. A record's own
+    `keep_until_s` overrules it. Raw observations that were not consolidated yet are never dropped."""
+
+    raw_s: float = DAY_S
+    sentences_s: float = 30 * DAY_S
+    episodes_s: float = 365 * DAY_S
+    knowledge_s: float = math.inf
+    max_raw: int = 500_000
+
+    def of(self, tier: Tier) -> float:
+        """Of a tier."""
+        return (self.raw_s, self.sentences_s, self.episodes_s, self.knowledge_s)[tier]
+
+
+def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consolidated: int) -> list[int]:
+    """Ids of some records whose time is over, at most `CHUNK`; the oldest of a tier first."""
+    found = [
+        i
+        for (i,) in file.execute(
+            "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?",
+            (now_s, consolidated, CHUNK),
+        )
+    ]
+    for tier in Tier:
+        before = now_s - retention.of(tier)
+        if tier is Tier.M0:
+            kept = file.execute(
+                "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?",
+                (retention.max_raw,),
+            ).fetchone()
+            before = max(before, math.nextafter(kept[0], math.inf) if kept else -math.inf)
+        if len(found) < CHUNK and before > -math.inf:
+            found += [
+                i
+                for (i,) in file.execute(
+                    "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
+                    "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?",
+                    (int(tier), before, consolidated, CHUNK - len(found)),
+                )
+            ]
+    return list(dict.fromkeys(found))
+
 
 T = TypeVar("T")
 
@@ -72,7 +123,7 @@ class Store:
     def revoke(self, ids: Iterable[int], *, now_s: float, who: str, why: str = "") -> Ticket[list[int]]:
         """Forget records and what was made of them; the ticket tells which."""
         chosen = list(ids)
-        return self._writer.do(lambda file: rows.revoke(file, chosen, now_s, who, why))
+        return self._writer.do(lambda file: schema.revoke(file, chosen, now_s, who, why))
 
     def scrub(self, timeout_s: float = 120.0) -> None:
         """Also take forgotten words out of the full text's index and the log file; takes seconds for a large memory."""
@@ -155,7 +206,7 @@ class Store:
     def name(self) -> str:
         """The store's own name, which exports carry."""
         with self.reading() as file:
-            return rows.meta(file, "name")
+            return schema.meta(file, "name")
 
     @contextmanager
     def reading(self, deadline_s: float = QUERY_S) -> Iterator[sqlite3.Connection]:

@@ -3,18 +3,52 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from planners.memory import rows
-from planners.memory.errors import RecordRefusedError, StoreError, environmental, named
-from planners.memory.records import Record, Tier
+from planners.memory import schema
+from planners.memory.records import Record, RecordRefusedError, StoreError, Tier, environmental, named
 from planners.memory.schema import connect, prepare
+
+
+class Background:
+    """Runs steps on a thread of low priority: one after the other while there is work, then every `period_s`."""
+
+    def __init__(
+        self, step: Callable[[], bool], *, name: str, period_s: float, on_problem: Callable[[StoreError], None]
+    ) -> None:
+        self._step, self._period_s, self._on_problem = step, period_s, on_problem
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the step that runs."""
+        self._ending.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        with suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        wait_s = 0.0
+        while not self._ending.wait(wait_s):
+            try:
+                # A breath between two steps: readers and the writer's other work go first.
+                wait_s = 0.002 if self._step() else self._period_s
+            except StoreError as error:
+                self._on_problem(error)
+                wait_s = max(2.0, self._period_s)
+            except Exception as error:  # noqa: BLE001 - the thread lives on; what failed is tried again
+                self._on_problem(StoreError(f"{type(error).__name__} in the memory's background work: {error}"))
+                wait_s = max(10.0, self._period_s)
+
 
 T = TypeVar("T")
 
@@ -250,7 +284,7 @@ class Writer:
             if batch[0].job is not None:
                 values: list[Any] = [batch[0].job(file)]
             else:
-                ids = iter(rows.insert(file, [r for item in batch for r in item.records]))
+                ids = iter(schema.insert(file, [r for item in batch for r in item.records]))
                 values = [[next(ids) for _ in item.records] for item in batch]
             file.execute("COMMIT")
         except BaseException:
@@ -282,4 +316,4 @@ class Writer:
 
 def _probe(file: sqlite3.Connection) -> None:
     """Whether the file can be written again."""
-    rows.set_meta(file, "probe", "1")
+    schema.set_meta(file, "probe", "1")

@@ -14,7 +14,7 @@ from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
-from planners.memory.modelled import ModelWriter
+from planners.memory.consolidation import ModelWriter
 from planners.memory.questions import Form, read
 from planners.models.base import CancelToken, ModelError, ModelRequest, TextDelta
 from skill_kernel.codes import ModelCode

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from memory_kit import NOON, Clock
 
 from planners.memory import Kind, Memory, Query, Record, Store, Tier
-from planners.memory.embedding import EmbeddingError, State
-from planners.memory.vectors import VectorIndex
+from planners.memory.embedding import EmbeddingError, State, VectorIndex
 
 MEANING = {"ball": 0, "sphere": 0, "toy": 0, "kitchen": 1, "food": 1, "sleep": 2, "bed": 2}
 

@@ -16,8 +16,8 @@ from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
-from planners.memory.errors import StoreCorruptError, StoreFullError
 from planners.memory.graph import EntityType, entity, note
+from planners.memory.records import StoreCorruptError, StoreFullError
 from planners.memory.schema import connect
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Tier, Viewer, Visibility
 from planners.memory.consolidation import Consolidator
-from planners.memory.recording import Recorder, Task
+from planners.memory.experience import Recorder, Task
 
 ASKED = Task("p1", "my PIN is 1234", "bob", "chat", NOON)
 OVER = replace(ASKED, ended_s=NOON + 9, status="SUCCESS")

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from memory_model import WORDS, Model, queries, records
 
 from planners.memory import Circle, Provenance, Query, Record, Spot, Store, StoreError, Tier, Visibility
-from planners.memory.errors import QueryTimeoutError, RecordRefusedError, StoreCorruptError, StoreFullError
+from planners.memory.records import QueryTimeoutError, RecordRefusedError, StoreCorruptError, StoreFullError
 from planners.memory.schema import connect
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,7 @@ from ghostshell.msg import Observation, ProcessArray, SkillEvent
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
 from ghostshell_ros.wire.memory_messages import call_of, seconds, task_of
 from ghostshell_ros.wire.observation_messages import from_message
-from planners.memory.observing import LEAST_S
-from planners.memory.recording import Recorder
+from planners.memory.experience import LEAST_S, Recorder
 from planners.memory.records import Record
 
 TOLD = {

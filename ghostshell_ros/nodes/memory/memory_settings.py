@@ -8,10 +8,9 @@ from pathlib import Path
 
 from ghostshell_ros.runtime.model_setup import shipped_config
 from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
-from planners.memory.consolidation import ConsolidationSettings
+from planners.memory.consolidation import ConsolidationSettings, ModelWriter
 from planners.memory.embedding import Embedder, SentenceTransformerEmbedder
-from planners.memory.modelled import ModelWriter
-from planners.memory.retention import DAY_S, Retention
+from planners.memory.store import DAY_S, Retention
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
 
