@@ -16,8 +16,8 @@ from lxml import etree
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.common import Table, Target, arguments, report
-from function_tokens.parsing.parse_error import ParserLimits
 from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import ParserLimits
 
 STREAM = """<response>
 Hello! I am CoCo, nice to meet you. <head_nod times="2" speed="50"/>Let me show you around.

@@ -5,8 +5,7 @@ The parser's names are exported here; import the others from their modules: `map
 `dry_run.dry_run`, `routines.RoutineStore`.
 """
 
-from function_tokens.parsing.parse_error import ParseError, ParserLimits, Repair
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 
 __all__ = ["FunctionToken", "ParseError", "ParserLimits", "Repair", "StreamingParser", "TokenKind"]

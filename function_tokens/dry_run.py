@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from function_tokens.mapper import Mapper
-from function_tokens.parsing.parse_error import ParseError
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken
+from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from function_tokens.scheduling.clock import VirtualClock

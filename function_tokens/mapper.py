@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function_tokens.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
-from function_tokens.parsing.tag_scanner import NO_VALUE
+from function_tokens.parsing.tokens import NO_VALUE
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import WRAPPERS, RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind

@@ -1,50 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streaming parser: text in pieces in, function tokens out as they are completed (GhostShell 3.4.1)."""
+"""Turn text in pieces into function tokens as they are completed (GhostShell 3.4.1)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
-from function_tokens.parsing.content import ContentReader
-from function_tokens.parsing.inner_quotes import LOOK
-from function_tokens.parsing.parse_error import ParseError, ParserLimits, Repair
-from function_tokens.parsing.simple_tags import (
-    attribute_goes_on,
-    name_goes_on,
-    plain_run,
-    simple_attributes,
-    simple_tag,
-    simple_tag_begun,
-    simple_tag_then_text,
-    special,
-    text_then_tag,
-)
-from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, TokenKind
-from function_tokens.parsing.xml_chars import reference, reference_begun, resolve
+from function_tokens.parsing.skipping import skip_comment, skip_declaration, skip_instruction, skip_reasoning
+from function_tokens.parsing.source import SPACE, Source, Step, StreamEnd
+from function_tokens.parsing.tag_lexer import TagLexer, reference, stray_ampersand
+from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
+from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
+from skill_kernel.codes import ParseCode
 
 REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 """Elements whose content is a model's reasoning (semantics 1.6)."""
 
-_AF, _RF, _SCF, _CHAR, _REF = TokenKind
-_new = tuple.__new__  # half the time of the NamedTuple's own constructor
+# https://www.w3.org/TR/xml/#NT-Char, negated
+_INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
+_invalid_runs = re.compile(f"[{_INVALID}]+").finditer
+_special = re.compile(f"[<&\\]`\\r{_INVALID}]").search
+"""Finds what makes a piece more than text."""
+_text_run = re.compile(r"[^<&\r\]`]+").match
+_whole_tag = re.compile(r"""<[^<>"'&\s!?=][^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*>""").match
+"""Matches what may be a complete tag that lxml can read as it is."""
+_NAME = r"[A-Za-z_][\w.\-]*"
+_tag_begun = re.compile(rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=(?:[\"'][^<>\n\r]*)?)?)?)", re.ASCII).fullmatch
+"""Matches the beginning of a tag in which nothing is to mend so far."""
+_reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
+_brackets = re.compile(r"\]+").match
 
-_TEXT, _TAG, _TAG_ATTRIBUTES, _TAG_VALUE, _REFERENCE, _SLOW = range(6)
-"""What the next chunk goes on with. A begun tag is in the mode `_TAG` plus the last group of `simple_tag_begun`."""
+_MAX_BACKTICKS = 128
+"""More of them in a row are text."""
+_backticks = re.compile("`+").match
+_fence_line = re.compile(r"`{3,}([A-Za-z0-9_+.#\-]{0,32})[ \t]{0,32}(?=[\r\n<]|\Z)").match
+_fence_begun = re.compile(r"`+(?:(?<=```)[A-Za-z0-9_+.#\-]{0,32}[ \t]{0,32})?").fullmatch
+_DECLARATIONS = ("<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION")
+_CDATA = "<![CDATA["
+_OPENINGS = ("<!--", _CDATA, *_DECLARATIONS)
 
-_TAIL = 40 + 2 * LOOK
-"""Characters kept of a text: a snippet behind what may be held until more is known."""
 
-
-class StreamingParser(ContentReader):
-    """Turns a stream of XML content into function tokens (semantics 1).
+class StreamingParser:
+    """Turn a stream of XML content into function tokens (semantics 1).
 
     The stream is element content: text and any number of elements, without one root. How it is cut into pieces does
     not change the tokens, once adjacent CHAR tokens are joined.
 
     `strict`: the first violation raises ParseError and ends the stream; every later call raises it again.
-    `lenient`: violations are mended; `take_repairs()` tells what was. Past a limit a lenient stream ends too: its open
+    `lenient`: violations are mended; `take_repairs()` returns the repairs. Past a limit a lenient stream ends too: its open
     elements are reset, LIMIT_EXCEEDED is among the repairs, and later text is ignored.
+
+    A piece of nothing but text is a token at once, and lxml reads each tag once it is complete. What it refuses is read
+    again by TagLexer, which reports and mends it.
     """
 
     def __init__(
@@ -58,77 +66,62 @@ class StreamingParser(ContentReader):
     ) -> None:
         if mode not in ("strict", "lenient"):
             raise ValueError(f"mode {mode!r} is unknown; give 'strict' or 'lenient'")
-        limits = limits or ParserLimits()
-        super().__init__(mode == "strict", limits, stream_id, reasoning_tags=frozenset(reasoning_tags), strip_fence=strip_fence)
-        self._remember = self._reporter.past.append
-        self._total = limits.total_length
-        self._mode = _TEXT
+        self._limits = limits or ParserLimits()
+        self._strict = mode == "strict"
+        self._reasoning_tags = frozenset(reasoning_tags)
+        self._strip_fence = strip_fence
+        self._stream_id = stream_id
+        self._tag_max = min(self._limits.name_length, self._limits.attribute_length)
+        self._total = self._limits.total_length
+        self._source = Source(self._strict, self._limits)
+        self._tags = TagReader()
+        self._content = self._read_content()
+        self._out: list[FunctionToken] = []
+        self._open: list[str] = []
+        self._parts: list[str] = []  # text that is not a token yet, from _part_start to _part_end
+        self._part_start = self._part_end = 0
+        self._begun = ""  # the beginning of a tag, not given to the source yet
+        self._may_hold = False  # whether the text in hand may leave such a beginning
+        self._between = True  # whether nothing is begun: neither a tag nor anything else
+        self._inside = ""  # the construct that is being read, as an error names it
+        self._line_blank = True
+        self._fenced = False
+        self._ticks_end = -1  # offset behind more backticks than a fence has
+        self._ended = False
         self._error: ParseError | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come: closed, failed, or ended by a limit."""
+        """Return whether nothing more can come: closed, failed, or ended by a limit."""
         return self._ended
 
     @property
     def open_elements(self) -> tuple[str, ...]:
-        """Names of the elements that are open, the outermost first."""
+        """Return the names of the elements that are open, the outermost first."""
         return tuple(self._open)
 
     def feed(self, text: str) -> list[FunctionToken]:
-        """The tokens that `text` completes. Raises ParseError in strict mode."""
-        mode = self._mode
-        if not mode:  # _TEXT
-            start = self._fed
+        """Return the tokens that `text` completes. Raises ParseError in strict mode."""
+        source = self._source
+        if self._between:
+            start = source.fed
             end = start + len(text)
-            if end > self._total:
-                return self._read(text)
-            if special(text) or not text:
-                split = text_then_tag(text)
-                if not split:
-                    return self._read_simple(text)
-                text, self._fast = split.groups()
-                self._mode = _TAG
-                if not text:
-                    return []
-                end = start + len(text)
-            self._fed = end
-            if self._line_blank or "\n" in text:
-                self._line_passed(text, start)
-            seq = self._seq
-            self._seq = seq + 1
-            self._remember(text)
-            return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
-        if mode == _SLOW:
-            return self._read(text)
-        fast = self._fast
-        begun = fast + text
-        if len(begun) > self._fast_max:
-            return self._read(text)
-        if ">" in text:
-            return self._read_tag(begun)
-        if mode == _TAG_VALUE:
-            if "<" in text:
-                return self._read_simple(begun)
-        elif mode == _REFERENCE:
-            return self._read_simple(begun)
-        elif not (text.isidentifier() and text.isascii() and fast[-1] != "="):
-            if mode == _TAG_ATTRIBUTES:
-                match = attribute_goes_on(fast[-1] + text)
-                if match and match.lastindex:
-                    self._mode = _TAG_VALUE
-            else:
-                # Right behind `<` or `</` less is allowed than within a name.
-                match = name_goes_on(text) if fast[1:2] not in "/" else simple_tag_begun(begun)
-                if match:
-                    self._mode = _TAG + (match.lastindex or 0)
-            if not match:
-                return self._read_simple(begun)
-        self._fast = begun
-        return []
+            if text and end <= self._total and not _special(text):
+                seq = source.seq
+                source.seq = seq + 1
+                source.skip_text(text)
+                if self._line_blank or "\n" in text:
+                    self._line_goes_on(text)
+                return [FunctionToken(TokenKind.CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id)]
+        elif self._begun and ">" not in text:
+            begun = self._begun + text
+            if len(begun) <= self._tag_max and source.fed + len(begun) <= self._total and _tag_begun(begun):
+                self._begun = begun
+                return []
+        return self._read(text)
 
     def close(self) -> list[FunctionToken]:
-        """The tokens that the end of the stream completes; with them the stream has ended.
+        """Return the tokens that the end of the stream completes; with them the stream has ended.
 
         Strict: raises ParseError (UNCLOSED) for an open element or unfinished markup. Lenient: unfinished markup is
         dropped, open elements are reset.
@@ -138,182 +131,359 @@ class StreamingParser(ContentReader):
         return self._read("", final=True)
 
     def take_repairs(self) -> list[Repair]:
-        """What the lenient parser mended since the last call."""
-        return self._reporter.take()
+        """Return what the lenient parser mended since the last call."""
+        return self._source.take_repairs()
 
-    def _read_tag(self, data: str) -> list[FunctionToken]:
-        """Reads one whole simple tag and the text behind it; leaves everything else to `_read_simple`."""
-        found = simple_tag_then_text(data)
-        if not found or self._fed + len(data) > self._total:
-            return self._read_simple(data)
-        name, first, value, second, other, more, empty, closed, text, begun = found.groups()
-        kind, attrs = _RF, NO_ATTRS
-        open_elements = self._open
-        length = len(data) - len(text)
-        if begun:
-            length -= len(begun)
-        if length > self._fast_max:
-            return self._read_simple(data)
-        if closed:
-            if not open_elements or open_elements[-1] != closed:
-                return self._read_simple(data)
-            name = open_elements.pop()
-        else:
-            if first:
-                # Printable characters are characters of XML, but not the other way round.
-                if more or first == second or not (data.isascii() or (value + (other or "")).isprintable()):
-                    return self._read_simple(data)
-                attrs = {first: value, second: other} if second else {first: value}
-                if len(attrs) > self._limits.attributes:
-                    return self._read_simple(data)
-            elif more:
-                return self._read_simple(data)
-            if name in self._reasoning_tags:
-                return self._read_simple(data)
-            if empty:
-                kind = _SCF
-            elif len(open_elements) >= self._limits.depth:
-                return self._read_simple(data)
-            else:
-                kind = _AF
-                open_elements.append(name)
-        start = self._fed
-        mid = start + length
-        seq = self._seq
-        stream_id = self._stream_id
-        self._line_blank = False
-        if begun:
-            self._fast = begun
-            self._mode = _TAG
-            self._remember(data[: length + len(text)][-40:])
-        else:
-            self._fast = ""
-            self._mode = _TEXT
-            self._remember(data if len(data) <= 40 else data[-40:])
-        tag = _new(FunctionToken, (kind, name, attrs, "", start, mid, seq, stream_id))
-        if not text:
-            self._seq = seq + 1
-            self._fed = mid
-            return [tag]
-        self._seq = seq + 2
-        self._fed = end = mid + len(text)
-        if "\n" in text:
-            self._line_passed(text, mid)
-        return [tag, _new(FunctionToken, (_CHAR, "", NO_ATTRS, text, mid, end, seq + 1, stream_id))]
+    # Pieces
 
-    def _read_simple(self, data: str) -> list[FunctionToken]:
-        """Reads plain text and whole simple tags; from anything else on `_read` takes over."""
-        base, size = self._fed, len(data)
-        self._fast = ""
-        if base + size > self._total:
-            return self._read(data)
-        out: list[FunctionToken] = []
-        seq, stream_id, open_elements = self._seq, self._stream_id, self._open
-        i = 0
-        while i < size:
-            char = data[i]
-            if char == "<":
-                tag = simple_tag(data, i)
-                if not tag:
-                    break
-                j = tag.end()
-                name, written, empty, closed = tag.groups()
-                attrs: Mapping[str, str] = NO_ATTRS
-                if closed:
-                    if j - i > self._fast_max or not open_elements or open_elements[-1] != closed:
-                        break
-                    name, kind = open_elements.pop(), _RF
-                else:
-                    if written:
-                        found = simple_attributes(written)
-                        if not found or len(found) > self._limits.attributes:
-                            break
-                        attrs = found
-                    if j - i > self._fast_max or name in self._reasoning_tags:
-                        break
-                    kind = _SCF
-                    if not empty:
-                        if len(open_elements) >= self._limits.depth:
-                            break
-                        open_elements.append(name)
-                        kind = _AF
-                out.append(_new(FunctionToken, (kind, name, attrs, "", base + i, base + j, seq, stream_id)))
-                self._line_blank = False
-            elif char == "&":
-                entity = reference(data, i)
-                meant = entity and resolve(entity)
-                if not entity or not meant or entity.end() - i > self._fast_max:
-                    break
-                j = entity.end()
-                out.append(_new(FunctionToken, (_REF, "", NO_ATTRS, meant, base + i, base + j, seq, stream_id)))
-                self._line_blank = False
-            else:
-                run = plain_run(data, i)
-                if not run:
-                    break
-                text, j = run[0], run.end()
-                out.append(_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, base + i, base + j, seq, stream_id)))
-                if self._line_blank or "\n" in text:
-                    self._line_passed(text, base + i)
-            seq += 1
-            i = j
-        self._seq = seq
-        self._fed = base + i
-        if i == size:
-            self._mode = _TEXT
-            self._remember(data if size <= 40 else data[-40:])
-            return out
-        if i:
-            self._remember(data[:i][-40:])
-        if size - i <= self._fast_max and (begun := simple_tag_begun(data, i)):
-            self._fast = data[i:]
-            self._mode = _TAG + (begun.lastindex or 0)
-            return out
-        if size - i <= self._fast_max and reference_begun(data, i):
-            self._fast, self._mode = data[i:], _REFERENCE
-            return out
-        return self._read(data[i:], out)
-
-    def _read(self, text: str, before: list[FunctionToken] | None = None, *, final: bool = False) -> list[FunctionToken]:
-        """Reads anything; the tokens follow those of `before`, which the same text has completed."""
+    def _read(self, text: str, *, final: bool = False) -> list[FunctionToken]:
         if self._error is not None and self._strict:
             raise self._error
         if self._ended or not (text or final):
             return []
-        data = self._fast + text
-        fast = self._fast = ""
-        self._mode = _SLOW
-        self._out = before if before is not None else []
-        self._reporter.seq = self._seq
-        room = self._total - self._fed
-        over = len(data) > room
+        source = self._source
+        piece = self._begun + text
+        self._begun = ""
+        room = self._total - source.fed
+        over = len(piece) > room
         if over:
-            data = data[:room]
-        self._reporter.feed(data, self._fed)
+            piece = piece[:room]
+        source.begin_piece(piece)
         try:
-            self._read_segments(data, may_keep=not (over or final))
+            self._read_piece(piece, may_hold=not (over or final))
             if over:
-                raise self._reporter.exceeded("total_length", self._reporter.end)
+                raise source.exceeded("total_length", source.end)
             if final:
-                self._finish(len(data))
+                self._finish()
         except ParseError as error:
             self._fail(error)
-        fast = self._fast
-        if tail := data[: len(data) - len(fast)][-_TAIL:]:
-            self._remember(tail)
-        if fast:
-            self._mode = _TAG + (simple_tag_begun(fast).lastindex or 0)  # type: ignore[union-attr]
-        elif not (self._construct or self._in_cdata or self._held or self._ended):
-            self._mode = _TEXT
+        source.end_piece()
+        self._between = not (self._ended or self._begun or self._inside or source.at < source.end)
         out, self._out = self._out, []
         return out
 
+    def _read_piece(self, piece: str, *, may_hold: bool) -> None:
+        """Read the piece without the characters that XML does not have."""
+        done = 0
+        self._may_hold = False
+        for run in _invalid_runs(piece):
+            if run.start() > done:
+                self._read_part(piece[done : run.start()], done)
+            self._source.drop(run[0], run.start())
+            done = run.end()
+        self._may_hold = may_hold
+        if done < len(piece):
+            self._read_part(piece[done:], done)
+
+    def _read_part(self, part: str, index: int) -> None:
+        self._source.push(part, index)
+        next(self._content)
+        self._flush()
+
+    def _finish(self) -> None:
+        source = self._source
+        source.final = True
+        next(self._content, None)
+        self._flush()
+        if source.at < source.end:
+            message = f"the stream ends in {source.text[source.at :]!r}"
+            source.violation(ParseCode.UNCLOSED, message, source.end - 1, source.position(source.at))
+        if self._inside:
+            source.violation(ParseCode.UNCLOSED, f"the stream ends inside {self._inside}", source.end)
+        for name in reversed(self._open):
+            source.violation(ParseCode.UNCLOSED, f"<{name[:40]}> is open at the end of the stream", source.end)
+        self._reset_open(0, source.fed)
+        source.summarise()
+        self._ended = True
+
     def _fail(self, error: ParseError) -> None:
         self._flush()
-        self._ended, self._error = True, error
+        self._ended, self._between, self._error = True, False, error
         if self._strict:
             error.tokens = tuple(self._out)
             raise error
-        self._reporter.ended_by(error)
+        self._source.end_by(error)
         self._reset_open(0, error.offset)
-        self._reporter.summarise()
+        self._source.summarise()
+
+    # Tokens
+
+    def _emit(self, kind: TokenKind, name: str, attrs: Mapping[str, str], text: str, start: int, end: int) -> None:
+        if self._parts:
+            self._flush()
+        seq = self._source.seq
+        self._out.append(FunctionToken(kind, name, attrs, text, start, end, seq, self._stream_id))
+        self._source.seq = seq + 1
+        self._line_blank = self._line_blank and kind is TokenKind.CHAR
+
+    def _text(self, i: int, j: int) -> None:
+        """Take the text from `i` to `j`; it is gathered until something else comes."""
+        source = self._source
+        self._gather(source.text[i:j], source.offset(i), source.offset(j))
+        source.at = j
+
+    def _gather(self, text: str, start: int, end: int) -> None:
+        if not self._parts or self._part_end != start:
+            self._flush()
+            self._part_start = start
+        self._parts.append(text)
+        self._part_end = end
+        if self._line_blank or "\n" in text:
+            self._line_goes_on(text)
+
+    def _flush(self) -> None:
+        if self._parts:
+            text = "".join(self._parts)
+            self._parts.clear()
+            self._emit(TokenKind.CHAR, "", NO_ATTRS, text, self._part_start, self._part_end)
+
+    def _line_goes_on(self, text: str) -> None:
+        newline = text.rfind("\n")
+        self._line_blank = (newline >= 0 or self._line_blank) and not text[newline + 1 :].strip(SPACE)
+
+    def _reset_open(self, depth: int, at: int) -> None:
+        while len(self._open) > depth:
+            self._emit(TokenKind.RF, self._open.pop(), NO_ATTRS, "", at, at)
+
+    # Content
+
+    def _read_content(self) -> Step[None]:
+        source = self._source
+        while True:
+            text, i = source.text, source.at
+            if i < len(text):
+                if run := _text_run(text, i):
+                    self._text(i, run.end())
+                    continue
+                char = text[i]
+                if char == "<":
+                    if self._read_tag(text, i):
+                        continue
+                    if construct := self._open_markup(text, i):
+                        try:
+                            yield from construct
+                        except StreamEnd:
+                            source.at = source.end
+                            return
+                        self._inside = ""
+                        continue
+                elif char == "&":
+                    self._reference(text, i)
+                elif char == "\r":
+                    self._carriage_return(text, i)
+                elif char == "]":
+                    self._closing_brackets(text, i)
+                else:
+                    self._fence(text, i)
+                if source.at > i:
+                    continue
+            if source.final:
+                return
+            yield
+
+    def _read_tag(self, text: str, i: int) -> bool:
+        """Read a complete tag with lxml; return whether it was one, or the beginning of one that now waits."""
+        source = self._source
+        tag = _whole_tag(text, i)
+        if tag is None:
+            if self._may_hold and i + self._tag_max >= len(text) and source.offset(i) == source.fed - len(text) + i:
+                if _tag_begun(text, i):
+                    self._begun = source.give_back()
+                    return True
+            return False
+        written, start, end = tag[0], source.offset(i), source.offset(tag.end())
+        if len(written) > self._tag_max:
+            return False
+        if written[1] == "/":
+            if not self._open or written != f"</{self._open[-1]}>":
+                return False
+            self._emit(TokenKind.RF, self._open.pop(), NO_ATTRS, "", start, end)
+        else:
+            if ":" in written or "xmlns" in written:
+                return False  # lxml would read namespaces, which function tokens do not have
+            empty = written[-2] == "/"
+            read = self._tags.read(written if empty else f"{written[:-1]}/>")
+            if not read or len(read[1]) > self._limits.attributes or read[0] in self._reasoning_tags:
+                return False
+            if not empty:
+                if len(self._open) >= self._limits.depth:
+                    return False
+                self._open.append(read[0])
+            self._emit(TokenKind.SCF if empty else TokenKind.AF, *read, "", start, end)
+        source.at = tag.end()
+        return True
+
+    def _open_markup(self, text: str, i: int) -> Step[None] | None:
+        """Return the reader of what begins with the `<` at `i`, or None where that is text or not known yet."""
+        source = self._source
+        following = text[i + 1 : i + 2]
+        if following == "!":
+            return self._declaration(text, i)
+        if following == "/" or following and begins_name(following):
+            lexer = TagLexer(source, self._tags, source.position(i), closing=following == "/")
+            source.at = i + 1 + lexer.closing
+            return self._mend_tag(lexer)
+        if following == "?" and i + 2 == len(text):
+            return None
+        if following == "?" and begins_name(text[i + 2]):
+            message = "a processing instruction is refused; leave it out"
+            source.violation(ParseCode.FORBIDDEN_MARKUP, message, i + 2, source.position(i))
+            source.at = i + 2
+            self._inside = "a processing instruction"
+            return skip_instruction(source)
+        if following:
+            self._stray(text, i)
+        return None
+
+    def _stray(self, text: str, i: int) -> None:
+        message = f"'<' begins no tag: {text[i + 1]!r} cannot follow; write '&lt;'"
+        self._source.violation(ParseCode.SYNTAX, message, i + 1, self._source.position(i))
+        self._text(i, i + 1)
+
+    def _declaration(self, text: str, i: int) -> Step[None] | None:
+        source = self._source
+        begun = text[i : i + 10]
+        for opening in _OPENINGS:
+            known = begun if opening == _CDATA else begun.upper()
+            if known.startswith(opening):
+                source.at = i + len(opening)
+                if opening == _CDATA:
+                    self._inside = "a CDATA section"
+                    return self._cdata()
+                if opening == "<!--":
+                    self._inside = "a comment"
+                    return skip_comment(source)
+                message = f"{opening} is refused; leave it out"
+                source.violation(ParseCode.FORBIDDEN_MARKUP, message, source.at - 1, source.position(i))
+                self._inside = "a markup declaration"
+                return skip_declaration(source)
+            if opening.startswith(known) and i + len(known) == len(text):
+                return None
+        self._stray(text, i)
+        return None
+
+    def _mend_tag(self, lexer: TagLexer) -> Step[None]:
+        source = self._source
+        self._inside = "a tag"
+        try:
+            yield from lexer.read()
+        except StreamEnd:
+            self._inside = lexer.unfinished
+            raise
+        start, end = lexer.at.offset, source.offset(source.at)
+        if lexer.raw is not None:
+            text = ("</" if lexer.closing else "<") + lexer.raw
+            self._gather(text.replace("\r\n", "\n").replace("\r", "\n"), start, end)
+        elif lexer.closing:
+            self._end_tag(lexer, end)
+        elif lexer.name not in self._reasoning_tags:
+            if not lexer.empty:
+                if len(self._open) >= self._limits.depth:
+                    raise source.exceeded("depth", source.at - 1)
+                self._open.append(lexer.name)
+            kind = TokenKind.SCF if lexer.empty else TokenKind.AF
+            self._emit(kind, lexer.name, lexer.attrs or NO_ATTRS, "", start, end)
+        elif not lexer.empty:
+            self._inside = f"the reasoning block <{lexer.name}>"
+            yield from skip_reasoning(source, lexer.name)
+
+    def _end_tag(self, lexer: TagLexer, end: int) -> None:
+        source = self._source
+        name = lexer.name or (self._open[-1] if self._open else "")
+        if name not in self._open:
+            message = f"</{name[:40]}> closes no open element"
+            source.violation(ParseCode.MISMATCHED_TAG, message, source.at - 1, lexer.at)
+            return
+        if self._open[-1] != name:
+            message = f"</{name[:40]}> while <{self._open[-1][:40]}> is open; close that first"
+            source.violation(ParseCode.MISMATCHED_TAG, message, source.at - 1, lexer.at)
+            self._reset_open(len(self._open) - self._open[::-1].index(name), lexer.at.offset)
+        self._open.pop()
+        self._emit(TokenKind.RF, name, NO_ATTRS, "", lexer.at.offset, end)
+
+    def _cdata(self) -> Step[None]:
+        source = self._source
+        while (end := source.text.find("]]>", source.at)) < 0:
+            text = source.text
+            keep = 0 if source.final else 2 if text.endswith("]]") else 1 if text.endswith(("]", "\r")) else 0
+            self._cdata_text(max(source.at, len(text) - keep))
+            yield from source.more()
+        self._cdata_text(end)
+        source.at = end + 3
+
+    def _cdata_text(self, end: int) -> None:
+        source, i = self._source, self._source.at
+        if end > i:
+            text = source.text[i:end].replace("\r\n", "\n").replace("\r", "\n")
+            self._gather(text, source.offset(i), source.offset(end))
+            source.at = end
+
+    def _reference(self, text: str, i: int) -> None:
+        source, longest = self._source, self._limits.name_length
+        if found := reference(text, i):
+            if found.end() - i > longest:
+                raise source.exceeded("name_length", i + longest)
+            char = resolve(found[0])
+            if char is None:
+                message = f"{found[0][:40]!r} names no XML character"
+                source.violation(ParseCode.INVALID_CHARACTER, message, found.end() - 1, source.position(i))
+            else:
+                self._emit(TokenKind.REF, "", NO_ATTRS, char, source.offset(i), source.offset(found.end()))
+            source.at = found.end()
+            return
+        rest = text[i : i + longest + 1]
+        named = len(rest) > 1 and begins_name(rest[1])
+        begun = name_end(rest, 1) == len(rest) if self._strict and named else _reference_begun(rest)
+        if begun and not source.final:
+            if len(rest) > longest:
+                raise source.exceeded("name_length", i + longest)
+            return
+        code, message = stray_ampersand(text, i)
+        if begun:
+            code, message = ParseCode.UNCLOSED, f"the stream ends in {rest!r}"
+        elif named and not self._strict:
+            code, message = ParseCode.UNKNOWN_REFERENCE, "'&' begins no reference; write '&amp;'"
+        source.violation(code, message, min(i + 1, len(text) - 1), source.position(i))
+        self._text(i, i + 1)
+
+    def _carriage_return(self, text: str, i: int) -> None:
+        source = self._source
+        if i + 1 < len(text) or source.final:
+            source.at = i + 2 if text[i + 1 : i + 2] == "\n" else i + 1
+            self._gather("\n", source.offset(i), source.offset(source.at))
+
+    def _closing_brackets(self, text: str, i: int) -> None:
+        source = self._source
+        j = _brackets(text, i).end()  # type: ignore[union-attr]
+        if j == len(text):
+            if not source.final:
+                j = max(i, j - 2)
+        elif text[j] == ">" and j - i >= 2:
+            if j - 2 > i:
+                self._text(i, j - 2)
+            message = "']]>' in text; write ']]&gt;'"
+            source.violation(ParseCode.SYNTAX, message, j, source.position(j - 2))
+            i = j - 2
+        if j > i:
+            self._text(i, j)
+
+    def _fence(self, text: str, i: int) -> None:
+        """Read backticks: a fence line at the start of a line opens or closes a Markdown fence around the answer."""
+        source = self._source
+        j = _backticks(text, i).end()  # type: ignore[union-attr]
+        if j - i > _MAX_BACKTICKS or source.offset(i) == self._ticks_end:
+            self._ticks_end = source.offset(j)
+        elif self._strip_fence and (
+            self._line_blank and not self._open or self._fenced and (self._line_blank or not self._open)
+        ):
+            if not source.final and _fence_begun(text, i):
+                return
+            if j - i >= 3 and (line := _fence_line(text, i)):
+                self._fenced = not self._fenced or bool(line[1])
+                source.at = line.end()
+                return
+            if j - i >= 3 and self._fenced:
+                self._fenced = False
+                source.at = j
+                return
+        self._text(i, j)

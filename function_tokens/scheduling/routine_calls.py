@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from function_tokens.builtins import NOT_IN_ROUTINES
 from function_tokens.mapper import Mapped, Mapper, Refusal
-from function_tokens.parsing.parse_error import ParseError
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
 from function_tokens.routines import RoutineError, RoutineStore, to_source
 from function_tokens.scheduling.calls import Call, CallResult, EventType, Role
 from function_tokens.scheduling.records import Records

@@ -13,9 +13,8 @@ from typing import Annotated
 
 import typer
 
-from function_tokens.parsing.parse_error import ParseError, Repair
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken
+from function_tokens.parsing.tokens import FunctionToken, ParseError, Repair
 from ghostshell_ros.cli.stream_input import InputError, pieces
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from function_tokens.parsing.parse_error import ParseError, ParserLimits, Repair
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from skill_kernel.codes import ParseCode
 
 LAX = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from function_tokens.parsing.parse_error import ParseError, ParserLimits
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, TokenKind
 from skill_kernel.codes import ParseCode
 
 

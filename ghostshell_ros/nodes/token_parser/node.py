@@ -12,9 +12,8 @@ from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 
-from function_tokens.parsing.parse_error import ParseError, ParserLimits, Repair
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode, run
 from skill_kernel.codes import CallCode, ParseCode

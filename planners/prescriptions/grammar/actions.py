@@ -6,9 +6,8 @@ from __future__ import annotations
 import re
 
 from function_tokens.mapper import Mapped, Mapper
-from function_tokens.parsing.parse_error import ParseError
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import TokenKind
+from function_tokens.parsing.tokens import ParseError, TokenKind
 from planners.language.parser import CommandParser
 from planners.prescriptions.grammar.problem import GrammarError
 from planners.prescriptions.grammar.quantities import NUMBER, number_of
