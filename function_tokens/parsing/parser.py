@@ -20,14 +20,20 @@ REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 # https://www.w3.org/TR/xml/#NT-Char, negated
 _INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
 _invalid_runs = re.compile(f"[{_INVALID}]+").finditer
-_special = re.compile(f"[<&\\]`\\r{_INVALID}]").search
+_SPECIAL = rf"<&\]`\r{_INVALID}"
+_special = re.compile(f"[{_SPECIAL}]").search
 """Finds what makes a piece more than text."""
 _text_run = re.compile(r"[^<&\r\]`]+").match
-_whole_tag = re.compile(r"""<[^<>"'&\s!?=][^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*>""").match
+_TAG = r"""<[^<>"'&\s!?=][^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*>"""
+_whole_tag = re.compile(_TAG).match
 """Matches what may be a complete tag that lxml can read as it is."""
 _NAME = r"[A-Za-z_][\w.\-]*"
-_tag_begun = re.compile(rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=(?:[\"'][^<>\n\r]*)?)?)?)", re.ASCII).fullmatch
+_BEGUN = rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=([\"'][^<>\n\r]*)?)?)?)"
+_tag_begun = re.compile(_BEGUN, re.ASCII).fullmatch
 """Matches the beginning of a tag in which nothing is to mend so far."""
+_ends_value_run = re.compile(r"[<\n\r]").search
+_plain = re.compile(f"({_TAG})?([^{_SPECIAL}]*)({_BEGUN})?", re.ASCII).fullmatch
+"""Matches a tag, text and the beginning of another tag, each of which may be missing."""
 _reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
 _brackets = re.compile(r"\]+").match
 
@@ -39,6 +45,10 @@ _fence_begun = re.compile(r"`+(?:(?<=```)[A-Za-z0-9_+.#\-]{0,32}[ \t]{0,32})?").
 _DECLARATIONS = ("<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION")
 _CDATA = "<![CDATA["
 _OPENINGS = ("<!--", _CDATA, *_DECLARATIONS)
+
+
+_CHAR = TokenKind.CHAR
+_new = tuple.__new__  # half the time of the NamedTuple's own constructor
 
 
 class StreamingParser:
@@ -81,6 +91,7 @@ class StreamingParser:
         self._parts: list[str] = []  # text that is not a token yet, from _part_start to _part_end
         self._part_start = self._part_end = 0
         self._begun = ""  # the beginning of a tag, not given to the source yet
+        self._in_value = False  # whether it is known to reach into a value
         self._may_hold = False  # whether the text in hand may leave such a beginning
         self._between = True  # whether nothing is begun: neither a tag nor anything else
         self._inside = ""  # the construct that is being read, as an error names it
@@ -102,23 +113,44 @@ class StreamingParser:
 
     def feed(self, text: str) -> list[FunctionToken]:
         """Return the tokens that `text` completes. Raises ParseError in strict mode."""
-        source = self._source
-        if self._between:
-            start = source.fed
-            end = start + len(text)
-            if text and end <= self._total and not _special(text):
-                seq = source.seq
-                source.seq = seq + 1
-                source.skip_text(text)
-                if self._line_blank or "\n" in text:
-                    self._line_goes_on(text)
-                return [FunctionToken(TokenKind.CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id)]
-        elif self._begun and ">" not in text:
-            begun = self._begun + text
-            if len(begun) <= self._tag_max and source.fed + len(begun) <= self._total and _tag_begun(begun):
-                self._begun = begun
+        source, begun = self._source, self._begun
+        if not (begun or self._between):
+            return self._read(text)
+        piece = begun + text
+        start = source.fed
+        end = start + len(piece)
+        if end > self._total:
+            return self._read(text)
+        if begun:
+            if ">" not in text and len(piece) <= self._tag_max and self._tag_goes_on(begun, text):
+                self._begun = piece
                 return []
-        return self._read(text)
+        elif text and not _special(text):
+            if self._line_blank or "\n" in text:
+                source.count_lines(text)
+                self._line_goes_on(text)
+            source.fed = end
+            source.past.append(text)
+            seq = source.seq
+            source.seq = seq + 1
+            return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
+        if not (plain := _plain(piece)):
+            return self._read(text)
+        tag, words, begun, _ = plain.groups("")
+        middle, end = start + len(tag), end - len(begun)
+        if len(begun) > self._tag_max or (tag and not self._take_tag(tag, start, middle)):
+            return self._read(text)
+        read = tag + words
+        source.count_lines(read)
+        source.past.append(read)
+        source.fed = end
+        if words:
+            self._line_goes_on(words)
+            self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
+        out, self._out = self._out, []
+        self._begun, self._in_value = begun, False
+        self._between = not begun
+        return out
 
     def close(self) -> list[FunctionToken]:
         """Return the tokens that the end of the stream completes; with them the stream has ended.
@@ -208,11 +240,21 @@ class StreamingParser:
 
     # Tokens
 
+    def _tag_goes_on(self, begun: str, text: str) -> bool:
+        """Return whether the beginning of a tag, with this text behind it, is one in which nothing is to mend so far."""
+        if self._in_value:
+            return not _ends_value_run(text)
+        if text.isidentifier() and text.isascii() and begun[-1] != "=":
+            return True
+        found = _tag_begun(begun + text)
+        self._in_value = bool(found and found.lastindex)
+        return found is not None
+
     def _emit(self, kind: TokenKind, name: str, attrs: Mapping[str, str], text: str, start: int, end: int) -> None:
         if self._parts:
             self._flush()
         seq = self._source.seq
-        self._out.append(FunctionToken(kind, name, attrs, text, start, end, seq, self._stream_id))
+        self._out.append(_new(FunctionToken, (kind, name, attrs, text, start, end, seq, self._stream_id)))
         self._source.seq = seq + 1
         self._line_blank = self._line_blank and kind is TokenKind.CHAR
 
@@ -284,33 +326,37 @@ class StreamingParser:
     def _read_tag(self, text: str, i: int) -> bool:
         """Read a complete tag with lxml; return whether it was one, or the beginning of one that now waits."""
         source = self._source
-        tag = _whole_tag(text, i)
-        if tag is None:
-            if self._may_hold and i + self._tag_max >= len(text) and source.offset(i) == source.fed - len(text) + i:
-                if _tag_begun(text, i):
-                    self._begun = source.give_back()
-                    return True
+        if tag := _whole_tag(text, i):
+            if not self._take_tag(tag[0], source.offset(i), source.offset(tag.end())):
+                return False
+            source.at = tag.end()
+            return True
+        # A beginning that was held back before dropped characters must not be given back.
+        if not self._may_hold or (i == 0 and source.held) or len(text) - i > self._tag_max or not _tag_begun(text, i):
             return False
-        written, start, end = tag[0], source.offset(i), source.offset(tag.end())
-        if len(written) > self._tag_max:
+        self._begun, self._in_value = source.give_back(), False
+        return True
+
+    def _take_tag(self, tag: str, start: int, end: int) -> bool:
+        """Take a complete tag if lxml reads it and no limit speaks against it; return whether it was taken."""
+        if len(tag) > self._tag_max:
             return False
-        if written[1] == "/":
-            if not self._open or written != f"</{self._open[-1]}>":
+        if tag[1] == "/":
+            if not self._open or tag != f"</{self._open[-1]}>":
                 return False
             self._emit(TokenKind.RF, self._open.pop(), NO_ATTRS, "", start, end)
-        else:
-            if ":" in written or "xmlns" in written:
-                return False  # lxml would read namespaces, which function tokens do not have
-            empty = written[-2] == "/"
-            read = self._tags.read(written if empty else f"{written[:-1]}/>")
-            if not read or len(read[1]) > self._limits.attributes or read[0] in self._reasoning_tags:
+            return True
+        if ":" in tag or "xmlns" in tag:
+            return False  # lxml would read namespaces, which function tokens do not have
+        empty = tag[-2] == "/"
+        read = self._tags.read(tag if empty else tag[:-1] + "/>")
+        if not read or len(read[1]) > self._limits.attributes or read[0] in self._reasoning_tags:
+            return False
+        if not empty:
+            if len(self._open) >= self._limits.depth:
                 return False
-            if not empty:
-                if len(self._open) >= self._limits.depth:
-                    return False
-                self._open.append(read[0])
-            self._emit(TokenKind.SCF if empty else TokenKind.AF, *read, "", start, end)
-        source.at = tag.end()
+            self._open.append(read[0])
+        self._emit(TokenKind.SCF if empty else TokenKind.AF, read[0], read[1], "", start, end)
         return True
 
     def _open_markup(self, text: str, i: int) -> Step[None] | None:

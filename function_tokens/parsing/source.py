@@ -100,13 +100,11 @@ class Source:
         self._piece = self._piece[: len(self._piece) - len(begun)]
         return begun
 
-    def skip_text(self, text: str) -> None:
-        """Pass over a piece of plain text that was read elsewhere."""
+    def count_lines(self, text: str) -> None:
+        """Count the newlines of a text that is read elsewhere, before `fed` passes it."""
         if "\n" in text:
             self._line += text.count("\n")
             self._line_start = self.fed + text.rindex("\n") + 1
-        self.fed += len(text)
-        self.past.append(text)
 
     def _window(self, part: str, index: int) -> None:
         if self._raw is not None:
