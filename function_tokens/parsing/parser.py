@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from function_tokens.parsing.skipping import skip_comment, skip_declaration, skip_instruction, skip_reasoning
+from function_tokens.parsing.lexer import TagLexer, reference, skip_comment, skip_declaration, skip_reasoning, stray_ampersand
 from function_tokens.parsing.source import SPACE, Source, Step, StreamEnd
-from function_tokens.parsing.tag_lexer import TagLexer, reference, stray_ampersand
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
 from skill_kernel.codes import ParseCode
@@ -376,7 +375,7 @@ class StreamingParser:
             source.violation(ParseCode.FORBIDDEN_MARKUP, message, i + 2, source.position(i))
             source.at = i + 2
             self._inside = "a processing instruction"
-            return skip_instruction(source)
+            return source.find("?>")
         if following:
             self._stray(text, i)
         return None

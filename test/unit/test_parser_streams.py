@@ -207,6 +207,34 @@ def test_what_is_known_to_be_text_is_not_held_back(text: str) -> None:
     assert shown([token for char in text for token in parser.feed(char)]) == text
 
 
+@pytest.mark.parametrize("number", [2, 3, 64, 100, 127, 128, 129, 130, 200, 300])
+@pytest.mark.parametrize("behind", ["\n", "json" + " " * 30 + "\n", "x", "<a/>", ""])
+def test_a_fence_of_any_length_does_not_depend_on_the_cut(number: int, behind: str) -> None:
+    text = "`" * number + behind + "a\n" + "`" * number
+    whole = StreamingParser()
+    expected = shown(whole.feed(text) + whole.close())
+    assert lenient(text)[0] == expected
+    for size in (2, 3, 40, 129):
+        parser = StreamingParser()
+        pieces = [text[i : i + size] for i in range(0, len(text), size)]
+        assert shown([token for piece in pieces for token in parser.feed(piece)] + parser.close()) == expected
+    if number > 128:
+        assert expected == text
+
+
+def test_namespaces_are_unknown() -> None:
+    text = "<a xmlns='u' xmlns:p='v' p:b='1' xml:lang='en'><p:c/></a>"
+    assert lenient(text) == ("<a xmlns=u xmlns:p=v p:b=1 xml:lang=en><p:c/></a>", [])
+
+
+def test_a_value_that_lxml_cannot_read_ends_the_stream() -> None:
+    """lxml reads values of ten million characters at most, whatever the limits allow."""
+    parser = StreamingParser(limits=ParserLimits(attribute_length=2**30, total_length=2**30))
+    assert parser.feed("<a b='") == parser.feed("x" * 10_000_001) == parser.feed("'/>") == []
+    assert [repair.code for repair in parser.take_repairs()] == [ParseCode.LIMIT_EXCEEDED]
+    assert parser.ended
+
+
 def test_tokens_carry_stream_sequence_and_spans() -> None:
     parser = StreamingParser(stream_id="s1")
     tokens = parser.feed("<a>x&amp;") + parser.feed("y</a>") + parser.close()

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
@@ -131,7 +130,7 @@ class TokenParser(RuntimeNode):
         self._tokens.publish(message)
 
     def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken]) -> None:
-        for token in _joined(tokens):
+        for token in tokens:
             message = self._message(stream_id, stream, KINDS[token.kind])
             message.name, message.text, message.start, message.end = token.name, token.text, token.start, token.end
             message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
@@ -173,16 +172,6 @@ class TokenParser(RuntimeNode):
             del self._oldest_epoch[next(iter(self._oldest_epoch))]
         response.epoch = request.epoch
         return response
-
-
-def _joined(tokens: Iterable[FunctionToken]) -> Iterator[FunctionToken]:
-    """Texts side by side become one: text full of repairs would otherwise be a message a word."""
-    for text, group in groupby(tokens, lambda token: token.kind is TokenKind.CHAR):
-        if not text:
-            yield from group
-            continue
-        first, *rest = group
-        yield first._replace(text="".join([first.text, *(t.text for t in rest)]), end=rest[-1].end if rest else first.end)
 
 
 def main() -> int:

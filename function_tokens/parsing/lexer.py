@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the end of a tag, however it is cut, and mend what is clear in it (GhostShell 3.3, semantics 1.5)."""
+"""Find where markup ends, however it is cut, and mend what is clear in a tag (GhostShell 3.3, semantics 1.5)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ _opens_value = re.compile(rf"(?:\A|[ \t,;]){_NAME}[ \t]{{0,8}}=[ \t]{{0,8}}\Z").
 _ENDING = rf"(?=[ \t]{{0,8}}/?[ \t]{{0,8}}>|[ \t,;]{{1,8}}{_NAME}[ \t]{{0,8}}[=/>])"
 _closes_value = {quote: re.compile(quote + _ENDING) for quote in "\"'"}
 """A quote behind which the tag ends or another attribute begins."""
+
+
+# What ends a string, a subset or a declaration, and what begins a part of it.
+_outside = re.compile(r"[\"'\[>]").search
+_subset = re.compile(r"[\]<]").search
+_declaration = re.compile(r"[\"'>]").search
 
 
 def stray_ampersand(text: str, at: int) -> tuple[ParseCode, str]:
@@ -402,3 +408,63 @@ def quote_is_inside(text: str, at: int, *, inner: bool) -> bool | None:
         if next_quote < 0 or _opens_value(line[1:next_quote]):
             return False
     return closes_value.search(line, 1) is not None
+
+
+# Markup that gives no tokens and is not stored.
+
+
+def skip_comment(source: Source) -> Step[None]:
+    """Skip to behind `-->`. XML forbids `--` inside, which a lenient stream may have."""
+    yield from source.find("--")
+    while (char := (yield from source.peek())) != ">":
+        source.violation(ParseCode.SYNTAX, "'--' inside a comment; end it with '-->'", source.at)
+        source.at += 1
+        if char != "-":
+            yield from source.find("--")
+    source.at += 1
+
+
+def skip_declaration(source: Source) -> Step[None]:
+    """Skip `<!DOCTYPE … [ … ]>` or another markup declaration as a whole."""
+    while (char := (yield from source.search(_outside))) != ">":
+        if char == "[":
+            yield from _skip_subset(source)
+        else:
+            yield from source.find(char)
+
+
+def _skip_subset(source: Source) -> Step[None]:
+    while (yield from source.search(_subset)) == "<":
+        if (yield from source.skip_if("?")):
+            yield from source.find("?>")
+        elif (yield from source.skip_if("!")) and (yield from source.skip_if("-")) and (yield from source.skip_if("-")):
+            yield from source.find("-->")
+        else:
+            while (char := (yield from source.search(_declaration))) != ">":
+                yield from source.find(char)
+
+
+def skip_reasoning(source: Source, name: str) -> Step[None]:
+    """Skip to the literal end tag of a reasoning block, whatever stands before it (semantics 1.6)."""
+    room = source.limits.reasoning_length
+    start = source.at
+    for _ in _find_end_tag(source, name):
+        room = _spend(source, room, start, source.end)
+        yield
+        start = source.held
+    _spend(source, room, start, source.at)
+
+
+def _find_end_tag(source: Source, name: str) -> Step[None]:
+    char = ""
+    while char != ">":
+        yield from source.find(f"</{name}")
+        while (char := (yield from source.peek())) in SPACE:
+            source.at += 1
+    source.at += 1
+
+
+def _spend(source: Source, room: int, start: int, end: int) -> int:
+    if end - start > room:
+        raise source.exceeded("reasoning_length", start + room)
+    return room - (end - start)
