@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from function_tokens.parsing.source import SPACE, Match, Source, Step
+from function_tokens.parsing.source import SPACE, End, Source, Step, run_of
 from function_tokens.parsing.tokens import NO_VALUE, ParseError, Position, Repair
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, name_shape, resolve
 from skill_kernel.codes import ParseCode
@@ -13,10 +13,10 @@ from skill_kernel.codes import ParseCode
 reference = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);").match
 _value_parts = re.compile(r"&(?:(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)?|[<\"]").sub
 _value_runs = {
-    '"': re.compile(r'[^"<]*').match,
-    "'": re.compile(r"[^'<]*").match,
-    "\u201c": re.compile('[^"\u201c\u201d\u201e<]*').match,
-    "\u2018": re.compile("[^'\u2018\u2019\u201a<]*").match,
+    '"': run_of('^"<'),
+    "'": run_of("^'<"),
+    "\u201c": run_of('^"\u201c\u201d\u201e<'),
+    "\u2018": run_of("^'\u2018\u2019\u201a<"),
 }
 _closing_quote = {
     '"': '"',
@@ -24,15 +24,15 @@ _closing_quote = {
     **dict.fromkeys("\u201c\u201d\u201e", "\u201c"),
     **dict.fromkeys("\u2018\u2019\u201a", "\u2018"),
 }
-_unquoted = re.compile(r"[^ \t\r\n<>/&`\]]*").match
-_junk = re.compile(r"[^ \t\r\n<>/=]*").match
+_unquoted = run_of(r"^ \t\r\n<>/&`\]")
+_junk = run_of(r"^ \t\r\n<>/=")
 _spreads = re.compile(r"[<>\r\n]").search
-_spaces = re.compile(r"[ \t\r\n]*").match
-_to_tag_end = re.compile(r"[^<>]*").match
+_spaces = run_of(SPACE)
+_to_tag_end = run_of("^<>")
 
 LOOK_AHEAD = 128
 """The tag must end within so many characters behind a quote for it to stand inside the value."""
-_to_end = re.compile(r"[^<>\r\n]*").match
+_line_of_tag = run_of(r"^<>\r\n")
 _NAME = r"[A-Za-z_:][A-Za-z0-9_:.\-]{0,40}"
 _attribute = re.compile(rf"{_NAME}[ \t]{{0,8}}[=/>]").match
 _opens_value = re.compile(rf"(?:\A|[ \t,;]){_NAME}[ \t]{{0,8}}=[ \t]{{0,8}}\Z").search
@@ -170,7 +170,7 @@ class TagLexer:
 
     def _attribute(self) -> Step[bool]:
         source = self._source
-        yield from self._name_characters()
+        yield from self._run(name_end, "name_length")
         char = source.text[source.at]
         if char in SPACE + "=/<>":
             return (yield from self._value_of(self._collected()))
@@ -221,7 +221,7 @@ class TagLexer:
             elif source.text[source.at] == "<":
                 spread = True
                 self._problem(f"a bare '<' in the value of {name!r}; write '&lt;'")
-                self._take_char("attribute_length")
+                self._take(source.at + 1, "attribute_length")
             elif source.strict or spread or quote not in _closes_value:
                 break
             elif (inside := quote_is_inside(source.text, source.at, inner=inner)) is None and not source.final:
@@ -233,7 +233,7 @@ class TagLexer:
                     escaped = "&quot;" if quote == '"' else "&apos;"
                     self._problem(f"a bare {quote} in the value of {name!r}; write {escaped}")
                 inner = True
-                self._take_char("attribute_length")
+                self._take(source.at + 1, "attribute_length")
         self._add(name, self._mended(name, self._collected()))
         source.at += 1
 
@@ -246,7 +246,7 @@ class TagLexer:
                 if not self._committed:
                     self._be_text()
                     return True
-                self._take_char("attribute_length")
+                self._take(source.at + 1, "attribute_length")
             elif char == "/":
                 source.at += 1
                 self.empty = (yield from self._source.peek()) == ">"
@@ -266,35 +266,20 @@ class TagLexer:
     def _after_space(self) -> Step[str]:
         return self._source.skip(_spaces)
 
-    def _run(self, match: Match, limit: str) -> Step[None]:
-        """Take all that the pattern matches, however it is cut."""
+    def _run(self, end: End, limit: str) -> Step[None]:
+        """Take all up to the end, however it is cut."""
         source = self._source
         while True:
-            self._take(match(source.text, source.at), limit)
-            if source.at < source.end:
-                return
-            yield from source.more()
-
-    def _name_characters(self) -> Step[None]:
-        source = self._source
-        while True:
-            self._take_to(name_end(source.text, source.at), "name_length")
+            self._take(end(source.text, source.at), limit)
             if source.at < source.end:
                 return
             yield from source.more()
 
     def _name(self) -> Step[str]:
-        yield from self._name_characters()
+        yield from self._run(name_end, "name_length")
         return self._collected()
 
-    def _take(self, match: re.Match[str] | None, limit: str) -> None:
-        assert match is not None
-        self._take_to(match.end(), limit)
-
-    def _take_char(self, limit: str) -> None:
-        self._take_to(self._source.at + 1, limit)
-
-    def _take_to(self, end: int, limit: str) -> None:
+    def _take(self, end: int, limit: str) -> None:
         source = self._source
         self._count(end - source.at, end, limit)
         if end > source.at:
@@ -389,7 +374,7 @@ def quote_is_inside(text: str, at: int, *, inner: bool) -> bool | None:
         return None
     if rest[0] in "\r\n<>" or not inner and rest[0] in SPACE + "/,;":
         return False
-    end = _to_end(rest).end()  # type: ignore[union-attr]
+    end = _line_of_tag(rest, 0)
     if end > LOOK_AHEAD:
         return False
     if end == len(rest):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from function_tokens.parsing.lexer import TagLexer, reference, skip_comment, skip_declaration, skip_reasoning, stray_ampersand
-from function_tokens.parsing.source import SPACE, Source, Step, StreamEnd
+from function_tokens.parsing.source import INVALID, SPACE, Source, Step, StreamEnd
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
 from skill_kernel.codes import ParseCode
@@ -16,10 +16,7 @@ from skill_kernel.codes import ParseCode
 REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 """Elements whose content is a model's reasoning (semantics 1.6)."""
 
-# https://www.w3.org/TR/xml/#NT-Char, negated
-_INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
-_invalid_runs = re.compile(f"[{_INVALID}]+").finditer
-_SPECIAL = rf"<&\]`\r{_INVALID}"
+_SPECIAL = rf"<&\]`\r{INVALID}"
 _special = re.compile(f"[{_SPECIAL}]").search
 """Finds what makes a piece more than text."""
 _text_run = re.compile(r"[^<&\r\]`]+").match
@@ -91,7 +88,6 @@ class StreamingParser:
         self._part_start = self._part_end = 0
         self._begun = ""  # the beginning of a tag, not given to the source yet
         self._in_value = False  # whether it is known to reach into a value
-        self._may_hold = False  # whether the text in hand may leave such a beginning
         self._between = True  # whether nothing is begun: neither a tag nor anything else
         self._inside = ""  # the construct that is being read, as an error names it
         self._line_blank = True
@@ -168,48 +164,28 @@ class StreamingParser:
     # Pieces
 
     def _read(self, text: str, *, final: bool = False) -> list[FunctionToken]:
+        """Read any text: with the reader of the content, which goes on where it stopped."""
         if self._error is not None and self._strict:
             raise self._error
         if self._ended or not (text or final):
             return []
         source = self._source
-        piece = self._begun + text
-        self._begun = ""
+        piece, self._begun = self._begun + text, ""
         room = self._total - source.fed
-        over = len(piece) > room
-        if over:
-            piece = piece[:room]
-        source.begin_piece(piece)
         try:
-            self._read_piece(piece, may_hold=not (over or final))
-            if over:
+            for _ in source.take(piece[:room]):
+                next(self._content)
+                self._flush()
+            if len(piece) > room:
                 raise source.exceeded("total_length", source.end)
             if final:
                 self._finish()
         except ParseError as error:
             self._fail(error)
         source.end_piece()
-        self._between = not (self._ended or self._begun or self._inside or source.at < source.end)
+        self._between = not (self._ended or self._inside or source.at < source.end)
         out, self._out = self._out, []
         return out
-
-    def _read_piece(self, piece: str, *, may_hold: bool) -> None:
-        """Read the piece without the characters that XML does not have."""
-        done = 0
-        self._may_hold = False
-        for run in _invalid_runs(piece):
-            if run.start() > done:
-                self._read_part(piece[done : run.start()], done)
-            self._source.drop(run[0], run.start())
-            done = run.end()
-        self._may_hold = may_hold
-        if done < len(piece):
-            self._read_part(piece[done:], done)
-
-    def _read_part(self, part: str, index: int) -> None:
-        self._source.push(part, index)
-        next(self._content)
-        self._flush()
 
     def _finish(self) -> None:
         source = self._source
@@ -233,7 +209,7 @@ class StreamingParser:
         if self._strict:
             error.tokens = tuple(self._out)
             raise error
-        self._source.end_by(error)
+        self._source.record(Repair(error.code, error.message, *error.position, error.snippet, self._source.seq))
         self._reset_open(0, error.offset)
         self._source.summarise()
 
@@ -298,7 +274,9 @@ class StreamingParser:
                     continue
                 char = text[i]
                 if char == "<":
-                    if self._read_tag(text, i):
+                    tag = _whole_tag(text, i)
+                    if tag and self._take_tag(tag[0], source.offset(i), source.offset(tag.end())):
+                        source.at = tag.end()
                         continue
                     if construct := self._open_markup(text, i):
                         try:
@@ -321,20 +299,6 @@ class StreamingParser:
             if source.final:
                 return
             yield
-
-    def _read_tag(self, text: str, i: int) -> bool:
-        """Read a complete tag with lxml; return whether it was one, or the beginning of one that now waits."""
-        source = self._source
-        if tag := _whole_tag(text, i):
-            if not self._take_tag(tag[0], source.offset(i), source.offset(tag.end())):
-                return False
-            source.at = tag.end()
-            return True
-        # A beginning that was held back before dropped characters must not be given back.
-        if not self._may_hold or (i == 0 and source.held) or len(text) - i > self._tag_max or not _tag_begun(text, i):
-            return False
-        self._begun, self._in_value = source.give_back(), False
-        return True
 
     def _take_tag(self, tag: str, start: int, end: int) -> bool:
         """Take a complete tag if lxml reads it and no limit speaks against it; return whether it was taken."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 from function_tokens.parsing.tokens import ParseError, ParserLimits, Position, Repair
 from skill_kernel.codes import ParseCode
 
 SPACE = " \t\r\n"
+# https://www.w3.org/TR/xml/#NT-Char, negated
+INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
+_invalid_runs = re.compile(f"[{INVALID}]+").finditer
 _SNIPPET = 40
 _KEPT = 320
 """Pieces of text kept for snippets, of one character or more: a snippet and the longest beginning that is held back."""
@@ -20,7 +23,15 @@ _KEPT = 320
 T = TypeVar("T")
 Step = Generator[None, None, T]
 """A part of the reading. It yields when it needs more text, and returns what it read."""
-Match = Callable[[str, int], "re.Match[str] | None"]
+Search = Callable[[str, int], "re.Match[str] | None"]
+End = Callable[[str, int], int]
+"""Returns the index behind what stands at an index."""
+
+
+def run_of(characters: str) -> End:
+    """Return a function that finds the end of a run of these characters."""
+    match = re.compile(f"[{characters}]*").match
+    return lambda text, at: match(text, at).end()  # type: ignore[union-attr]
 
 
 class StreamEnd(Exception):
@@ -30,7 +41,7 @@ class StreamEnd(Exception):
 class Source:
     """Hold the text that is not read yet.
 
-    Readers are generators: they advance `at` and yield when they need more text. `push()` keeps what they have not read and
+    Readers are generators: they advance `at` and yield when they need more text. `take()` keeps what they have not read and
     adds to it, so an index into `text` is valid until the next yield.
     """
 
@@ -40,7 +51,7 @@ class Source:
         self.text = ""
         self.at = 0
         self.held = 0
-        """Length of the part of `text` that was in hand before the last `push()`."""
+        """Length of the part of `text` that was in hand before the part taken last."""
         self.final = False
         """Set when no more text comes."""
         self.fed = 0
@@ -63,11 +74,21 @@ class Source:
 
     # Text
 
-    def begin_piece(self, piece: str) -> None:
-        """Take a piece of the stream as the one in hand, for snippets; `push()` then gives parts of it."""
+    def take(self, piece: str) -> Iterator[None]:
+        """Take a piece of the stream and yield whenever a part of it can be read.
+
+        Characters that XML does not have are dropped.
+        """
         self._piece = piece
-        if not piece:
-            self._window("", 0)
+        self._window("", 0)
+        done = 0
+        for run in _invalid_runs(piece):
+            if run.start() > done:
+                yield self._push(piece[done : run.start()], done)
+            self._drop(run[0], run.start())
+            done = run.end()
+        if done < len(piece):
+            yield self._push(piece[done:], done)
 
     def end_piece(self) -> None:
         """Count the piece as passed."""
@@ -76,13 +97,11 @@ class Source:
         if self._piece:
             self.past.append(self._piece[-_KEPT:])
 
-    def push(self, part: str, index: int) -> None:
-        """Add a part of the piece, which stands at `index` in it."""
+    def _push(self, part: str, index: int) -> None:
         self._window(part, index)
         self.fed += len(part)
 
-    def drop(self, run: str, index: int) -> None:
-        """Pass over characters that XML does not have."""
+    def _drop(self, run: str, index: int) -> None:
         self._window(run, index)
         room = self.room(ParseCode.INVALID_CHARACTER)
         for i, char in enumerate(run if self.strict else run[:room], self.held):
@@ -92,13 +111,6 @@ class Source:
         self.fed += len(run)
         self._shift += len(run)
         self._piece_shift += len(run)
-
-    def give_back(self) -> str:
-        """Return what is not read, as if it had never come."""
-        begun, self.text = self.text[self.at :], self.text[: self.at]
-        self.fed -= len(begun)
-        self._piece = self._piece[: len(self._piece) - len(begun)]
-        return begun
 
     def count_lines(self, text: str) -> None:
         """Count the newlines of a text that is read elsewhere, before `fed` passes it."""
@@ -148,7 +160,7 @@ class Source:
             yield from self.more()
         self.at = found + len(literal)
 
-    def search(self, pattern: Match) -> Step[str]:
+    def search(self, pattern: Search) -> Step[str]:
         """Pass over all up to and with the one character that the pattern finds; return it."""
         while not (found := pattern(self.text, self.at)):
             self.at = len(self.text)
@@ -156,10 +168,10 @@ class Source:
         self.at = found.end()
         return found[0]
 
-    def skip(self, pattern: Match) -> Step[str]:
-        """Pass over all that the pattern matches; return the character behind it."""
+    def skip(self, end: End) -> Step[str]:
+        """Pass over all up to the end; return the character behind it."""
         while True:
-            self.at = pattern(self.text, self.at).end()  # type: ignore[union-attr]
+            self.at = end(self.text, self.at)
             if self.at < len(self.text):
                 return self.text[self.at]
             yield from self.more()
@@ -218,8 +230,9 @@ class Source:
         if self.strict:
             raise ParseError(code, message, at or self.locate(index), self.snippet(index))
         if self.room(code):
-            self._repairs.append(self.repair(code, message, index, at))
-        self._counts[code] += 1
+            self.record(self.repair(code, message, index, at))
+        else:
+            self._counts[code] += 1
 
     def repair(self, code: ParseCode, message: str, index: int, at: Position | None = None) -> Repair:
         """Return a repair that is not recorded yet."""
@@ -240,10 +253,6 @@ class Source:
         value = getattr(self.limits, limit)
         message = f"{limit} is over its limit of {value}; raise it or write less"
         return ParseError(ParseCode.LIMIT_EXCEEDED, message, self.locate(index), self.snippet(index))
-
-    def end_by(self, error: ParseError) -> None:
-        """Record the error that ended a lenient stream."""
-        self._repairs.append(Repair(error.code, error.message, error.offset, error.line, error.column, error.snippet, self.seq))
 
     def summarise(self) -> None:
         """Record one repair for each code that was met more often than it was reported."""

@@ -67,6 +67,7 @@ class ParseError(ValueError):
         super().__init__(f"{code.name} at line {position.line}, column {position.column}: {message}")
         self.code = code
         self.message = message
+        self.position = position
         self.offset, self.line, self.column = position
         self.snippet = snippet
         self.tokens: tuple[FunctionToken, ...] = ()
