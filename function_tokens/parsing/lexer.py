@@ -47,6 +47,24 @@ _subset = re.compile(r"[\]<]").search
 _declaration = re.compile(r"[\"'>]").search
 
 
+CDATA = "<![CDATA["
+_OPENINGS = ("<!--", CDATA, "<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION")
+
+
+def opening_at(text: str, at: int) -> str | None:
+    """Return the opening of markup at `at` that is no tag, "" where there is none, or None where more text must show it."""
+    begun = text[at : at + 10]
+    if begun.startswith("<?"):
+        return None if len(begun) == 2 else "<?" if begins_name(begun[2]) else ""
+    for opening in _OPENINGS:
+        known = begun if opening == CDATA else begun.upper()
+        if known.startswith(opening):
+            return opening
+        if opening.startswith(known) and at + len(known) == len(text):
+            return None
+    return ""
+
+
 def stray_ampersand(text: str, at: int) -> tuple[ParseCode, str]:
     """Return code and message for an `&` at `at` that begins no reference."""
     if at + 1 < len(text) and begins_name(text[at + 1]):

@@ -7,7 +7,16 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from function_tokens.parsing.lexer import TagLexer, reference, skip_comment, skip_declaration, skip_reasoning, stray_ampersand
+from function_tokens.parsing.lexer import (
+    CDATA,
+    TagLexer,
+    opening_at,
+    reference,
+    skip_comment,
+    skip_declaration,
+    skip_reasoning,
+    stray_ampersand,
+)
 from function_tokens.parsing.source import INVALID, SPACE, Source, Step, StreamEnd
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
@@ -38,10 +47,6 @@ _MAX_BACKTICKS = 128
 _backticks = re.compile("`+").match
 _fence_line = re.compile(r"`{3,}([A-Za-z0-9_+.#\-]{0,32})[ \t]{0,32}(?=[\r\n<]|\Z)").match
 _fence_begun = re.compile(r"`+(?:(?<=```)[A-Za-z0-9_+.#\-]{0,32}[ \t]{0,32})?").fullmatch
-_DECLARATIONS = ("<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION")
-_CDATA = "<![CDATA["
-_OPENINGS = ("<!--", _CDATA, *_DECLARATIONS)
-
 
 _CHAR = TokenKind.CHAR
 _new = tuple.__new__  # half the time of the NamedTuple's own constructor
@@ -121,11 +126,9 @@ class StreamingParser:
                 self._begun = piece
                 return []
         elif text and not _special(text):
+            source.pass_over(text)
             if self._line_blank or "\n" in text:
-                source.count_lines(text)
                 self._line_goes_on(text)
-            source.fed = end
-            source.past.append(text)
             seq = source.seq
             source.seq = seq + 1
             return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
@@ -135,10 +138,7 @@ class StreamingParser:
         middle, end = start + len(tag), end - len(begun)
         if len(begun) > self._tag_max or (tag and not self._take_tag(tag, start, middle)):
             return self._read(text)
-        read = tag + words
-        source.count_lines(read)
-        source.past.append(read)
-        source.fed = end
+        source.pass_over(tag + words)
         if words:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
@@ -315,61 +315,44 @@ class StreamingParser:
         read = self._tags.read(tag if empty else tag[:-1] + "/>")
         if not read or len(read[1]) > self._limits.attributes or read[0] in self._reasoning_tags:
             return False
+        return self._activate(read[0], read[1], empty, start, end)
+
+    def _activate(self, name: str, attrs: Mapping[str, str], empty: bool, start: int, end: int) -> bool:
+        """Give the token of a start tag; return False where too many elements are open."""
         if not empty:
             if len(self._open) >= self._limits.depth:
                 return False
-            self._open.append(read[0])
-        self._emit(TokenKind.SCF if empty else TokenKind.AF, read[0], read[1], "", start, end)
+            self._open.append(name)
+        self._emit(TokenKind.SCF if empty else TokenKind.AF, name, attrs, "", start, end)
         return True
 
     def _open_markup(self, text: str, i: int) -> Step[None] | None:
         """Return the reader of what begins with the `<` at `i`, or None where that is text or not known yet."""
         source = self._source
         following = text[i + 1 : i + 2]
-        if following == "!":
-            return self._declaration(text, i)
         if following == "/" or following and begins_name(following):
             lexer = TagLexer(source, self._tags, source.position(i), closing=following == "/")
             source.at = i + 1 + lexer.closing
             return self._mend_tag(lexer)
-        if following == "?" and i + 2 == len(text):
+        opening = opening_at(text, i)
+        if opening is None:
             return None
-        if following == "?" and begins_name(text[i + 2]):
-            message = "a processing instruction is refused; leave it out"
-            source.violation(ParseCode.FORBIDDEN_MARKUP, message, i + 2, source.position(i))
-            source.at = i + 2
-            self._inside = "a processing instruction"
-            return source.find("?>")
-        if following:
-            self._stray(text, i)
-        return None
-
-    def _stray(self, text: str, i: int) -> None:
-        message = f"'<' begins no tag: {text[i + 1]!r} cannot follow; write '&lt;'"
-        self._source.violation(ParseCode.SYNTAX, message, i + 1, self._source.position(i))
-        self._text(i, i + 1)
-
-    def _declaration(self, text: str, i: int) -> Step[None] | None:
-        source = self._source
-        begun = text[i : i + 10]
-        for opening in _OPENINGS:
-            known = begun if opening == _CDATA else begun.upper()
-            if known.startswith(opening):
-                source.at = i + len(opening)
-                if opening == _CDATA:
-                    self._inside = "a CDATA section"
-                    return self._cdata()
-                if opening == "<!--":
-                    self._inside = "a comment"
-                    return skip_comment(source)
-                message = f"{opening} is refused; leave it out"
-                source.violation(ParseCode.FORBIDDEN_MARKUP, message, source.at - 1, source.position(i))
-                self._inside = "a markup declaration"
-                return skip_declaration(source)
-            if opening.startswith(known) and i + len(known) == len(text):
-                return None
-        self._stray(text, i)
-        return None
+        if not opening:
+            message = f"'<' begins no tag: {following!r} cannot follow; write '&lt;'"
+            source.violation(ParseCode.SYNTAX, message, i + 1, source.position(i))
+            self._text(i, i + 1)
+            return None
+        source.at = i + len(opening)
+        if opening == CDATA:
+            self._inside = "a CDATA section"
+            return self._cdata()
+        if opening == "<!--":
+            self._inside = "a comment"
+            return skip_comment(source)
+        self._inside = "a processing instruction" if opening == "<?" else "a markup declaration"
+        message = f"{self._inside if opening == '<?' else opening} is refused; leave it out"
+        source.violation(ParseCode.FORBIDDEN_MARKUP, message, source.at - (opening != "<?"), source.position(i))
+        return source.find("?>") if opening == "<?" else skip_declaration(source)
 
     def _mend_tag(self, lexer: TagLexer) -> Step[None]:
         source = self._source
@@ -386,12 +369,8 @@ class StreamingParser:
         elif lexer.closing:
             self._end_tag(lexer, end)
         elif lexer.name not in self._reasoning_tags:
-            if not lexer.empty:
-                if len(self._open) >= self._limits.depth:
-                    raise source.exceeded("depth", source.at - 1)
-                self._open.append(lexer.name)
-            kind = TokenKind.SCF if lexer.empty else TokenKind.AF
-            self._emit(kind, lexer.name, lexer.attrs or NO_ATTRS, "", start, end)
+            if not self._activate(lexer.name, lexer.attrs or NO_ATTRS, lexer.empty, start, end):
+                raise source.exceeded("depth", source.at - 1)
         elif not lexer.empty:
             self._inside = f"the reasoning block <{lexer.name}>"
             yield from skip_reasoning(source, lexer.name)

@@ -19,7 +19,6 @@ _SNIPPET = 40
 _KEPT = 320
 """Pieces of text kept for snippets, of one character or more: a snippet and the longest beginning that is held back."""
 
-
 T = TypeVar("T")
 Step = Generator[None, None, T]
 """A part of the reading. It yields when it needs more text, and returns what it read."""
@@ -60,10 +59,10 @@ class Source:
         """Number of the next token."""
         self.past: deque[str] = deque(maxlen=_KEPT)
         """Ends of the pieces before the one in hand, for snippets."""
-        self._shift = 0  # index i of the text stands at this offset + i …
-        self._first = 0  # … but index 0, which may have been held back before characters that were dropped
+        self._shift = 0  # what to add to an index for its offset
+        self._first = 0  # offset of index 0, which may have been held back before characters that were dropped
         self._piece = ""
-        self._piece_shift = 0  # index i of the text is index i + this of the piece
+        self._piece_shift = 0  # what to add to an index for its index in the piece
         self._line = 1
         self._line_start = 0
         self._counted = 0
@@ -82,13 +81,15 @@ class Source:
         self._piece = piece
         self._window("", 0)
         done = 0
-        for run in _invalid_runs(piece):
-            if run.start() > done:
-                yield self._push(piece[done : run.start()], done)
-            self._drop(run[0], run.start())
-            done = run.end()
-        if done < len(piece):
-            yield self._push(piece[done:], done)
+        for run in (*_invalid_runs(piece), None):
+            end = run.start() if run else len(piece)
+            if end > done:
+                self._window(piece[done:end], done)
+                self.fed += end - done
+                yield
+            if run:
+                self._drop(run[0], end)
+                done = run.end()
 
     def end_piece(self) -> None:
         """Count the piece as passed."""
@@ -96,10 +97,6 @@ class Source:
             self.locate(self.end)
         if self._piece:
             self.past.append(self._piece[-_KEPT:])
-
-    def _push(self, part: str, index: int) -> None:
-        self._window(part, index)
-        self.fed += len(part)
 
     def _drop(self, run: str, index: int) -> None:
         self._window(run, index)
@@ -112,11 +109,13 @@ class Source:
         self._shift += len(run)
         self._piece_shift += len(run)
 
-    def count_lines(self, text: str) -> None:
-        """Count the newlines of a text that is read elsewhere, before `fed` passes it."""
+    def pass_over(self, text: str) -> None:
+        """Count a text as passed that is read elsewhere."""
         if "\n" in text:
             self._line += text.count("\n")
             self._line_start = self.fed + text.rindex("\n") + 1
+        self.fed += len(text)
+        self.past.append(text)
 
     def _window(self, part: str, index: int) -> None:
         if self._raw is not None:
