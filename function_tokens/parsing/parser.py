@@ -200,7 +200,7 @@ class StreamingParser:
         for name in reversed(self._open):
             source.violation(ParseCode.UNCLOSED, f"<{name[:40]}> is open at the end of the stream", source.end)
         self._reset_open(0, source.fed)
-        source.summarise()
+        source.summarise(source.locate(source.end), source.snippet(source.end - 1))
         self._ended = True
 
     def _fail(self, error: ParseError) -> None:
@@ -211,7 +211,7 @@ class StreamingParser:
             raise error
         self._source.record(Repair(error.code, error.message, *error.position, error.snippet, self._source.seq))
         self._reset_open(0, error.offset)
-        self._source.summarise()
+        self._source.summarise(error.position, error.snippet)
 
     # Tokens
 

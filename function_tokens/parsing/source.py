@@ -253,9 +253,8 @@ class Source:
         message = f"{limit} is over its limit of {value}; raise it or write less"
         return ParseError(ParseCode.LIMIT_EXCEEDED, message, self.locate(index), self.snippet(index))
 
-    def summarise(self) -> None:
-        """Record one repair for each code that was met more often than it was reported."""
-        at, snippet = self.locate(self.end), self.snippet(self.end - 1)
+    def summarise(self, at: Position, snippet: str) -> None:
+        """Record one repair for each code that was met more often than it was reported, at the end of the stream."""
         for code, number in self._counts.items():
             more = number - self.limits.repairs
             if more > 0:
