@@ -16,7 +16,8 @@ from function_tokens.routines import Routine, RoutineStore
 from function_tokens.scheduling.timeline import CallRecord
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.prompts.prompt import CallReport, GrammarOptions
-from planners.strategies.stream.stream_planner import PlanEnded, StreamPlanner, TurnResult
+from planners.strategies.stream.stream_planner import StreamPlanner
+from planners.strategies.turns import PlanEnded, TurnResult
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 

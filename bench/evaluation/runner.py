@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 BLIND = "layered_blind"
 """The layered strategy with its cost rules off."""
-STRATEGIES = ("layered", "react", "plan_and_execute", BLIND, "stream")
 COST_AWARE_NODES = ("action_planner", "task_planner", "process_scheduler")
 STALL_S = 0.4
 """A trial in which the simulator stood still for so long tells of the machine: it is reported, left out of the tables and run

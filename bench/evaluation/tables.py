@@ -195,8 +195,8 @@ def _figure(value: float) -> str:
 
 
 def _by_strategy(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    order = ("layered", "react", "plan_and_execute", "layered_blind", "stream")
     found: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
         found[line["strategy"]].append(line)
+    order = dict.fromkeys([*PAPER3, *sorted(found)])
     return {name: found[name] for name in order if name in found}

@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Any
 
 from ghostshell_ros.recording.call_book import ENDED, INTERRUPTED, SCHEDULER, CallBook, Key, Output, RecordedCall
+from planners.judging import KEPT_S, JudgeReader
 from planners.models.mcap_file import RunFile
 from planners.models.model_call import AnswerError
 from planners.prompts.blocks import Layer, read_blocks
-from planners.strategies.layered.judging import KEPT_S, JudgeReader
 
 STREAM_STARTED = 2
 CONTENTION = 25

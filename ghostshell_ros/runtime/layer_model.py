@@ -28,7 +28,6 @@ from planners.models.base import (
 )
 from planners.models.model_call import AnswerEnd, Budget
 from planners.models.usage import used
-from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode, TaskCode
 
 ENOUGH_S = 1.0
@@ -44,34 +43,30 @@ class LayerModel:
     """
 
     def __init__(
-        self, node: RuntimeNode, clients: Mapping[Layer, ModelClient], events: EventWriter, budget: Budget | None = None
+        self, node: RuntimeNode, clients: Mapping[str, ModelClient], events: EventWriter, budget: Budget | None = None
     ) -> None:
         self._node, self._clients, self._events, self._budget = node, clients, events, budget
-        self._asked_s: dict[tuple[str, Layer], float] = {}
+        self._asked_s: dict[tuple[str, str], float] = {}
         self._answers: set[Answer] = set()
         self._prompts = node.create_publisher(LlmPrompt, "prompts", QUEUES)
         self._told_answers = node.create_publisher(LlmAnswer, "answers", QUEUES)
 
-    def thinks(self, layer: Layer) -> bool:
-        """Whether a language model answers this layer, and not the parser of direct commands."""
-        return layer in self._clients and is_language_model(self._clients[layer])
+    def thinks(self, layer: str) -> bool:
+        """Return whether a language model answers this layer, and not the parser of direct commands."""
+        return layer in self._clients and self._clients[layer].is_language_model
 
-    def name(self, layer: Layer) -> str:
-        """The model's name; "" where the layer has none."""
-        return self._clients[layer].name if layer in self._clients else ""
-
-    def allowance(self, process_id: str, layer: Layer) -> tuple[bool, float, str]:
+    def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         """Whether the budget lets it ask, in how many seconds at the earliest, and why not."""
         if self._budget is None:
             return True, 0.0, ""
-        ok, gap_s, why = self._budget.allow(process_id, layer.value)
+        ok, gap_s, why = self._budget.allow(process_id, str(layer))
         asked_s = self._asked_s.get((process_id, layer))
         wait_s = 0.0 if asked_s is None else max(0.0, asked_s + gap_s - self._node.steady_now())
         return ok, wait_s, why
 
     def ask(
         self,
-        layer: Layer,
+        layer: str,
         process_id: str,
         request: ModelRequest,
         on_text: Callable[[str], None],
@@ -98,11 +93,11 @@ class LayerModel:
             self._prompts.publish(self._prompt(answer))
         return answer
 
-    def skipped(self, layer: Layer, process_id: str, why: str) -> None:
+    def skipped(self, layer: str, process_id: str, why: str) -> None:
         """Tell that a layer asks nothing."""
         self.write(SkillEvent.MODEL_SKIPPED, layer, process_id, text=why)
 
-    def degraded(self, layer: Layer, process_id: str, how: str, why: str) -> None:
+    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
         """Tell that a layer goes on without its model."""
         self.write(SkillEvent.DEGRADED, layer, process_id, text=how, error_msg=why)
 
@@ -113,9 +108,9 @@ class LayerModel:
 
     # -- used by the answers ------------------------------------------------------------------------------------------
 
-    def write(self, kind: int, layer: Layer, process_id: str, **fields: Any) -> None:
+    def write(self, kind: int, layer: str, process_id: str, **fields: Any) -> None:
         """An event of a layer."""
-        self._events.write(kind, process_id=process_id, function=layer.value, **fields)
+        self._events.write(kind, process_id=process_id, function=str(layer), **fields)
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
         """Hand over to the executor's thread."""
@@ -151,7 +146,7 @@ class LayerModel:
             stamp=self._node.get_clock().now().to_msg(),
             process_id=answer.process_id,
             stream_id=answer.stream_id,
-            layer=answer.layer.value,
+            layer=str(answer.layer),
             model=answer.client.name,
             sha256=request.sha256(),
             system=ros_text(request.system),
@@ -166,7 +161,7 @@ class Answer:
         self,
         owner: LayerModel,
         client: ModelClient,
-        layer: Layer,
+        layer: str,
         process_id: str,
         stream_id: str,
         request: ModelRequest,
@@ -189,7 +184,7 @@ class Answer:
         """Ask the model."""
         self._asked = True
         events = self.client.stream(self.request, cancel=self._cancel)
-        threading.Thread(target=self._read, args=(events,), name=f"model-{self.layer.value}", daemon=True).start()
+        threading.Thread(target=self._read, args=(events,), name=f"model-{self.layer!s}", daemon=True).start()
 
     def cancel(self) -> None:
         """Stop it; nothing more is heard of it."""
@@ -286,7 +281,7 @@ class Answer:
         return LlmAnswer(
             process_id=self.process_id,
             stream_id=self.stream_id,
-            layer=self.layer.value,
+            layer=str(self.layer),
             model=self.client.name,
             sha256=self.request.sha256(),
             pieces=[ros_text(text) for text in self._written],
@@ -300,11 +295,6 @@ class Answer:
         """What it has cost; nothing where no language model began to answer. One that was given up waiting for has read the
         prompt all the same."""
         asked = self._written or self._usage or code in (ModelCode.MODEL_CANCELLED, ModelCode.MODEL_TIMEOUT)
-        if not asked or not is_language_model(self.client):
+        if not asked or not self.client.is_language_model:
             return self._usage or Usage(0, 0)
         return used(self._usage, self.request, "".join(self._written), whole=whole)
-
-
-def is_language_model(client: ModelClient) -> bool:
-    """Whether it is one; the parser of direct commands says in its name that it is none."""
-    return "(no language model)" not in client.name

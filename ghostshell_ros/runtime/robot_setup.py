@@ -10,6 +10,9 @@ from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
+from planners.prompts.prompt import GrammarOptions
+from planners.prompts.robot_facts import RobotFacts
+from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import SkillDefinitionError
@@ -24,6 +27,21 @@ class RobotSetup:
     mapper: Mapper
     routines: RoutineStore
     _refused_version: str = ""
+
+    def facts(self) -> RobotFacts:
+        """Return what prompts say of the robot."""
+        config = self.config
+        return RobotFacts(
+            config.name,
+            config.description,
+            self.registry,
+            GrammarOptions(config.builtin_names, config.limits),
+            accessors_of(config),
+            {name: field.role for name, field in config.observation.items() if field.serialise.prompt},
+            config.waypoints,
+            config.first_actions,
+            config.resume_motion,
+        )
 
     def follow(self, skills_version: str) -> str:
         """Read the skills anew when the kernel has another set; why that failed, or "". What this node then still knows

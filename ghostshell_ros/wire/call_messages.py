@@ -7,7 +7,7 @@ from ghostshell.msg import CallRecord, SkillEvent
 
 from ghostshell_ros.wire.values import arguments_of, outcome_name
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.step_book import CallEvent
+from planners.strategy import CallEnded, CallStarted
 
 
 def call_report(call: CallRecord) -> CallReport:
@@ -15,16 +15,18 @@ def call_report(call: CallRecord) -> CallReport:
     return CallReport(call.function, arguments_of(call.args_json), call.outcome, call.message)
 
 
-def call_event(event: SkillEvent) -> CallEvent:
-    """Return the call of a CALL_STARTED or CALL_ENDED event."""
-    outcome = outcome_name(event.outcome, "") if event.type == SkillEvent.CALL_ENDED else ""
-    return CallEvent(
+def call_event(event: SkillEvent) -> CallStarted | CallEnded:
+    """Return the call that CALL_STARTED or CALL_ENDED tells of."""
+    ended = event.type == SkillEvent.CALL_ENDED
+    return (CallEnded if ended else CallStarted)(
         event.stream_id,
         event.call_id,
         event.function,
         arguments_of(event.args_json),
-        outcome,
+        outcome_name(event.outcome) if ended else "",
         event.error_code,
         event.error_msg or event.text,
         event.parent_id,
+        event.start_s,
+        event.end_s,
     )

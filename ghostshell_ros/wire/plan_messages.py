@@ -9,7 +9,7 @@ from ghostshell.msg import Plan as PlanMsg
 from ghostshell.msg import Subtask as SubtaskMsg
 
 from ghostshell_ros.wire.values import ros_text
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
+from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 
 
 def plan_message(process_id: str, plan: Plan, stamp: Time) -> PlanMsg:

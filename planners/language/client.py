@@ -56,6 +56,8 @@ class OfflineClient:
         self._robot_name = robot_name
         self._closed = False
 
+    is_language_model = False
+
     @property
     def name(self) -> str:
         """What it is, said plainly."""

@@ -201,6 +201,10 @@ class ModelClient(Protocol):
     def name(self) -> str:
         """What to call it in logs and prompts, such as `openai:gpt-4.1` or `offline`."""
 
+    @property
+    def is_language_model(self) -> bool:
+        """Return whether it reads the prompt, and not only the instruction as the parser of direct commands does."""
+
     def prepare(self) -> None:
         """Do what can be done ahead of the first request (imports, key look-up). Raises ModelError when no request
         could succeed; a stream may be started without it."""

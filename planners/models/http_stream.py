@@ -96,6 +96,8 @@ class HttpModelClient(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._config.url!r})"
 
+    is_language_model = True
+
     @property
     def name(self) -> str:
         return self._config.name

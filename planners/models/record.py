@@ -57,6 +57,10 @@ class RecordingModelClient:
     def name(self) -> str:
         return f"record:{self._inner.name}"
 
+    @property
+    def is_language_model(self) -> bool:
+        return self._inner.is_language_model
+
     def prepare(self) -> None:
         folder = self._path.parent
         try:

@@ -42,6 +42,8 @@ class ReplayModelClient:
     def __repr__(self) -> str:
         return f"ReplayModelClient({str(self._path)!r}, speed={self._speed!r})"
 
+    is_language_model = True
+
     @property
     def name(self) -> str:
         return f"replay:{self._path}"

@@ -28,6 +28,9 @@ class Layer(str, Enum):
     REACT = "react"
     PLAN_AND_EXECUTE = "plan_and_execute"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 def front(layer: Layer) -> str:
     """First line of a system prompt."""

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import Process
-
-STRATEGIES = ("stream", "layered", "react", "plan_and_execute")
-"""How an instruction can become actions."""
 
 
 class ProcessError(ValueError):
@@ -22,10 +20,12 @@ class ProcessError(ValueError):
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """`idle`: instruction of the idle process, empty for none, begun after `idle_after_s` without another one.
+    """Set how processes begin. `strategy`: how an instruction becomes actions, `strategies`: the names a task may ask for;
+    `idle`: instruction of the idle process, empty for none, begun after `idle_after_s` without another one.
     `max_processes` may live at a time; the newest `keep` are remembered."""
 
-    strategy: str = "stream"
+    strategy: str = ""
+    strategies: Collection[str] = ()
     idle: str = ""
     idle_after_s: float = 5.0
     max_processes: int = 8

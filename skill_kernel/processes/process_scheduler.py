@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import CAUSE_USER, OWN_CAUSES, Process, ProcessSource, ProcessStatus, ProcessTable
 from skill_kernel.processes.process_commands import (
-    STRATEGIES,
     Changed,
     Command,
     Held,
@@ -147,8 +146,9 @@ class ProcessScheduler:
         if len(self._table.living) >= self._settings.max_processes:
             told = f"{self._settings.max_processes} processes live already; wait for one to end, or end one: ghostshell stop ID"
             return ProcessError(told)
-        if strategy and strategy not in STRATEGIES:
-            told = f"strategy '{strategy[:40]}' is unknown; use one of {', '.join(STRATEGIES)}, or none"
+        known = self._settings.strategies
+        if strategy and strategy not in known:
+            told = f"strategy '{strategy[:40]}' is unknown; use one of {', '.join(known)}, or none"
             return ProcessError(told, TaskCode.UNKNOWN_STRATEGY)
         return None
 

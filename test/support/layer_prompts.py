@@ -12,20 +12,19 @@ from kalos_fake import config, registry
 
 from bench.simulated_model.layers import answer
 from bench.simulated_model.question import Question
+from planners.judging import judge_message, judge_system
 from planners.models.base import ModelRequest
+from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.processes import process_prompt
 from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.prompts.robot_facts import RobotFacts
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered import task_prompt
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.strategies.layered.step_prompt import (
-    RobotFacts,
     Situation,
     first_action_message,
     first_action_system,
-    judge_message,
-    judge_system,
     step_message,
     step_system,
 )
@@ -46,16 +45,7 @@ ROBOT = RobotFacts(
     config().first_actions,
 )
 S1, S1P, JUDGE = step_system(ROBOT), first_action_system(ROBOT), judge_system(ROBOT)
-S2 = task_prompt.system_prompt(
-    robot_name=ROBOT.name,
-    robot_description=ROBOT.description,
-    skills=registry(),
-    options=OPTIONS,
-    accessors=ROBOT.accessors,
-    fields=FIELDS,
-    places=config().waypoints,
-    subtasks=12,
-)
+S2 = task_prompt.system_prompt(ROBOT, subtasks=12)
 S3 = process_prompt.system_prompt(ROBOT.name, ROBOT.description, FIELDS)
 
 
@@ -168,14 +158,7 @@ def advised(
 
 def baseline(kind: type[ReactPlanner] | type[PlanAndExecutePlanner]) -> Any:
     """A baseline's planner for Kalos."""
-    return kind(
-        skills=lambda: registry(),
-        options=OPTIONS,
-        robot_name=ROBOT.name,
-        robot_description=ROBOT.description,
-        fields=FIELDS,
-        places=config().waypoints,
-    )
+    return kind(ROBOT)
 
 
 def stream_planner() -> StreamPlanner:

@@ -20,21 +20,20 @@ from function_tokens.scheduling.virtual import VirtualExecutor
 from planners.language.client import rest_of
 from planners.models.base import Message, ModelError, ModelRequest
 from planners.models.model_call import AnswerEnd
+from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer, read_blocks
-from planners.strategies.layered.global_events import Judge
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
-from planners.strategies.layered.reliance import Reliance, reliance
-from planners.strategies.layered.step_book import CallEvent
-from planners.strategies.layered.step_link import ProcessTask, StepSettings
+from planners.prompts.robot_facts import RobotFacts
+from planners.scene import SceneSnapshot, snapshot
+from planners.strategies.layered.step_link import StepSettings
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.step_prompt import (
-    RobotFacts,
     Situation,
     first_action_message,
     first_action_system,
     step_message,
     step_system,
 )
+from planners.strategy import CallEvent, Judge, Task
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
@@ -225,7 +224,7 @@ class Bench:
         self._commands, self._way_back = commands or {}, way_back
         self._ids = itertools.count()
         self.settings = settings or StepSettings()
-        self.task = ProcessTask("p1", instruction, "a test")
+        self.task = Task("p1", instruction, "a test")
         self.facts = RobotFacts("stub", "", list(self._mapper.registry), first_actions=self.first_actions)
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.body = Body(self.clock)
@@ -293,7 +292,7 @@ class Bench:
 
         self.clock.call_later(WIRE_S, arrive)
 
-    def close(self, stream_id: str, code: int = 0, why: str = "") -> None:
+    def close_stream(self, stream_id: str, code: int = 0, why: str = "") -> None:
         stream = self.streams[stream_id]
         assert not stream.ended, "a stream ended twice"
         stream.ended = True
@@ -320,8 +319,8 @@ class Bench:
     def steady_now(self) -> float:
         return self.clock.now()
 
-    def relies_on(self) -> Reliance:
-        return reliance(self.observation(), self.clock.now())
+    def relies_on(self) -> SceneSnapshot:
+        return snapshot(self.observation(), self.clock.now())
 
     def step_request(self, situation: Situation) -> ModelRequest:
         return ModelRequest(step_system(self.facts), (Message("user", step_message(situation, {"room": self.world.room})),))
@@ -338,7 +337,7 @@ class Bench:
         except ModelError:
             return ""
 
-    def way_back(self, before: Reliance) -> str:
+    def way_back(self, before: SceneSnapshot) -> str:
         return self._way_back if self.relies_on().moved_m(before) > 0.5 else ""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:

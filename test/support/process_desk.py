@@ -38,7 +38,9 @@ class Desk:
             self._do,
             new_id=lambda: f"p{next(ids)}",
             now=lambda: self.now_s,
-            settings=SchedulerSettings(idle=idle, idle_after_s=5.0, max_processes=4),
+            settings=SchedulerSettings(
+                strategy="stream", strategies=("stream", "layered"), idle=idle, idle_after_s=5.0, max_processes=4
+            ),
         )
         self.core.restore(restore)
 

@@ -10,9 +10,9 @@ from typing import Any
 from function_tokens.scheduling.clock import VirtualClock
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
+from planners.plan import Plan
 from planners.prompts.blocks import Layer, read_blocks
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.plan import Plan
 from planners.strategies.layered.task_planner import TaskPlanner
 from planners.strategies.layered.task_settings import TaskSettings
 from skill_kernel.codes import ModelCode

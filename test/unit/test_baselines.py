@@ -17,7 +17,7 @@ from planners.strategies.baselines.baselines import (
     PlanAndExecutePlanner,
     ReactPlanner,
 )
-from planners.strategies.stream.stream_planner import PlanEnded, PlannerSettings, TurnResult
+from planners.strategies.turns import PlanEnded, PlannerSettings, TurnResult
 from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 
 FAILED = call("goto_waypoint", "FAILED", "the way is blocked", waypoint="kitchen")

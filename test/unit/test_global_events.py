@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from layered_kit import Asked, Bench, Says
 
+from planners.plan import GlobalEvent
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.plan import GlobalEvent
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 

@@ -31,6 +31,7 @@ class Client:
     """Says what it is given; a None waits for the test's word, an error is raised."""
 
     name = "toy"
+    is_language_model = True
 
     def __init__(self, *said: ModelEvent | ModelError | None) -> None:
         self._said = said

@@ -7,12 +7,11 @@ import pytest
 from layered_kit import Asked, Says, ScriptedModel, failing
 
 from function_tokens.scheduling.clock import VirtualClock
+from planners.judging import Judgement, SentenceJudge
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.prompts.blocks import Layer
 from planners.prompts.elements import Element, ElementParser
-from planners.strategies.layered.judging import Judgement, SentenceJudge
-from planners.strategies.layered.step_prompt import Fronts, RobotFacts
 from skill_kernel.codes import ModelCode
 
 
@@ -91,8 +90,7 @@ def test_of_a_cancelled_question_nothing_is_heard() -> None:
 def judge(answer: object, *sentences: str) -> tuple[list[Judgement], ScriptedModel]:
     clock = VirtualClock()
     model = ScriptedModel(clock, answer)  # type: ignore[arg-type]
-    fronts = Fronts(RobotFacts("stub", "", ()), lambda: "1")
-    asked = SentenceJudge(model, clock, fronts, observe=dict, scene=lambda: "same", deadline_s=3.0)
+    asked = SentenceJudge(model, clock, lambda: "the front", observe=dict, scene=lambda: "same", deadline_s=3.0)
     heard: list[Judgement] = []
     for sentence in sentences:
         asked.ask("p", sentence, heard.append)
@@ -162,9 +160,8 @@ def test_what_leaves_it_open_is_no_judgement(said: str) -> None:
 def test_nothing_is_judged_while_nothing_is_observed() -> None:
     clock = VirtualClock()
     model = ScriptedModel(clock, lambda asked: "yes")
-    fronts = Fronts(RobotFacts("stub", "", ()), lambda: "1")
     seen: list[dict[str, object] | None] = [None]
-    asked = SentenceJudge(model, clock, fronts, observe=lambda: seen[-1], scene=lambda: "", deadline_s=3.0)
+    asked = SentenceJudge(model, clock, lambda: "the front", observe=lambda: seen[-1], scene=lambda: "", deadline_s=3.0)
     heard: list[Judgement] = []
     asked.ask("p", "somebody stands in the way", heard.append)
     assert heard[0].holds is None and "observe" in heard[0].reason and not model.questions

@@ -8,8 +8,8 @@ from kalos_fake import registry
 from layer_prompts import OPTIONS, S1, S2, call, first_action, observed, plan_for, planned, running, steps, thing
 
 from bench.simulated_model.stubs import skills_in
+from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.prompt import stub
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "

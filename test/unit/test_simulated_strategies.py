@@ -12,7 +12,7 @@ from layer_prompts import OPTIONS, advised, baseline, call, judged, observed, pl
 from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.stream.stream_planner import TurnResult
+from planners.strategies.turns import TurnResult
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "

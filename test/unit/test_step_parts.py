@@ -8,8 +8,8 @@ import math
 import pytest
 
 from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.scene import SceneSnapshot, snapshot
 from planners.strategies.layered.direct_commands import DirectCommands
-from planners.strategies.layered.reliance import Reliance, reliance
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
@@ -46,18 +46,18 @@ def test_what_was_cut_off_nobody_knows_where_is_not_begun_anew(commands: DirectC
 @pytest.mark.parametrize(
     ("other", "holds"),
     [
-        (Reliance("hall", "stand", frozenset({"ball"}), Pose(0.3, 0.0, 0.5)), True),
-        (Reliance("kitchen", "stand", frozenset({"ball"}), Pose(0.3, 0.0, 0.5)), False),
-        (Reliance("hall", "sit", frozenset({"ball"}), Pose(0.0, 0.0, 0.0)), False),
-        (Reliance("hall", "stand", frozenset(), Pose(0.0, 0.0, 0.0)), False),
-        (Reliance("hall", "stand", frozenset({"ball"}), Pose(0.6, 0.0, 0.0)), False),
-        (Reliance("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, 1.0)), False),
-        (Reliance("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, math.tau - 0.1)), True),
-        (Reliance("hall", "stand", frozenset({"ball"}), None), True),
+        (SceneSnapshot("hall", "stand", frozenset({"ball"}), Pose(0.3, 0.0, 0.5)), True),
+        (SceneSnapshot("kitchen", "stand", frozenset({"ball"}), Pose(0.3, 0.0, 0.5)), False),
+        (SceneSnapshot("hall", "sit", frozenset({"ball"}), Pose(0.0, 0.0, 0.0)), False),
+        (SceneSnapshot("hall", "stand", frozenset(), Pose(0.0, 0.0, 0.0)), False),
+        (SceneSnapshot("hall", "stand", frozenset({"ball"}), Pose(0.6, 0.0, 0.0)), False),
+        (SceneSnapshot("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, 1.0)), False),
+        (SceneSnapshot("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, math.tau - 0.1)), True),
+        (SceneSnapshot("hall", "stand", frozenset({"ball"}), None), True),
     ],
 )
-def test_the_ground_of_a_queue_holds_while_place_and_things_are_the_same(other: Reliance, holds: bool) -> None:
-    assert Reliance("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, 0.0)).holds(other) is holds
+def test_the_ground_of_a_queue_holds_while_place_and_things_are_the_same(other: SceneSnapshot, holds: bool) -> None:
+    assert SceneSnapshot("hall", "stand", frozenset({"ball"}), Pose(0.0, 0.0, 0.0)).holds(other) is holds
 
 
 def test_stale_fields_are_relied_on_by_nobody() -> None:
@@ -70,10 +70,10 @@ def test_stale_fields_are_relied_on_by_nobody() -> None:
         "object_detections": field("object_detections", Kind.OBJECTS, (SeenObject(1, "ball", 0.9, 0.0, 1.0),), 0.1),
         "posture": field("posture", Kind.TEXT, "moving", 0.1),
     }
-    seen = reliance(Observation(100.0, fields=fields), 100.0)
-    assert seen == Reliance("", "", frozenset({"ball"}), Pose(1.0, 2.0, 0.0))
-    assert reliance(Observation(100.0, fields=fields), 102.0) == Reliance()
-    assert reliance(None, 0.0) == Reliance()
+    seen = snapshot(Observation(100.0, fields=fields), 100.0)
+    assert seen == SceneSnapshot("", "", frozenset({"ball"}), Pose(1.0, 2.0, 0.0))
+    assert snapshot(Observation(100.0, fields=fields), 102.0) == SceneSnapshot()
+    assert snapshot(None, 0.0) == SceneSnapshot()
 
 
 def test_a_resume_motion_may_ask_for_the_pose_only() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from layered_kit import Asked, Bench, Says
 
+from planners.plan import Plan, Subtask
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.plan import Plan, Subtask
 from skill_kernel.codes import TaskCode
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layered_kit import Asked, Bench, Says, failing
 
+from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
 from planners.strategies.layered.step_planner import State
 from skill_kernel.codes import ModelCode
 from skill_kernel.observation.accessors import accessors_of

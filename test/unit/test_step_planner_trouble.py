@@ -8,7 +8,7 @@ from layered_kit import GOOD, Bench, Says, failing, script
 
 from function_tokens.scheduling.calls import CallResult
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.step_book import CallEvent
+from planners.strategy import CallEvent
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from layered_kit import GOOD, Bench, script
 
-from planners.strategies.layered.plan import FALLBACK
+from planners.plan import FALLBACK
 from skill_kernel.codes import TaskCode
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from layered_kit import Asked, Bench, Says, failing
 
+from planners.plan import GlobalEvent
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.plan import GlobalEvent
 from planners.strategies.layered.step_link import StepSettings
 from skill_kernel.codes import ModelCode, TaskCode
 

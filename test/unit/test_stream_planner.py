@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from planners.models.base import ModelRequest
 from planners.prompts.prompt import CallReport, GrammarOptions, results_of
-from planners.strategies.stream.stream_planner import Conversation, PlanEnded, PlannerSettings, StreamPlanner, TurnResult
+from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
+from planners.strategies.turns import PlanEnded, PlannerSettings, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planners.models.model_call import AnswerError
-from planners.strategies.layered.plan import GlobalEvent, Subtask
+from planners.plan import GlobalEvent, Subtask
 from planners.strategies.layered.revision import WrittenSubtask, ending_with, revised, revised_events, with_done
 from planners.strategies.layered.task_answer import AnswerLimits, TaskAnswer, TaskReader
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from task_kit import OLD, PLAN, SILENT, WITH_EVENT, Bench, planned
 
-from planners.strategies.layered.plan import FALLBACK, SubtaskStatus
+from planners.plan import FALLBACK, SubtaskStatus
 from skill_kernel.codes import ModelCode
 
 # -- the first plan -----------------------------------------------------------------------------------------------------

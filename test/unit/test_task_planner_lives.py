@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from task_kit import OLD, PLAN, WITH_EVENT, Bench, planned
 
+from planners.plan import SubtaskStatus
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.plan import SubtaskStatus
 from skill_kernel.codes import ModelCode
 
 # -- pauses and other lives ---------------------------------------------------------------------------------------------

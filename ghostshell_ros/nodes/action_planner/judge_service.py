@@ -8,7 +8,7 @@ from rclpy.task import Future
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.wire.values import ros_text
-from planners.strategies.layered.judging import Judgement, SentenceJudge
+from planners.judging import Judgement, SentenceJudge
 
 MAX_CONDITION = 300
 

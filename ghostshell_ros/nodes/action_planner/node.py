@@ -1,50 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `action_planner` (S1): asks the model and publishes its answer while it is being written, by each process's strategy."""
+"""Node `action_planner` (S1): plan each process by its strategy and publish what the strategy writes while it is written."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.parameter import Parameter
 
-from ghostshell_ros.nodes.action_planner.answer_streams import AnswerStreams
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
-from ghostshell_ros.nodes.action_planner.layered_steps import LayeredSteps
-from ghostshell_ros.nodes.action_planner.process_link import LayeredParts
-from ghostshell_ros.nodes.action_planner.step_parameters import declare_steps
+from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
+from ghostshell_ros.nodes.action_planner.robot_view import SceneView
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
-from ghostshell_ros.runtime.robot_setup import RobotSetup, declare_robot
+from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.plan_messages import plan_of
 from ghostshell_ros.wire.values import seconds
-from planners.models.base import ModelClient, ModelError
+from planners.installed_strategies import load_strategies, parameters_of
+from planners.judging import SentenceJudge, judge_system
+from planners.models.base import ModelError
+from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import GrammarOptions
-from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.layered.direct_commands import DirectCommands
-from planners.strategies.layered.judging import SentenceJudge
-from planners.strategies.layered.reliance import reliance
-from planners.strategies.layered.step_prompt import Fronts, RobotFacts
-from planners.strategies.stream.stream_planner import Conversation, PlannerSettings, StreamingPlanner, StreamPlanner
+from planners.scene import snapshot
+from planners.strategy import SettingsChanged
 from skill_kernel.codes import TaskCode
-from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.processes.process_commands import STRATEGIES
-
-LAYERED = "layered"
+from skill_kernel.config.plugins import PluginError
 
 STOP_S = 0.5
 """How long the channel scheduler may take to stop what a process does."""
@@ -52,94 +45,90 @@ STOP_S = 0.5
 MATCH_S = 15.0
 """How long it is waited for when it has not been found yet: this node or the scheduler has just come up."""
 
-LOOK_S = 0.1
-"""How often it is looked for."""
-
 TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
+KEPT_PLANS = 50
+
 
 class ActionPlanner(RuntimeNode):
-    """Plans each process in progress by its strategy, several processes at a time. Strategies `stream`, `react` and
-    `plan_and_execute` write one stream a turn; `layered` writes steps of the subtasks in `plans` while earlier steps are
-    performed, and without a language model (`model: offline`) does what `stream` does. A process whose epoch has risen is
-    planned anew.
+    """Plan each process in progress by its strategy, several processes at a time. Strategies are found by entry point
+    (docs/strategies.md); their parameters are declared here. A process whose epoch has risen is planned anew.
 
     Topics: `processes`, `plans`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also
     `camera/image_raw` (in); `llm_chunks`, `events`, `prompts` and `answers` while somebody listens (out). Services:
-    `~/interrupt`, `judge_condition`. Parameters: `robot`, `data_dir`, `model`, `fast_model`, `models_file`, `max_turns`,
-    `history`, `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`, those of `StepSettings` and of the budget.
+    `~/interrupt`, `judge_condition`. Parameters: `robot`, `data_dir`, `model`, `fast_model`, `models_file`,
+    `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`, `judge_s`, those of the strategies and of the budget.
     """
 
     def __init__(self) -> None:
         super().__init__("action_planner")
         robot = self._robot = declare_robot(self)
         self._client, self._fast = declare_models(self, robot)
-        settings = PlannerSettings(
-            max_turns=self.declare("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100),
-            history=self.declare("history", 12, "earlier messages a request carries", minimum=0, maximum=200),
-            deadline_s=self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0),
-            max_output_tokens=self.declare(
-                "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
-            ),
-        )
+        try:
+            self._strategies, self._broken = load_strategies()
+        except PluginError as error:
+            raise NodeStartError(str(error)) from error
+        for why in self._broken.values():
+            self.get_logger().error(why)
+        settings = self._declare_settings()
         send_images = self.declare("send_images", False, "show the model the camera's last image")
         self._max_processes = self.declare(
             "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
         )
-        self._steps_settings = declare_steps(self, settings.deadline_s)
         self._events = EventWriter(self)
         self._budget = ModelBudget(self)
-        self._models = LayerModel(self, _by_layer(self._client, self._fast), self._events, self._budget)
-        self._scene = Scene(self, robot.config.observation, send_images=send_images, observed=lambda: self._layered.observed())
+        clients = {"model": self._client, "fast_model": self._fast}
+        roles = [role for strategy in self._strategies.values() for role in strategy.roles]
+        answers = {role.name: clients[role.model] for role in roles}
+        self._models = LayerModel(self, {**answers, Layer.JUDGE: self._client}, self._events, self._budget)
+        self._scene = Scene(self, robot.config.observation, send_images=send_images, observed=self._observed)
         self._seen: dict[str, int] = {}
         self._heard = False
         self._began_s = self._scene.now_s()
+        self._processes: dict[str, PlannedProcess] = {}
+        self._plans: dict[str, Plan] = {}
+        """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        self._facts = _facts(robot)
-        self._fronts = Fronts(self._facts, lambda: robot.registry.version)
-        self._answers = AnswerStreams(self._models, self._streams, self._events, self._scene, _planners(robot, settings))
-        self._commands = DirectCommands(robot.registry, robot.routines, self._facts.options, robot.config.name)
-        judge = self._make_judge()
-        self._layered = LayeredSteps(
-            LayeredParts(
-                self,
-                robot,
-                self._fronts,
-                self._models,
-                self._streams,
-                self._events,
-                self._scene,
-                judge,
-                self._commands,
-                self._facts.accessors,
-                self._steps_settings,
-                settings.max_output_tokens,
-                self._stop,
-            ),
-            plans=self._models.thinks(Layer.S2),
-        )
-        self.add_on_set_parameters_callback(self._set)
+        view = SceneView(self, robot, self._scene)
+        judge = self._make_judge(view)
+        self._desk = Desk(self, view, self._models, self._streams, self._events, settings, judge, self._stop)
+        self.add_post_set_parameters_callback(self._set)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
-        self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
-        self.create_subscription(PlanMsg, "plans", lambda m: self._layered.plan(m.process_id, plan_of(m)), PLANS)
+        self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
+        self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
         self.create_subscription(SkillEvent, "events", self._event, EVENTS)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self._judge_service = JudgeService(self, judge)
         threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
 
-    def _make_judge(self) -> SentenceJudge | None:
+    def _declare_settings(self) -> Mapping[str, Any]:
+        """Declare the parameters of all strategies, and those that any strategy may read."""
+        self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0)
+        self.declare("max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000)
+        declared = parameters_of(self._strategies.values())
+        for p in declared:
+            self.declare(p.name, p.default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
+        self._live = {p.name for p in declared if p.live}
+        return NodeSettings(self, ["deadline_s", "max_output_tokens", *(p.name for p in declared)])
+
+    def _make_judge(self, view: SceneView) -> SentenceJudge | None:
         judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
         if not self._models.thinks(Layer.JUDGE):
             return None
 
         def scene() -> object:
-            seen = reliance(self._scene.seen(), self.steady_now())
+            seen = snapshot(self._scene.seen(), self.steady_now())
             return (seen.room, seen.posture, seen.in_sight)
 
         return SentenceJudge(
-            self._models, SteadyClock(self), self._fronts, observe=self._scene.observation, scene=scene, deadline_s=judge_s
+            self._models,
+            SteadyClock(self),
+            lambda: view.system_prompt(judge_system),
+            observe=self._scene.observation,
+            scene=scene,
+            deadline_s=judge_s,
         )
 
     def _prepare(self) -> None:
@@ -151,13 +140,13 @@ class ActionPlanner(RuntimeNode):
                 self.get_logger().warning(f"model {client.name}: {error.message}")
             else:
                 self.get_logger().info(f"model {client.name} is ready")
-        self._commands.prepare()
+        for strategy in self._strategies.values():
+            strategy.prepare()
 
-    def _set(self, parameters: list[Parameter]) -> SetParametersResult:
-        for parameter in parameters:
-            if parameter.name == "cost_aware":
-                self._steps_settings.cost_aware = bool(parameter.value)
-        return SetParametersResult(successful=True)
+    def _set(self, parameters: list[Parameter]) -> None:
+        if any(parameter.name in self._live for parameter in parameters):
+            for process in list(self._processes.values()):
+                process.deliver(SettingsChanged())
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -166,42 +155,51 @@ class ActionPlanner(RuntimeNode):
         if problem := self._robot.follow(state.skills_version):
             self.get_logger().error(problem)
 
-    def _processes(self, message: ProcessArray) -> None:
+    def _process_states(self, message: ProcessArray) -> None:
         first, self._heard = not self._heard, True
         self._budget.processes(message)
         for process in message.processes:
             process_id = process.process_id
             if process.status >= ProcessState.SUCCESS:
-                self._cancel(process_id)
+                self._forget(process_id)
             elif first and (not self._began_s or seconds(process.created) < self._began_s):
                 self._seen[process_id] = process.epoch
                 self.call_later(TELL_LOST_S, lambda lost=process: self._lost(lost))
-            elif (
-                process.status == ProcessState.IN_PROGRESS
-                and process.strategy in STRATEGIES
-                and process.epoch > self._seen.get(process_id, -1)
-            ):
+            elif process.status == ProcessState.IN_PROGRESS and process.epoch > self._seen.get(process_id, -1):
                 self._seen[process_id] = process.epoch
                 self._begin(process)
-            elif process_id in self._layered:
-                self._layered.update(process)
+            elif process_id in self._processes:
+                self._processes[process_id].update(process)
         while len(self._seen) > 1000:
             del self._seen[next(iter(self._seen))]
 
     def _begin(self, process: ProcessState) -> None:
-        known = process.process_id in self._layered or process.process_id in self._answers
-        if not known and len(self._answers) + len(self._layered) >= self._max_processes:
+        known = self._processes.get(process.process_id)
+        if known is not None and not known.finished:
+            known.restart(process)
+            return
+        if known is None and sum(not p.finished for p in self._processes.values()) >= self._max_processes:
             why = f"{self._max_processes} processes are being answered already; wait for one to end, or end one"
             self._plan_ended(process, TaskCode.TOO_MANY_PROCESSES, why)
-        elif process.strategy == LAYERED and self._models.thinks(Layer.S1):
-            self._layered.begin(process)
-        else:
-            self._answers.begin(process)
+            return
+        strategy = self._strategies.get(process.strategy)
+        if strategy is None:
+            self._plan_ended(process, TaskCode.UNKNOWN_STRATEGY, self._unknown(process.strategy))
+            return
+        planned = self._processes[process.process_id] = PlannedProcess(self._desk, strategy, process)
+        planned.start()
+        if (plan := self._plans.get(process.process_id)) is not None:
+            planned.plan(plan)
+
+    def _unknown(self, name: str) -> str:
+        if name in self._broken:
+            return self._broken[name]
+        return f"strategy '{name}' is not installed here; use one of {', '.join(self._strategies)}"
 
     def _lost(self, process: ProcessState) -> None:
-        """It was planned by a planner that is gone: planning it again would do again what is done already, and going on would
-        be going on with nobody who hears what comes of it."""
-        if process.process_id not in self._answers and process.process_id not in self._layered:
+        """End a process that was planned by a planner that is gone: planning it again would do again what is done already, and
+        going on would be going on with nobody who hears what comes of it."""
+        if process.process_id not in self._processes:
             why = "the action planner was started anew while the process lived; repeat the instruction"
             ended = partial(self._plan_ended, process, TaskCode.NODE_UNAVAILABLE, why)
             self._stop(process.process_id, process.epoch, why, ended)
@@ -211,29 +209,41 @@ class ActionPlanner(RuntimeNode):
             SkillEvent.PLAN_ENDED, process_id=process.process_id, error_code=int(code), error_msg=why, epoch=process.epoch
         )
 
-    def _cancel(self, process_id: str) -> None:
-        self._answers.cancel(process_id)
-        self._layered.cancel(process_id)
+    def _forget(self, process_id: str) -> None:
+        self._plans.pop(process_id, None)
+        if (process := self._processes.pop(process_id, None)) is not None:
+            process.close("the process has ended")
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
     def _busy(self, process_id: str) -> bool:
-        return self._answers.busy(process_id) or self._layered.busy(process_id)
+        return process_id in self._processes and bool(self._processes[process_id].running)
 
     def _lost_stream(self, stream: ChunkStream, why: str) -> None:
-        self._answers.lost(stream, why)
-        self._layered.lost(stream, why)
+        if (process := self._processes.get(stream.process_id)) is not None:
+            process.lost(why)
 
     def _unmatched(self, why: str) -> None:
-        self._answers.unmatched(why)
-        self._layered.unmatched(why)
+        for process in list(self._processes.values()):
+            process.unmatched(why)
 
     def _event(self, event: SkillEvent) -> None:
         self._budget.hear(event)
         if event.node != self.get_name():
             self._streams.heard(event)
-            self._answers.event(event)
-            self._layered.event(event)
+            if (process := self._processes.get(event.process_id)) is not None:
+                process.event(event)
+
+    def _plan(self, message: PlanMsg) -> None:
+        plan = self._plans[message.process_id] = plan_of(message)
+        while len(self._plans) > KEPT_PLANS:
+            del self._plans[next(iter(self._plans))]
+        if (process := self._processes.get(message.process_id)) is not None:
+            process.plan(plan)
+
+    def _observed(self) -> None:
+        for process in list(self._processes.values()):
+            process.observed()
 
     def _stop(self, process_id: str, epoch: int, why: str, then: Callable[[], None]) -> None:
         """Stop the calls of a process that is about to end; `then` comes at the deadline at the latest."""
@@ -241,74 +251,42 @@ class ActionPlanner(RuntimeNode):
         self._scheduler_interrupt.ask(request, lambda _: then(), deadline_s=STOP_S, wait_s=MATCH_S)
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        for part in (self._answers, self._layered):
-            for process_id in [request.process_id] if request.process_id else part.ids():
-                part.interrupt(process_id, request.cause)
+        for process_id in [request.process_id] if request.process_id else list(self._processes):
+            if (process := self._processes.get(process_id)) is not None:
+                process.interrupt(request.cause)
         response.epoch = request.epoch
         return response
 
     def health(self) -> Health:
-        """The model, and how many processes it answers."""
-        return Health(f"model {self._client.name}", Level.OK, {"streams": len(self._answers) + len(self._layered)})
+        """Tell the model, and how many processes it answers."""
+        planned = sum(not process.finished for process in self._processes.values())
+        return Health(f"model {self._client.name}", Level.OK, {"streams": planned})
 
     def close(self) -> None:
         """End the running streams and the model's connections."""
-        self._answers.close()
-        self._layered.close()
+        for process in self._processes.values():
+            process.shut_down("the action planner ends")
         self._models.close()
         for client in dict.fromkeys((self._client, self._fast)):
             client.close()
 
 
-def _by_layer(client: ModelClient, fast: ModelClient) -> dict[Layer, ModelClient]:
-    """System 2's is not asked by this node; that it has one tells that plans will come."""
-    return {layer: fast if layer is Layer.S1P else client for layer in Layer}
+class NodeSettings(Mapping[str, Any]):
+    """Read parameters of a node as they are now."""
 
+    def __init__(self, node: RuntimeNode, names: Sequence[str]) -> None:
+        self._node, self._names = node, tuple(names)
 
-def _facts(robot: RobotSetup) -> RobotFacts:
-    config = robot.config
-    fields = {name: field.role for name, field in config.observation.items() if field.serialise.prompt}
-    return RobotFacts(
-        config.name,
-        config.description,
-        robot.registry,
-        GrammarOptions(config.builtin_names, config.limits),
-        accessors_of(config),
-        fields,
-        config.waypoints,
-        config.first_actions,
-    )
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._node.get_parameter(name).value
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
 
-def _planners(robot: RobotSetup, settings: PlannerSettings) -> Callable[[str], StreamingPlanner]:
-    """Makes the planner of a strategy; all of strategy `stream` share one conversation."""
-    config, conversation = robot.config, Conversation(settings.history)
-    facts = _facts(robot)
-
-    def make(strategy: str) -> StreamingPlanner:
-        if strategy in ("react", "plan_and_execute"):
-            baseline = ReactPlanner if strategy == "react" else PlanAndExecutePlanner
-            return baseline(
-                skills=lambda: robot.registry,
-                options=facts.options,
-                robot_name=config.name,
-                robot_description=config.description,
-                fields=facts.fields,
-                places=config.waypoints,
-                settings=settings,
-            )
-        return StreamPlanner(
-            skills=lambda: robot.registry,
-            routines=robot.routines.list,
-            options=facts.options,
-            robot_name=config.name,
-            robot_description=config.description,
-            fields=facts.fields,
-            settings=settings,
-            conversation=conversation,
-        )
-
-    return make
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def main() -> int:

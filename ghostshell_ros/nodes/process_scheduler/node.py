@@ -17,14 +17,15 @@ from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
 from ghostshell_ros.nodes.process_scheduler.process_reports import ProcessReports
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.process_messages import process_state
+from planners.installed_strategies import strategy_names
 from skill_kernel.codes import TaskCode
+from skill_kernel.config.plugins import PluginError
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.process_commands import (
-    STRATEGIES,
     Amended,
     Changed,
     Command,
@@ -51,8 +52,8 @@ class ProcessSchedulerNode(RuntimeNode):
     Every process and its history is kept in `<data>/processes/<robot>.sqlite3`; living ones of an earlier run come back
     paused by the user.
 
-    With a language model System 3 reads what a new instruction of strategy `layered` means for those that run, within that
-    table; standing guidelines begin reactive processes (docs/prescriptions.md).
+    With a language model System 3 reads what a new instruction means for those that run, within that table and if its strategy
+    asks for advice; standing guidelines begin reactive processes (docs/prescriptions.md).
 
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
     `scheduler_heartbeat`, `observation`, `prescribe`, `reflex_states` (in); `processes` and `prescriptions` (latched),
@@ -96,8 +97,13 @@ class ProcessSchedulerNode(RuntimeNode):
         self._publish()
 
     def _settings(self, idle: str) -> SchedulerSettings:
+        try:
+            strategies = strategy_names()
+        except PluginError as error:
+            raise NodeStartError(str(error)) from error
         return SchedulerSettings(
-            strategy=self.declare("strategy", "layered", "how instructions become actions", choices=STRATEGIES),
+            strategy=self.declare("strategy", "layered", "how instructions become actions", choices=strategies),
+            strategies=strategies,
             idle=idle,
             idle_after_s=self.declare(
                 "idle_after_s",

@@ -20,20 +20,19 @@ from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, Nod
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
+from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient, ModelError
 from planners.models.model_call import CallEnd, ModelCall
 from planners.processes.guidelines import Guideline, GuidelineLoop
 from planners.processes.process_advisor import ProcessAdvisor, Surroundings
 from planners.processes.process_prompt import S3Answer, S3Reader, contradiction_request, system_prompt
 from planners.prompts.blocks import Layer
+from planners.strategy import Feed
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.process_scheduler import ProcessScheduler
-
-ADVISED = "layered"
-"""Strategy whose processes System 3's model advises on; guidelines are looked at whatever the strategy is."""
 
 LOOK_S = 0.1
 """Guidelines look at the observation so often at most."""
@@ -67,6 +66,8 @@ class ProcessAdvice:
         self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)
         self.thinks = self._layers.thinks(Layer.S3)
         """Whether a language model advises."""
+        self._advised = strategies_that_want(Feed.ADVICE)
+        """Strategies whose processes it advises on; guidelines are looked at whatever the strategy is."""
         self._clock = SteadyClock(node)
         fields = {name: config.role for name, config in self._fields.items() if config.serialise.prompt}
         around = Surroundings(
@@ -118,7 +119,7 @@ class ProcessAdvice:
         if not self.thinks:
             return
         self._budget.at_least(process.process_id, process.prompt_tokens + process.completion_tokens)
-        if fresh and process.strategy == ADVISED:
+        if fresh and process.strategy in self._advised:
             self._node.call_soon(self._began, process.process_id)
 
     def event(self, event: SkillEvent) -> None:

@@ -22,19 +22,18 @@ from ghostshell_ros.wire.call_messages import call_report
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.plan_messages import plan_message
 from ghostshell_ros.wire.values import arguments_of, outcome_name, seconds
+from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelError
+from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, GrammarOptions
-from planners.strategies.layered.plan import Plan
+from planners.prompts.prompt import CallReport
 from planners.strategies.layered.progress import Patience
 from planners.strategies.layered.task_answer import AnswerLimits
 from planners.strategies.layered.task_planner import TaskPlanner
 from planners.strategies.layered.task_prompt import system_prompt
 from planners.strategies.layered.task_settings import TaskSettings
+from planners.strategy import Feed
 from skill_kernel.codes import CallCode
-from skill_kernel.observation.accessors import accessors_of
-
-STRATEGY = "layered"
 
 LOOK_S = 0.5
 """How often the observation is compared with what subtasks watch."""
@@ -44,8 +43,8 @@ TOLD = ("DONE", "FAILED", "INTERRUPTED")
 
 
 class TaskPlannerNode(RuntimeNode):
-    """Plans every living process of strategy `layered`, each by itself. Without a language model (`model: offline`) it is
-    silent, and instructions are carried out as they stand.
+    """Plan every living process whose strategy asks for plans. Without a language model (`model: offline`) it is silent,
+    and instructions are carried out as they stand.
 
     Topics: `processes`, `events`, `kernel_state`, `observation`, `odom` (in); `plans`, `events`, `prompts` (out).
     Parameters: `robot`, `data_dir`, `model`, `models_file`, `cost_aware` (live), `deadline_s`, `max_output_tokens`,
@@ -57,6 +56,7 @@ class TaskPlannerNode(RuntimeNode):
         super().__init__("task_planner")
         robot = self._robot = declare_robot(self)
         self._client = declare_model(self, robot)
+        self._planned = strategies_that_want(Feed.PLANS)
         self._settings = self._declare_settings()
         self._budget = ModelBudget(self)
         self._planners: dict[str, TaskPlanner] = {}
@@ -121,7 +121,7 @@ class TaskPlannerNode(RuntimeNode):
         first, self._heard = not self._heard, True
         known = set()
         for process in message.processes:
-            if process.status >= ProcessState.SUCCESS or process.strategy != STRATEGY:
+            if process.status >= ProcessState.SUCCESS or process.strategy not in self._planned:
                 continue
             known.add(process.process_id)
             planner = self._planners.get(process.process_id)
@@ -163,17 +163,7 @@ class TaskPlannerNode(RuntimeNode):
     def _system(self) -> str:
         """The static front of every prompt; made anew when the skills are others."""
         if not self._front:
-            config = self._robot.config
-            self._front = system_prompt(
-                robot_name=config.name,
-                robot_description=config.description,
-                skills=self._robot.registry,
-                options=GrammarOptions(config.builtin_names, config.limits),
-                accessors=accessors_of(config),
-                fields=self._fields,
-                places=config.waypoints,
-                subtasks=self._settings.limits.subtasks,
-            )
+            self._front = system_prompt(self._robot.facts(), subtasks=self._settings.limits.subtasks)
         return self._front
 
     # -- what happens -------------------------------------------------------------------------------------------------

@@ -4,18 +4,19 @@ the whole answer before anything is performed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from planners.models.base import Image, ModelRequest
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.prompts.prompt import CallReport
+from planners.prompts.robot_facts import RobotFacts, told
 from planners.strategies.baselines.baseline_prompts import TRACED, plan_system, question, react_system
-from planners.strategies.stream.stream_planner import WORDS, PlanEnded, PlannerSettings, TurnResult
+from planners.strategies.stream.stream_planner import WORDS
+from planners.strategies.turns import MAX_TURNS, PlanEnded, PlannerSettings, TurnPlanning, TurnResult
+from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import ModelCode, TaskCode
-from skill_kernel.robot import WaypointConfig
-from skill_kernel.skills.skill import Skill
 
 STEPS_A_TURN = 5
 """A turn of ReAct is one call, where an answer of the stream holds a whole part of a plan: it may have so many times
@@ -41,20 +42,8 @@ class _Baseline:
     layer: Layer
     whole = True
 
-    def __init__(
-        self,
-        *,
-        skills: Callable[[], Iterable[Skill]],
-        options: GrammarOptions,
-        robot_name: str,
-        robot_description: str,
-        fields: Mapping[str, str] | None = None,
-        places: Mapping[str, WaypointConfig] | None = None,
-        settings: PlannerSettings | None = None,
-    ) -> None:
-        self._skills, self._options = skills, options
-        self._robot = (robot_name, robot_description)
-        self._fields, self._places = fields or {}, places or {}
+    def __init__(self, robot: RobotFacts, settings: PlannerSettings | None = None) -> None:
+        self._robot = robot
         self._settings = settings or PlannerSettings()
         self._task = _Task("", "", {})
         self._fault = ""
@@ -64,8 +53,7 @@ class _Baseline:
         """What the model wrote in this turn; only what came of it counts here."""
 
     def _system(self) -> str:
-        make = react_system if self.layer is Layer.REACT else plan_system
-        return make(list(self._skills()), self._options, *self._robot, self._fields, self._places)
+        return (react_system if self.layer is Layer.REACT else plan_system)(self._robot)
 
     def _request(
         self,
@@ -124,7 +112,7 @@ class ReactPlanner(_Baseline):
     ) -> ModelRequest:
         """The first request; `done` is what was done of the instruction before."""
         self._begin(instruction, sender, observation)
-        self._trace = [_told(call) for call in done]
+        self._trace = [told(call) for call in done]
         self._failed_turns = self._lost = 0
         return self._request(self._trace, (), state, observation, images)
 
@@ -143,7 +131,7 @@ class ReactPlanner(_Baseline):
             return PlanEnded(result.code, result.error)
         failed = self._note(result.calls)
         calls = [c for c in result.calls if c.function != "plan_done"]
-        self._trace += [{**_told(c), **({"then": _short(observation)} if c is calls[-1] else {})} for c in calls]
+        self._trace += [{**told(c), **({"then": _short(observation)} if c is calls[-1] else {})} for c in calls]
         if result.reason == "plan_done":
             return self._ended()
         self._lost = 0 if calls else self._lost + 1
@@ -180,7 +168,7 @@ class PlanAndExecutePlanner(_Baseline):
     ) -> ModelRequest:
         """The only request; `done` is what was done of the instruction before."""
         self._begin(instruction, sender, observation)
-        return self._request([_told(call) for call in done], (), state, observation, images)
+        return self._request([told(call) for call in done], (), state, observation, images)
 
     def follow(
         self,
@@ -201,9 +189,27 @@ class PlanAndExecutePlanner(_Baseline):
         return self._ended()
 
 
-def _told(call: CallReport) -> dict[str, Any]:
-    told = {"function": call.function, "arguments": dict(call.arguments), "outcome": call.outcome}
-    return {**told, "message": call.message} if call.message else told
+class React(Strategy):
+    """Plan one call a turn."""
+
+    name = "react"
+    roles = (ModelRole(Layer.REACT.value),)
+    parameters = (MAX_TURNS,)
+
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        """Ask for the first call."""
+        return TurnPlanning(ReactPlanner(robot.about, PlannerSettings.of(io.settings)), task, robot, io)
+
+
+class PlanAndExecute(Strategy):
+    """Plan everything in one answer."""
+
+    name = "plan_and_execute"
+    roles = (ModelRole(Layer.PLAN_AND_EXECUTE.value),)
+
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        """Ask for the plan."""
+        return TurnPlanning(PlanAndExecutePlanner(robot.about, PlannerSettings.of(io.settings)), task, robot, io)
 
 
 def _short(observation: Mapping[str, Any] | None) -> dict[str, Any]:

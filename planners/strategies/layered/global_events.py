@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-from planners.strategies.layered.plan import GlobalEvent
+from planners.plan import GlobalEvent
+from planners.strategy import Judge
 from skill_kernel.guard import GuardedExpression, GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import Accessor, View
@@ -20,12 +20,6 @@ its work."""
 LONGEST_GAP_S = 120.0
 JUDGED_EVERY_S = 2.0
 """A sentence is put to a model so often at most, and only when the scene has changed."""
-
-
-class Judge(Protocol):
-    """Says whether a sentence holds: `answer` hears True, False, or None when nobody can tell."""
-
-    def __call__(self, sentence: str, answer: Callable[[bool | None], None]) -> None: ...
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from planners.strategies.layered.plan import GlobalEvent, Subtask, SubtaskStatus, plain
+from planners.plan import GlobalEvent, Subtask, SubtaskStatus, plain
 
 
 @dataclass(frozen=True)

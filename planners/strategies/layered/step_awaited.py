@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.plan import Plan
 from planners.strategies.layered.step_book import StepBook
 from planners.strategies.layered.step_goals import Goals
 from planners.strategies.layered.step_link import StepLink, StepSettings

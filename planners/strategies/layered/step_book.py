@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.step_answer import COMPLETE, STEP
+from planners.strategy import CallEvent
 from skill_kernel.codes import CallCode
 
 SILENT = frozenset({"if", "else", "elif", "wait", "replace_steps"})
@@ -19,24 +19,6 @@ IDLE_WORDS = frozenset({"text", "sleep", STEP, COMPLETE}) | SILENT
 BAD = frozenset({"FAILED", "REFUSED"})
 """Outcomes that are a failure. An interrupted call is one only when its step fails of it; else somebody wanted it so."""
 KEPT_DONE = 60
-
-
-@dataclass(frozen=True)
-class CallEvent:
-    """A call as CALL_STARTED or CALL_ENDED reports it; `outcome` "" while it runs."""
-
-    stream_id: str
-    call_id: str
-    function: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    outcome: str = ""
-    code: int = 0
-    message: str = ""
-    parent_id: str = ""
-
-    def report(self) -> CallReport:
-        """As prompts show it."""
-        return CallReport(self.function, self.arguments, self.outcome or "RUNNING", self.message)
 
 
 @dataclass(eq=False)

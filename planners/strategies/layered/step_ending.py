@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 from planners.strategies.layered.degrade import short, spoken, stop_sentence
 from planners.strategies.layered.step_book import Item, StepBook
-from planners.strategies.layered.step_link import ProcessTask, StepLink
+from planners.strategies.layered.step_link import StepLink
 from planners.strategies.layered.step_writing import StepWriter, Turn
+from planners.strategy import Task
 
 
 class Ending:
     """Ends the plan once; `over` is called when it has."""
 
     def __init__(
-        self, task: ProcessTask, link: StepLink, writer: StepWriter, turn: Turn, say_s: float, over: Callable[[], None]
+        self, task: Task, link: StepLink, writer: StepWriter, turn: Turn, say_s: float, over: Callable[[], None]
     ) -> None:
         self._task, self._link, self._writer, self._turn, self._say_s = task, link, writer, turn, say_s
         self._over = over

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planners.strategies.layered.plan import FALLBACK, Plan, Subtask, SubtaskStatus
+from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
 from planners.strategies.layered.step_book import StepBook
-from planners.strategies.layered.step_link import ProcessTask
 from planners.strategies.layered.step_trouble import WHOLE
+from planners.strategy import Task
 
 
 class Goals:
     """Keeps the newest plan of a process. What was done stays done, whatever a plan says of it."""
 
-    def __init__(self, task: ProcessTask, book: StepBook) -> None:
+    def __init__(self, task: Task, book: StepBook) -> None:
         self._task, self._book = task, book
         self.plan: Plan | None = None
         self.done: set[str] = set()

@@ -10,26 +10,17 @@ from typing import Protocol
 from function_tokens.scheduling.calls import Clock
 from planners.models.base import ModelRequest
 from planners.models.model_call import Model
+from planners.plan import GlobalEvent, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
+from planners.scene import SceneSnapshot
 from planners.strategies.layered.failures import Bounds
-from planners.strategies.layered.global_events import Judge
-from planners.strategies.layered.plan import GlobalEvent, Subtask
-from planners.strategies.layered.reliance import Reliance
 from planners.strategies.layered.step_answer import Check
 from planners.strategies.layered.step_prompt import Situation
 from planners.strategies.layered.step_writing import Outlet
+from planners.strategy import Judge
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import Observation
-
-
-@dataclass(frozen=True)
-class ProcessTask:
-    """The process whose steps are planned."""
-
-    process_id: str
-    instruction: str
-    sender: str = ""
 
 
 @dataclass
@@ -81,7 +72,7 @@ class StepLink(Protocol):
     def steady_now(self) -> float:
         """The clock that observations are stamped with [s]."""
 
-    def relies_on(self) -> Reliance:
+    def relies_on(self) -> SceneSnapshot:
         """What may be relied on now."""
 
     def step_request(self, situation: Situation) -> ModelRequest:
@@ -93,7 +84,7 @@ class StepLink(Protocol):
     def commands(self, text: str, done: Sequence[CallReport]) -> str:
         """The direct commands in a text that is understood wholly without a model, without what was done; else ""."""
 
-    def way_back(self, before: Reliance) -> str:
+    def way_back(self, before: SceneSnapshot) -> str:
         """The call that brings the robot to where it stood; "" when it stands there or has none."""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:

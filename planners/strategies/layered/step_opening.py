@@ -9,14 +9,15 @@ from planners.prompts.blocks import Layer
 from planners.strategies.layered.first_action import FirstAction
 from planners.strategies.layered.step_answer import STEP
 from planners.strategies.layered.step_book import Item
-from planners.strategies.layered.step_link import ProcessTask, StepLink
+from planners.strategies.layered.step_link import StepLink
 from planners.strategies.layered.step_writing import StepWriter
+from planners.strategy import Task
 
 
 class Opening:
     """Asks once; `wanted` says when the answer comes whether it may still be performed."""
 
-    def __init__(self, task: ProcessTask, link: StepLink, writer: StepWriter, wanted: Callable[[], bool]) -> None:
+    def __init__(self, task: Task, link: StepLink, writer: StepWriter, wanted: Callable[[], bool]) -> None:
         self._task, self._link, self._writer, self._wanted = task, link, writer, wanted
         self._first: FirstAction | None = None
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from planners.plan import GlobalEvent, Plan
 from planners.prompts.prompt import CallReport
+from planners.scene import SceneSnapshot
 from planners.strategies.layered.alarm import Alarm
 from planners.strategies.layered.failures import Failures, Verdict
 from planners.strategies.layered.global_events import GlobalEvents
-from planners.strategies.layered.plan import GlobalEvent, Plan
-from planners.strategies.layered.reliance import Reliance
 from planners.strategies.layered.step_answer import STEP
 from planners.strategies.layered.step_awaited import Awaited
-from planners.strategies.layered.step_book import CallEvent, Item, StepBook, StepEnd
+from planners.strategies.layered.step_book import Item, StepBook, StepEnd
 from planners.strategies.layered.step_ending import Ending
 from planners.strategies.layered.step_goals import Goals
-from planners.strategies.layered.step_link import ProcessTask, StepLink, StepSettings
+from planners.strategies.layered.step_link import StepLink, StepSettings
 from planners.strategies.layered.step_opening import Opening
 from planners.strategies.layered.step_questions import Questions
 from planners.strategies.layered.step_trouble import Trouble
 from planners.strategies.layered.step_writing import StepWriter, Turn
+from planners.strategy import CallEvent, Task
 from skill_kernel.codes import TaskCode
 from skill_kernel.observation.accessors import View
 
@@ -43,7 +44,7 @@ class StepPlanner:
     """Asks for a first action at once, then for steps of the first subtask that is not done, one question at a time."""
 
     def __init__(
-        self, task: ProcessTask, link: StepLink, settings: StepSettings, *, done: Sequence[CallReport] = (), plans: bool = True
+        self, task: Task, link: StepLink, settings: StepSettings, *, done: Sequence[CallReport] = (), plans: bool = True
     ) -> None:
         """`plans`: whether System 2 has a model; without one the instruction itself is the one subtask."""
         self._task, self._link, self._settings, self._plans = task, link, settings, plans
@@ -79,7 +80,7 @@ class StepPlanner:
         self._opening = Opening(task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked)
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
-        self._paused_at: Reliance | None = None
+        self._paused_at: SceneSnapshot | None = None
         self.state = State.RUNNING
 
     # -- events -------------------------------------------------------------------------------------------------------

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from planners.plan import GlobalEvent, Plan, Subtask
 from planners.strategies.layered.degrade import Rung
 from planners.strategies.layered.failures import Failures
-from planners.strategies.layered.plan import GlobalEvent, Plan, Subtask
 from planners.strategies.layered.step_answer import COMPLETE, STEP
 from planners.strategies.layered.step_goals import Goals
-from planners.strategies.layered.step_link import ProcessTask, StepLink, StepSettings
+from planners.strategies.layered.step_link import StepLink, StepSettings
 from planners.strategies.layered.step_prompt import Situation
 from planners.strategies.layered.step_trouble import Trouble
 from planners.strategies.layered.step_writing import StepWriter, StepWriting, Written
+from planners.strategy import Task
 from skill_kernel.codes import TaskCode
 
 SETTLE_S = 0.05
@@ -26,7 +27,7 @@ class Questions:
 
     def __init__(
         self,
-        task: ProcessTask,
+        task: Task,
         link: StepLink,
         settings: StepSettings,
         goals: Goals,

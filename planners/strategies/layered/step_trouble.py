@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from planners.plan import Subtask
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.degrade import HOW, Ladder, Rung, stop_sentence
-from planners.strategies.layered.plan import Subtask
 from planners.strategies.layered.step_answer import COMPLETE, STEP
 from planners.strategies.layered.step_book import Item
 from planners.strategies.layered.step_ending import Ending
-from planners.strategies.layered.step_link import ProcessTask, StepLink
+from planners.strategies.layered.step_link import StepLink
 from planners.strategies.layered.step_writing import StepWriter
+from planners.strategy import Task
 
 WHOLE = "task"
 """Id of the subtask that is the whole instruction."""
@@ -21,7 +22,7 @@ WHOLE = "task"
 class Trouble:
     """Goes down the ladder, and up again with a usable answer."""
 
-    def __init__(self, task: ProcessTask, link: StepLink, writer: StepWriter, ending: Ending) -> None:
+    def __init__(self, task: Task, link: StepLink, writer: StepWriter, ending: Ending) -> None:
         self._task, self._link, self._writer, self._ending = task, link, writer, ending
         self._ladder = Ladder()
         self._followed = False

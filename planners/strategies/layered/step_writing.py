@@ -27,7 +27,7 @@ class Outlet(Protocol):
     def text(self, stream_id: str, text: str) -> None:
         """The next piece of it."""
 
-    def close(self, stream_id: str, code: int = 0, why: str = "") -> None:
+    def close_stream(self, stream_id: str, code: int = 0, why: str = "") -> None:
         """Its end."""
 
 
@@ -88,7 +88,7 @@ class StepWriter:
             item.stream_id = stream_id
             self.book.add(item)
         self.outlet.text(stream_id, source)
-        self.outlet.close(stream_id)
+        self.outlet.close_stream(stream_id)
         return stream_id
 
     def open(self, turn: int) -> str:
@@ -207,4 +207,4 @@ class StepWriting:
 
     def _close(self, code: int, why: str) -> None:
         if self._stream_id:
-            self._writer.outlet.close(self._stream_id, code, why)
+            self._writer.outlet.close_stream(self._stream_id, code, why)

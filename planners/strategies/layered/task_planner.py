@@ -11,9 +11,9 @@ from typing import Any
 
 from function_tokens.scheduling.calls import Clock, Timer
 from planners.models.model_call import CallEnd, Model, ModelCall
+from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.plan import FALLBACK, Plan, Subtask
 from planners.strategies.layered.progress import Progress
 from planners.strategies.layered.reasons import Reasons
 from planners.strategies.layered.revision import WrittenSubtask, ending_with, hopeless, revised, revised_events, with_done

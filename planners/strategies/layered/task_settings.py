@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from planners.strategies.layered.plan import Plan
+from planners.plan import Plan
 from planners.strategies.layered.progress import Patience
 from planners.strategies.layered.revision import WrittenSubtask
 from planners.strategies.layered.task_answer import AnswerLimits

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from planners.strategies.layered.plan import Subtask, plain
+from planners.plan import Subtask, plain
 
 POSE_STEP_M = 1.0
 NUMBER_STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)

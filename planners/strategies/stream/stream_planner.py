@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import Routine
@@ -16,77 +15,13 @@ from function_tokens.scheduling.calls import TEXT
 from planners.models.base import Image, Message, ModelRequest
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, GrammarOptions, build_system_prompt, build_turn_prompt
+from planners.strategies.turns import MAX_TURNS, PlanEnded, PlannerSettings, TurnPlanning, TurnResult
+from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
 from skill_kernel.skills.skill import Skill
 
 WORDS = frozenset({TEXT, *BUILTINS})
 """Calls that do nothing by themselves: a failure is not mended by talking about it."""
-
-
-@dataclass(frozen=True)
-class PlannerSettings:
-    """`max_turns`: answers to one instruction at most. `history`: earlier messages a request carries. `deadline_s`: how
-    long one answer of the model may take."""
-
-    max_turns: int = 8
-    history: int = 12
-    deadline_s: float = 60.0
-    max_output_tokens: int = 2048
-    temperature: float | None = None
-
-
-@dataclass
-class TurnResult:
-    """What came of one answer: `reason` as in `TURN_ENDED`, `code` and `error` when the stream ended with an error."""
-
-    reason: str
-    code: int = 0
-    error: str = ""
-    calls: list[CallReport] = field(default_factory=list)
-    running: list[CallReport] = field(default_factory=list)
-    repairs: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class PlanEnded:
-    """No further turn: `code` 0 when the instruction was carried out, else why not."""
-
-    code: int = 0
-    message: str = ""
-
-
-class StreamingPlanner(Protocol):
-    """A strategy whose every answer is one stream. `layer` is its name in events and usage; `whole`: nothing of an answer is
-    published before all of it is there."""
-
-    layer: Layer
-    whole: bool
-    turn: int
-
-    def begin(
-        self,
-        instruction: str,
-        *,
-        sender: str = "",
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-        done: Sequence[CallReport] = (),
-    ) -> ModelRequest:
-        """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
-
-    def wrote(self, text: str) -> None:
-        """What the model wrote in this turn."""
-
-    def follow(
-        self,
-        result: TurnResult,
-        *,
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:
-        """The next request, or the end of the plan, after all calls of a turn have ended."""
 
 
 class Conversation:
@@ -234,6 +169,34 @@ class StreamPlanner:
             deadline_s=self._settings.deadline_s,
             instruction=self._instruction,
         )
+
+
+class Stream(Strategy):
+    """Plan by streams. All processes of a robot share one conversation."""
+
+    name = "stream"
+    roles = (ModelRole(Layer.STREAM.value),)
+    parameters = (MAX_TURNS, Parameter("history", 12, "earlier messages a request carries", minimum=0, maximum=200))
+
+    def __init__(self) -> None:
+        self._conversation: Conversation | None = None
+
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        """Ask for the first stream."""
+        settings, about = PlannerSettings.of(io.settings), robot.about
+        if self._conversation is None:
+            self._conversation = Conversation(settings.history)
+        planner = StreamPlanner(
+            skills=lambda: about.skills,
+            routines=robot.routines.list,
+            options=about.options,
+            robot_name=about.name,
+            robot_description=about.description,
+            fields=about.fields,
+            settings=settings,
+            conversation=self._conversation,
+        )
+        return TurnPlanning(planner, task, robot, io)
 
 
 def _alternating(history: Iterable[Message]) -> list[Message]:

@@ -15,7 +15,7 @@ TURNED_RAD = math.radians(45.0)
 
 
 @dataclass(frozen=True)
-class Reliance:
+class SceneSnapshot:
     """Room, posture, what is in sight by label, and the pose; a field that is stale or missing tells nothing."""
 
     room: str = ""
@@ -23,17 +23,17 @@ class Reliance:
     in_sight: frozenset[str] = frozenset()
     pose: Pose | None = None
 
-    def same_scene(self, other: Reliance) -> bool:
+    def same_scene(self, other: SceneSnapshot) -> bool:
         """Whether both are of one place with the same things in it; the way through it does not count."""
         return (self.room, self.posture, self.in_sight) == (other.room, other.posture, other.in_sight)
 
-    def moved_m(self, other: Reliance) -> float:
+    def moved_m(self, other: SceneSnapshot) -> float:
         """How far apart the robot stood; 0 while either is not known."""
         if self.pose is None or other.pose is None or self.pose.frame != other.pose.frame:
             return 0.0
         return math.hypot(self.pose.x - other.pose.x, self.pose.y - other.pose.y)
 
-    def holds(self, now: Reliance) -> bool:
+    def holds(self, now: SceneSnapshot) -> bool:
         """Whether steps planned on this may go on now."""
         turned = 0.0
         if self.pose is not None and now.pose is not None:
@@ -41,10 +41,10 @@ class Reliance:
         return self.same_scene(now) and self.moved_m(now) <= MOVED_M and turned <= TURNED_RAD
 
 
-def reliance(observation: Observation | None, now: float) -> Reliance:
+def snapshot(observation: Observation | None, now: float) -> SceneSnapshot:
     """What may be relied on in an observation; `now` is on its steady clock."""
     if observation is None or observation.stale(now):
-        return Reliance()
+        return SceneSnapshot()
     fresh = {name: field for name, field in observation.fields.items() if not field.stale(now)}
     posture = _text(fresh.get("posture"))
     labels: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def reliance(observation: Observation | None, now: float) -> Reliance:
         if field.kind is Kind.OBJECTS and isinstance(field.value, tuple):
             labels.update(thing.label for thing in field.value if isinstance(thing, SeenObject))
     pose = fresh.get("pose")
-    return Reliance(
+    return SceneSnapshot(
         _text(fresh.get("room")),
         "" if posture == "moving" else posture,
         frozenset(labels),

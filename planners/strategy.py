@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Define the seam between planning strategies and the robot: how an instruction becomes actions (docs/strategies.md).
+
+A strategy is a class found by an entry point of the group `ghostshell.strategies`. It is started once for each process, gets
+what happens as events and acts through one object, `PlannerIO`. All of it runs on one thread and on an injected clock, so a
+strategy imports no ROS, never blocks and never sleeps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, Protocol, TypeAlias
+
+from function_tokens.parsing.tokens import FunctionToken
+from function_tokens.routines import RoutineStore
+from function_tokens.scheduling.calls import Clock
+from planners.models.base import Image, ModelRequest
+from planners.models.model_call import AnswerEnd, Handle
+from planners.plan import Plan
+from planners.prompts.prompt import CallReport
+from planners.prompts.robot_facts import RobotFacts
+from skill_kernel.observation.model import Observation
+
+GROUP = "ghostshell.strategies"
+"""Group of the entry points that name strategies."""
+
+# -- what a strategy declares -----------------------------------------------------------------------------------------
+
+
+class Feed(Enum):
+    """Name what other nodes do for the processes of a strategy that asks for it."""
+
+    PLANS = "plans"
+    """System 2 splits each task into subtasks; every revision arrives as `PlanChanged`."""
+    ADVICE = "advice"
+    """System 3 reads what a new instruction means for the processes that run already."""
+    OBSERVATION = "observation"
+    """Each new observation arrives as `Observed`."""
+
+
+@dataclass(frozen=True)
+class ModelRole:
+    """Describe who answers one kind of question. Its name stands in events, in usage and in budgets.
+
+    `model`: the node's parameter that names the model. `deadline_s`: an upper bound for each answer [s], beside the one of
+    the request itself.
+    """
+
+    name: str
+    model: Literal["model", "fast_model"] = "model"
+    deadline_s: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Describe a parameter of a strategy, which the planner node declares. Its value stands in `PlannerIO.settings`.
+
+    Name it after the strategy (`console.max_examples`) unless it is shared. Two strategies may share a parameter when both
+    describe it in the same way. `live`: it may change while the node runs; processes then hear `SettingsChanged`.
+    """
+
+    name: str
+    default: bool | int | float | str
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    """Hold the task of one process. `done`: calls of it that ended before it was planned here."""
+
+    process_id: str
+    instruction: str
+    sender: str = ""
+    done: Sequence[CallReport] = ()
+
+
+# -- what happens -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CallEvent:
+    """Tell of a call of the process. `outcome` is empty while it runs, else DONE, FAILED, INTERRUPTED, REFUSED or DROPPED.
+
+    `code` and `message` say why it did not succeed (`skill_kernel.codes.CallCode`); of a success `message` is the skill's own
+    sentence. Times are ROS time in seconds, -1 where there is none.
+    """
+
+    stream_id: str
+    call_id: str
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    outcome: str = ""
+    code: int = 0
+    message: str = ""
+    parent_id: str = ""
+    start_s: float = -1.0
+    end_s: float = -1.0
+
+    def report(self) -> CallReport:
+        """Return the call as prompts show it."""
+        return CallReport(self.function, self.arguments, self.outcome or "RUNNING", self.message)
+
+
+@dataclass(frozen=True)
+class CallStarted(CallEvent):
+    """Tell that a call has begun."""
+
+
+@dataclass(frozen=True)
+class CallEnded(CallEvent):
+    """Tell the outcome of a call, once."""
+
+
+@dataclass(frozen=True)
+class GenerationStopped:
+    """Tell that the channel scheduler takes no more of a stream, so what is still written of it is in vain."""
+
+    stream_id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class StreamEnded:
+    """Tell that all calls of a stream have ended. `reason`: end, observe, plan_done, failure or interrupt; `code` and `why`
+    say what was wrong with the stream itself."""
+
+    stream_id: str
+    reason: str
+    code: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class StreamRepaired:
+    """Tell that the parser mended the text of a stream."""
+
+    stream_id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PlanChanged:
+    """Bring a revision of System 2's plan (`Feed.PLANS`)."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Tell that there is a new observation (`Feed.OBSERVATION`)."""
+
+
+@dataclass(frozen=True)
+class Paused:
+    """Tell that the process is paused: its calls wait, and it should ask nothing."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Tell that the process goes on as it was."""
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """Tell that everything written so far is void. Either `Restarted` follows or the process ends."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Tell that the process goes on with nothing running and nothing queued. `done`: its calls that have ended."""
+
+    done: Sequence[CallReport]
+
+
+@dataclass(frozen=True)
+class SettingsChanged:
+    """Tell that a live parameter has changed."""
+
+
+RunEvent: TypeAlias = (
+    CallStarted
+    | CallEnded
+    | GenerationStopped
+    | StreamEnded
+    | StreamRepaired
+    | PlanChanged
+    | Observed
+    | Paused
+    | Resumed
+    | Interrupted
+    | Restarted
+    | SettingsChanged
+)
+
+# -- what a strategy may tell -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SubtaskDone:
+    """Report that a subtask of the plan has been achieved."""
+
+    subtask_id: str
+    description: str
+
+
+@dataclass(frozen=True)
+class EventFired:
+    """Report that an event of the plan has come true."""
+
+    event_id: str
+    response: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Report something that a person should read."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Report that a role asks its model nothing, and why."""
+
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Degraded:
+    """Report that a role goes on without its model: how, and why."""
+
+    role: str
+    how: str
+    why: str
+
+
+Report: TypeAlias = SubtaskDone | EventFired | Notice | Skipped | Degraded
+
+# -- the doors --------------------------------------------------------------------------------------------------------
+
+
+class Judge(Protocol):
+    """Say whether a sentence holds now: `answer` hears True, False, or None when nobody can tell."""
+
+    def __call__(self, sentence: str, answer: Callable[[bool | None], None]) -> None: ...
+
+
+class StreamHandle(Protocol):
+    """One stream on its way to the channel scheduler."""
+
+    @property
+    def stream_id(self) -> str:
+        """Return the id that events of this stream carry."""
+
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing more can be written to it."""
+
+    def text(self, text: str) -> None:
+        """Write the next piece of text; the parser makes tokens of it."""
+
+    def end(self, code: int = 0, why: str = "") -> None:
+        """End it. A code other than 0 says that it was broken off. Does nothing the second time."""
+
+    def abandon(self) -> None:
+        """Write no more and send no end: what was sent is about to be interrupted."""
+
+
+class RobotView(Protocol):
+    """What a strategy may know of a robot."""
+
+    about: RobotFacts
+    """Its name, skills, places and the fields of its observation."""
+    routines: RoutineStore
+    """The routines it was taught."""
+
+    def observation(self) -> Observation | None:
+        """Return the newest observation, however old; None before the first. Its stamps are on `steady_now`."""
+
+    def observed(self) -> Mapping[str, Any] | None:
+        """Return the observation as prompts show it; None while no observer says anything."""
+
+    def state(self) -> Mapping[str, Any]:
+        """Return the pose and the busy subsystems, for a robot without an observer."""
+
+    def images(self) -> Sequence[Image]:
+        """Return the camera's last image where the node sends images (parameter `send_images`)."""
+
+    def steady_now(self) -> float:
+        """Return the time of the clock that observations are stamped with [s]."""
+
+    def now_s(self) -> float:
+        """Return ROS time [s], by which calls are stamped."""
+
+    def check(self, name: str, attributes: Mapping[str, str]) -> str:
+        """Return what is wrong with a call as a stream would write it; empty when it can be performed."""
+
+    def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
+        """Return what `make` makes of the robot; made once for each set of skills."""
+
+
+class PlannerIO(Protocol):
+    """The only door of a strategy to models and robot, one for each process. Nothing here blocks."""
+
+    clock: Clock
+    """Steady time, and timers on the thread of the strategy."""
+    settings: Mapping[str, Any]
+    """Parameters by name: those of the strategy, `deadline_s` and `max_output_tokens` of an answer."""
+    judge: Judge | None
+    """Asks a model whether a sentence holds now; None without a language model."""
+
+    def thinks(self, role: str) -> bool:
+        """Return whether a language model answers the role, and not the parser of direct commands."""
+
+    def allowance(self, role: str) -> tuple[bool, float, str]:
+        """Return whether the budget lets the role ask, in how many seconds at the earliest, and why not."""
+
+    def ask(
+        self,
+        role: str,
+        request: ModelRequest,
+        on_text: Callable[[str], None],
+        on_end: Callable[[AnswerEnd], None],
+        *,
+        stream: StreamHandle | None = None,
+    ) -> Handle:
+        """Ask a model. `on_text` hears each piece and `on_end` the end, once, never from within this call. `stream`: the
+        stream that the answer is written to, named in events. Raises KeyError for a role that the strategy does not
+        declare."""
+
+    def open(self, turn: int) -> StreamHandle:
+        """Begin a stream to be written piece by piece. Of streams of one turn all end with the first failure; a stream of a
+        later turn was written in the knowledge of it."""
+
+    def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
+        """Perform these tokens as one stream, in a turn of its own."""
+
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""
+
+    def report(self, report: Report) -> None:
+        """Tell everybody who follows the process."""
+
+    def finish(self, code: int = 0, why: str = "") -> None:
+        """End the plan: no further stream follows. 0 when the task was carried out, else a `TaskCode` and the reason. The
+        process ends when what runs has ended. Does nothing the second time."""
+
+
+class Planning(Protocol):
+    """Plan one process. Each method is called on the same thread as all callbacks of `PlannerIO`."""
+
+    def on(self, event: RunEvent) -> None:
+        """Take note of what happened. Ignore what is of no interest."""
+
+    def close(self, why: str) -> None:
+        """Ask and write no more: the process has ended. Nothing is called after this."""
+
+
+class Strategy(ABC):
+    """Turn instructions into actions. One object serves all processes of a robot; it is made without arguments.
+
+    An exception that leaves a strategy ends its process as failed and says so; other processes go on.
+    """
+
+    name: str
+    """The name of its entry point."""
+    roles: Sequence[ModelRole] = ()
+    wants: frozenset[Feed] = frozenset()
+    parameters: Sequence[Parameter] = ()
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """Import what is slow to import. Called once, on a thread of its own, after the node has started."""
+
+    @abstractmethod
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        """Begin to plan a process. Asking and performing may begin at once."""

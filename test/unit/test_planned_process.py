@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action planner's side of the seam: what a strategy hears of its streams and calls, and what becomes of what it raises."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="the node's part is of ROS")
+pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
+
+from builtin_interfaces.msg import Time
+from ghostshell.msg import ProcessState, SkillEvent
+
+from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
+from planners.strategy import CallEnded, CallStarted, PlannerIO, Planning, RobotView, RunEvent, Strategy, Task
+from skill_kernel.codes import CallCode, TaskCode
+
+
+class Listening(Strategy):
+    """Keeps what it hears; `fails` raises at each event."""
+
+    name = "listening"
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.heard: list[RunEvent] = []
+        self.closed: list[str] = []
+        self._fails = fails
+
+    def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
+        self.io = io
+        return self
+
+    def on(self, event: RunEvent) -> None:
+        self.heard.append(event)
+        if self._fails:
+            raise LookupError("no such thing")
+
+    def close(self, why: str) -> None:
+        self.closed.append(why)
+
+
+class Bench:
+    """The parts of a node that a process needs; `told` is what it wrote on `events`."""
+
+    def __init__(self, strategy: Listening) -> None:
+        self.told: list[tuple[int, dict[str, Any]]] = []
+        self.stopped: list[str] = []
+        self.logged: list[str] = []
+        timer = SimpleNamespace(cancel=lambda: None)
+        log = SimpleNamespace(error=self.logged.append)
+        node = SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: timer, get_logger=lambda: log)
+        desk = SimpleNamespace(
+            node=node,
+            robot=None,
+            settings={},
+            judge=None,
+            streams=SimpleNamespace(forget=lambda process_id: None),
+            stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
+            events=SimpleNamespace(write=lambda kind, **fields: self.told.append((kind, fields))),
+        )
+        self.process = PlannedProcess(
+            desk,  # type: ignore[arg-type]
+            strategy,
+            ProcessState(process_id="p", instruction="walk", strategy="listening", created=Time()),
+        )
+        self.process.start()
+
+    def ends(self) -> list[tuple[int, str]]:
+        return [(f["error_code"], f["error_msg"]) for kind, f in self.told if kind == SkillEvent.PLAN_ENDED]
+
+
+def over(code: int, why: str) -> SkillEvent:
+    return SkillEvent(type=SkillEvent.TURN_ENDED, process_id="p", stream_id="s", text="end", error_code=code, error_msg=why)
+
+
+def test_a_process_that_the_channel_scheduler_has_no_room_for_ends_with_its_reason() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    bench.process.event(over(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one"))
+    bench.process.event(over(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one"))
+    assert bench.ends() == [(int(TaskCode.TOO_MANY_PROCESSES), "wait for one to end, or end one")]
+    assert bench.stopped == ["p"], "a stream whose end was lost is closed, or its process would stay"
+    assert strategy.closed == ["wait for one to end, or end one"]
+
+
+def test_another_end_of_a_turn_ends_no_process() -> None:
+    bench = Bench(Listening())
+    bench.process.event(over(0, ""))
+    assert bench.ends() == []
+
+
+def test_calls_arrive_as_events_of_the_seam() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    call = {"process_id": "p", "stream_id": "s", "call_id": "c", "function": "walk", "args_json": '{"distance_m": 1.5}'}
+    bench.process.event(SkillEvent(type=SkillEvent.CALL_STARTED, **call))
+    assert bench.process.running == {"c"}
+    bench.process.event(
+        SkillEvent(
+            type=SkillEvent.CALL_ENDED,
+            outcome=SkillEvent.REFUSED,
+            error_code=CallCode.OUT_OF_RANGE,
+            error_msg="too far",
+            **call,
+        )
+    )
+    started, ended = strategy.heard
+    assert isinstance(started, CallStarted) and started.arguments == {"distance_m": 1.5} and not started.outcome
+    assert isinstance(ended, CallEnded) and (ended.outcome, ended.code) == ("REFUSED", CallCode.OUT_OF_RANGE)
+    assert ended.message == "too far" and not bench.process.running
+
+
+def test_what_a_strategy_raises_ends_its_process_and_says_so() -> None:
+    strategy = Listening(fails=True)
+    bench = Bench(strategy)
+    bench.process.event(over(0, ""))
+    why = "strategy 'listening' failed: LookupError: no such thing"
+    assert bench.ends() == [(int(TaskCode.CALL_FAILED), why)] and bench.stopped == ["p"]
+    assert "Traceback" in bench.logged[0]
+    bench.process.event(over(0, ""))
+    assert len(strategy.heard) == 1, "a process whose plan has ended hears nothing more"
+
+
+def test_a_plan_ends_once() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    strategy.io.finish(int(TaskCode.GIVEN_UP), "it cannot be done")
+    strategy.io.finish()
+    bench.process.interrupt("a halt")
+    assert bench.ends() == [(int(TaskCode.GIVEN_UP), "it cannot be done")]
