@@ -3,213 +3,283 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
-from bench.simulated_model import judging, scheduling, subtasks
-from bench.simulated_model.goals import TEXT, Act, Ask, Do, Meaning, Return, flat
-from bench.simulated_model.language import understand
-from bench.simulated_model.pursuing import found_without_looking, pursue, pursue_part
-from bench.simulated_model.question import Question
-from bench.simulated_model.seeing import in_sight, point
-from bench.simulated_model.story import SPOKEN, Branch, Next, Step, Story, Stuck, Wait
+from bench.simulated_model.judging import advise, judge
+from bench.simulated_model.phrases import HERE, Goal, Meaning, understand, words
+from bench.simulated_model.policies import Run, StuckError, in_sight_is_found, skip, tried
+from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
+from bench.simulated_model.robot import Spot
 from planners.memory.questions import is_question
 from planners.prompts.blocks import Layer
 
 MANY = 24
 """Calls of one answer at most."""
+_ENDS = re.compile(r"\b(?:sub)?task is (?:done|over|complete)\b")
 
 
 def answer(question: Question, *, greedy: bool = False) -> str:
-    """What a competent model says to this prompt. It sees nothing but the prompt. `greedy`: asked for the next step only, it
-    takes what is in sight for what it was told to look for elsewhere."""
-    if question.layer is Layer.REACT:
-        return _react(question, greedy)
-    if question.layer is Layer.S1:
-        return _steps(question, greedy)
+    """Return what a competent model says to this prompt, of which it sees the text and nothing else. `greedy`: it takes what is
+    in sight for what it was told to look for elsewhere, where it is asked for the next steps only."""
+    if question.layer in (Layer.REACT, Layer.S1):
+        return (_react if question.layer is Layer.REACT else _steps)(question, greedy)
     return _LAYERS[question.layer](question)
 
 
-def _story(question: Question, *, open_loop: bool = False) -> Story:
-    return Story(question.words, question.facts, list(question.calls), start=_start(question), open_loop=open_loop)
-
-
-def _start(question: Question) -> tuple[float, float] | None:
-    """Where the task began: as the prompt tells, or here when nothing was done yet."""
-    told = question.task.get("at_start")
-    if isinstance(told, Mapping) and (at := point(told)) is not None:
-        return at
-    for subtask in question.items("PLAN"):
-        for goal in flat(subtasks.goals_of(subtask, question)):
-            if isinstance(goal, Return) and goal.at is not None:
-                return goal.at
-    return None if question.calls else point(question.facts)
-
-
 def _meaning(question: Question) -> Meaning:
-    return understand(question.instruction, question.words)
+    return understand(question.instruction, question.robot)
 
 
-# -- System 1's first action ------------------------------------------------------------------------------------------
+def _run(question: Question, room: int = 1, **options: bool) -> Run:
+    """Return a replay from where the task began: as the prompt tells, or here where nothing was done yet."""
+    task = next(iter(question.items("TASK")), {})
+    begun = task.get("at_start")
+    told = [
+        Facts(begun).spot if isinstance(begun, dict) else None,
+        *(g.at for part in _plan(question)[0] for g in _flat(part) if g.kind == "home"),
+    ]
+    here = None if question.calls else question.facts.spot
+    return Run(question, room, **options, start=next((spot for spot in told if spot is not None), here))
 
 
-def _first(question: Question) -> str:
-    """One harmless call that fits, else a sign that it heard."""
-    words, meaning = question.words, _meaning(question)
-    if is_question(question.instruction) or (meaning.goals and all(isinstance(g, Ask) for g in meaning.goals)):
-        return "<none/>"
-    step = pursue(meaning.goals, _story(question)) if meaning.goals else None
-    first = step.act if isinstance(step, Next) else None
-    if first is not None and first.function in words.skills and first.function not in SPOKEN:
-        return first.source
-    planned = {act.function for goal in flat(meaning.goals) if isinstance(goal, Do) for act in goal.acts}
-    for name, source in (("nod", '<nod times="1"/>'), ("stand", "<stand/>")):
-        if name in words.skills and name not in planned:
-            return source
-    return "<none/>"
+def _flat(goals: Sequence[Goal]) -> Iterator[Goal]:
+    for goal in goals:
+        yield goal
+        yield from _flat(goal.goals)
 
 
 # -- System 1 ---------------------------------------------------------------------------------------------------------
 
 
+def _first(question: Question) -> str:
+    """Return one harmless call that fits, else a sign that it heard."""
+    skills, goals = question.robot.skills, _meaning(question).goals
+    if is_question(question.instruction) or (goals and all(goal.kind == "ask" for goal in goals)):
+        return "<none/>"
+    run = _run(question)
+    tried(run, goals)
+    if run.written and run.written[0].function in set(skills) - set(SPOKEN):
+        return run.written[0].source
+    planned = {call.function for goal in _flat(goals) for call in goal.calls}
+    signs = (Call("nod", {"times": "1"}), Call("stand"))
+    return next((sign.source for sign in signs if sign.function in skills and sign.function not in planned), "<none/>")
+
+
+def _plan(question: Question) -> tuple[list[tuple[Goal, ...]], int]:
+    """Return the goals of each subtask, and which is the present one: that of SUBTASK, else the first that is not done."""
+    now = question.items("SUBTASK")[:1]
+    listed = question.items("PLAN") or now
+    if not listed:
+        return [_meaning(question).goals], 0
+    ids = [str(subtask.get("id", "")) for subtask in listed]
+    done = next((i for i, subtask in enumerate(listed) if not _done(subtask)), len(listed))
+    wanted = str(now[0].get("id", "")) if now else ""
+    return [_goals(subtask, question) for subtask in listed], ids.index(wanted) if wanted in ids else done
+
+
+def _goals(subtask: Mapping[str, Any], question: Question) -> tuple[Goal, ...]:
+    meaning = understand(str(subtask.get("description", "")), question.robot)
+    return (*meaning.goals, *(watch for watch in meaning.watches if watch.goals))
+
+
+def _done(subtask: Mapping[str, Any]) -> bool:
+    return str(subtask.get("status", "")).upper() == "DONE"
+
+
 def _steps(question: Question, greedy: bool) -> str:
-    """Steps for the subtask and those after it, as many as there is room for."""
-    room = next((int(n) for n in question.blocks.get("ROOM", []) if isinstance(n, (int, float))), 3)
-    plan, current = subtasks.chain(question)
-    story = _story(question)
+    """Return steps for the subtask and those after it, as many as there is room for."""
+    room = next((n for n in question.blocks.get("ROOM", []) if isinstance(n, int)), 3)
+    plan, current = _plan(question)
+    run = _run(question, room, branches=True)
     lines: list[str] = []
     for fired in question.items("FIRED"):
         response = str(fired.get("response", ""))
-        if subtasks.ends(response):
+        if _ENDS.search(response.lower()):
             return "\n".join(["<subtask_complete/>"] * max(1, len(plan) - current))
-        lines += _response(response, question, room)
+        reply = run.fork(at=0, calls=[call for call in run.calls if call.pending])
+        tried(reply, understand(response, question.robot).goals)
+        lines += [f"<step>{call.source}</step>" for call in reply.written]
+    run.room = max(0, room - len(lines))
     for index, goals in enumerate(plan):
-        rest = tuple(g for part in plan[index + 1 :] for g in part)
         if index < current:
-            subtasks.skip(goals, story)
+            skip(run, goals)
             continue
-        if greedy and index == current:
-            goals = tuple(found_without_looking(goals, story))
-        while isinstance(step := pursue_part(goals, rest, story), Next | Branch) and _written(lines) < room:
-            lines.append(f"<step>{_source(step)}</step>")
-            story.add(step)
-        if step is not None:
+        goals = tuple(in_sight_is_found(goals, question.facts)) if greedy and index == current else goals
+        rest = [goal for part in plan[index + 1 :] for goal in part]
+        begun = len(run.written)
+        ended = tried(run, goals, rest)
+        lines += [f"<step>{call.source}</step>" for call in run.written[begun:]]
+        if ended is not None:
             break
         lines.append("<subtask_complete/>")
     return "\n".join(lines) or "<nothing/>"
 
 
-def _written(lines: list[str]) -> int:
-    return sum(line.startswith("<step") for line in lines)
+# -- System 2 ---------------------------------------------------------------------------------------------------------
 
 
-def _response(text: str, question: Question, room: int) -> list[str]:
-    """The steps that answer an event, unless they are queued or run already."""
-    meaning = understand(text, question.words)
-    pending = [c for c in question.calls if c.pending]
-    story = Story(question.words, question.facts, pending)
-    lines: list[str] = []
-    while len(lines) < room and isinstance(step := pursue(meaning.goals, story), Next):
-        lines.append(f"<step>{step.act.source}</step>")
-        story.add(step)
-    return lines
+def _subtasks(question: Question) -> str:
+    """Return the subtasks at first, afterwards mostly that they stay."""
+    meaning, listed = _meaning(question), question.items("PLAN")
+    if not meaning.understood:
+        why = next((call.arguments["text"] for goal in meaning.goals for call in goal.calls), "I do not know how to do that.")
+        return f"<give_up>{escape(why)}</give_up>"
+    goals = list(_written(meaning, question))
+    events = [_event(watch) for watch in meaning.watches]
+    if not listed:
+        return "\n".join([*(_subtask(goal) for goal in goals), *events])
+    have = {_key(goal) for subtask in listed for goal in _goals(subtask, question)}
+    if any(_key(goal) not in have for goal in goals if goal.kind != "go") and not have >= {_key(g) for g in meaning.goals}:
+        known = {str(subtask.get("description", "")).lower(): subtask for subtask in listed}
+        kept = [(goal, known.get(words(goal).lower())) for goal in goals]
+        lines = [
+            _subtask(goal) if old is None else f"<subtask id={_attribute(old)}/>"
+            for goal, old in kept
+            if not (old and _done(old))
+        ]
+        return "\n".join([*lines, *events])
+    if all(_done(subtask) for subtask in listed):
+        return "<achieved/>"
+    plan, current = _plan(question)
+    run = _run(question)
+    for goals_done in plan[:current]:
+        skip(run, goals_done)
+    why_not = tried(run, [goal for part in plan[current:] for goal in part])
+    if isinstance(why_not, StuckError) and not run.written:
+        return f"<give_up>{escape(_sentence(str(why_not)))}</give_up>"
+    return "<keep/>"
 
 
-def _source(step: Next | Branch) -> str:
-    return step.act.source if isinstance(step, Next) else step.source
+def _written(meaning: Meaning, question: Question) -> Iterator[Goal]:
+    """Yield a goal a subtask, the way to the place of a search before it, and the point where the task began."""
+    before = None
+    for goal in meaning.goals:
+        there = any(question.facts.room in (place, place.split("_")[0]) for place in goal.places)
+        if goal.kind == "find" and goal.places and not there and not (before and before.places == goal.places):
+            yield Goal("go", places=goal.places, name=goal.name)
+        yield _placed(goal, question.facts.spot)
+        before = goal
+    if not meaning.goals:
+        yield Goal("do", name="watch out and stay where you are until told otherwise")
+
+
+def _placed(goal: Goal, start: Spot | None) -> Goal:
+    if goal.kind == "home" and goal.at is None and start is not None:
+        return replace(goal, at=(round(start[0], 1) + 0.0, round(start[1], 1) + 0.0))
+    return replace(goal, goals=tuple(_placed(inner, start) for inner in goal.goals))
+
+
+def _key(goal: Goal) -> str:
+    return f"{goal.kind} {words(goal).partition(' at x')[0].lower()}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _attribute(subtask: Mapping[str, Any]) -> str:
+    return quoteattr(str(subtask.get("id", "")))
+
+
+def _subtask(goal: Goal) -> str:
+    where = "the room has" if goal.name == HERE else f"the {goal.name} has" if goal.name else "every place has"
+    outcome = f"no {goal.thing}" if goal.found else with_article(goal.thing)
+    criteria = {
+        "find": f"{with_article(goal.thing)} was found, or {where} been checked",
+        "go": f"it is in the {goal.name}",
+        "approach": f"the {goal.thing} is in front of it",
+        "face": f"the {goal.thing} is in front of it",
+        "picture": "a picture was kept",
+        "home": "it is where it started",
+        "if": f"it was done, or {outcome} was found",
+        "do": "it was done",
+    }.get(goal.kind, "it was said aloud" if goal.kind in ("look", "report", "count") else "an answer was given")
+    watched = ' watch="object_detections"' if goal.kind == "find" else ""
+    return f"<subtask criteria={quoteattr(criteria)}{watched}>{escape(_sentence(words(goal)))}</subtask>"
+
+
+def _event(watch: Goal) -> str:
+    response = " and ".join(words(goal) for goal in watch.goals) or "stop: this subtask is done"
+    condition = quoteattr(f"visible('{watch.thing}')")
+    return f"<event cond={condition}>{escape(_sentence(response))}</event>"
 
 
 # -- the baselines and the stream of function tokens ------------------------------------------------------------------
 
 
 def _react(question: Question, greedy: bool) -> str:
-    """One call: what looks best now, judged from the instruction, what was done and what is in sight."""
-    meaning = _meaning(question)
-    story = _story(question)
-    step = _noticed(meaning, story)
-    step = step or pursue(found_without_looking(meaning.goals, story) if greedy else meaning.goals, story)
-    if isinstance(step, Branch):
-        step = Wait()
-    if isinstance(step, Next):
-        return f"<think>{_thought(step, story)}</think>{step.act.source}"
-    if isinstance(step, Stuck):
-        return _excuse(step, question, "<think>I cannot get any further.</think>")
+    """Return one call: what looks best now, by the instruction, what was done and what is in sight."""
+    meaning, run = _meaning(question), _run(question)
+    goals = in_sight_is_found(meaning.goals, question.facts) if greedy else meaning.goals
+    ended: Exception | None = None
+    for watch in meaning.watches:
+        if question.facts.seen(watch.thing):
+            goals = () if not watch.goals else goals
+            noticed = run.fork(calls=run.calls[-max(1, len(watch.goals)) :])
+            tried(noticed, watch.goals)
+            run.written = run.written or noticed.written
+    if not run.written:
+        ended = tried(run, goals)
+    if run.written:
+        return f"<think>{_thought(run)}</think>{run.written[0].source}"
+    if isinstance(ended, StuckError):
+        return f"<think>I cannot get any further.</think>{_excuse(ended, question)}"
     return "<think>Everything was done that was asked for.</think><plan_done/>"
 
 
-def _noticed(meaning: Meaning, story: Story) -> Step | None:
-    """What is to be done whenever a thing is seen, if it is in sight now and that was not done just before."""
-    for watch in meaning.watches:
-        if in_sight(story.facts, watch.label) is None:
-            continue
-        if watch.ends:
-            return Wait()
-        last = Story(story.words, story.facts, story.calls[-max(1, len(watch.goals)) :])
-        if isinstance(step := pursue(watch.goals, last), Next):
-            return step
-    return None
+def _thought(run: Run) -> str:
+    last = next((call for call in reversed(run.calls) if not call.pending), None)
+    so_far = f"{last.function.replace('_', ' ')} is {last.state.lower()}" if last is not None else "nothing was done yet"
+    return f"{_sentence(so_far)}; next I {_in_words(run.written[0])}."
 
 
-def _thought(step: Next, story: Story) -> str:
-    last = next((c for c in reversed(story.calls) if not c.pending), None)
-    so_far = f"{last.function.replace('_', ' ')} is {last.state.lower()}" if last is not None else "Nothing was done yet"
-    return f"{so_far[:1].upper()}{so_far[1:]}; next I {_in_words(step.act)}."
+def _in_words(call: Call) -> str:
+    return "say it" if call.function == TEXT else " ".join((call.function, *call.values.values())).replace("_", " ")
 
 
-def _in_words(act: Act) -> str:
-    if act.function == TEXT:
-        return "say it"
-    return " ".join((act.function, *act.arguments.values())).replace("_", " ")
+def _excuse(why: Exception, question: Question) -> str:
+    if any(call.function in SPOKEN and call.well for call in question.calls[-2:]):
+        return "<plan_done/>"
+    return said(f"I could not do it: {str(why).rstrip('.')}.").source
 
 
-def _excuse(step: Stuck, question: Question, before: str = "") -> str:
-    said = any(c.function in SPOKEN and c.well for c in question.calls[-2:])
-    if said:
-        return f"{before}<plan_done/>"
-    text = Act(TEXT, {}, f"I could not do it: {step.why.rstrip('.')}.").source
-    return f"{before}{text}"
+def _in_order(calls: Sequence[Call]) -> list[str]:
+    """Return the calls so that each waits for the one before."""
+    last = len(calls) - 1
+    return [c.source if c.function == TEXT or i == last else f"<wait>{c.source}</wait>" for i, c in enumerate(calls)]
 
 
 def _whole_plan(question: Question) -> str:
-    """All calls in order, as if each went well."""
-    meaning = _meaning(question)
-    story = _story(question, open_loop=True)
-    calls: list[str] = []
-    thoughts: list[str] = []
-    while len(calls) < MANY and isinstance(step := pursue(meaning.goals, story), Next):
-        thoughts.append(f"Step {len(calls) + 1}: {_in_words(step.act)}.")
-        calls.append(step.act.source)
-        story.add(step)
-    if not calls:
-        return "I do not know how to do that."
-    rows = [f"<wait>{c}</wait>" if c.startswith("<") and i + 1 < len(calls) else c for i, c in enumerate(calls)]
-    return "\n".join((f"<think>{' '.join(thoughts)}</think>", *rows))
+    """Return all calls in order, as if each went well."""
+    run = _run(question, MANY, blind=True)
+    tried(run, _meaning(question).goals)
+    thoughts = [f"Step {number}: {_in_words(call)}." for number, call in enumerate(run.written, 1)]
+    return (
+        "\n".join([f"<think>{' '.join(thoughts)}</think>", *_in_order(run.written)])
+        if thoughts
+        else "I do not know how to do that."
+    )
 
 
 def _stream(question: Question) -> str:
-    """Function tokens up to the first thing that is not known yet; then it asks to be told."""
-    meaning = _meaning(question)
-    story = _story(question)
-    calls: list[str] = []
-    step: Step | None = None
-    while len(calls) < MANY:
-        step = pursue(meaning.goals, story)
-        if not isinstance(step, Next):
-            break
-        calls.append(step.act.source)
-        story.add(step)
-    body = "".join(f"<wait>{c}</wait>" if c.startswith("<") and i + 1 < len(calls) else c for i, c in enumerate(calls))
-    if isinstance(step, Branch | Wait):
-        return f"{body}<observe/>" if body else "<plan_done/>"
-    if isinstance(step, Stuck):
-        return body + _excuse(step, question)
-    return body or "<plan_done/>"
+    """Return function tokens up to the first result that is not known yet, and ask to be told."""
+    run = _run(question, MANY)
+    ended = tried(run, _meaning(question).goals)
+    body = "".join(_in_order(run.written))
+    if isinstance(ended, StuckError):
+        return body + _excuse(ended, question)
+    return f"{body}<observe/>" if body and ended is not None else body or "<plan_done/>"
 
 
 _LAYERS: Mapping[Layer, Callable[[Question], str]] = {
     Layer.S1P: _first,
-    Layer.S2: subtasks.plan,
-    Layer.S3: scheduling.advise,
-    Layer.JUDGE: judging.judge,
+    Layer.S2: _subtasks,
+    Layer.S3: advise,
+    Layer.JUDGE: judge,
     Layer.PLAN_AND_EXECUTE: _whole_plan,
     Layer.STREAM: _stream,
 }

@@ -12,20 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bench.simulated_model.layers import answer
-from bench.simulated_model.model_dialects import Answer, RecordedRequest, tokens_in
+from bench.simulated_model.model_dialects import CHARS_PER_TOKEN, Answer, RecordedRequest, tokens_in
 from bench.simulated_model.model_faults import Fault
 from bench.simulated_model.model_server import ModelServer
-from bench.simulated_model.prefixes import PrefixCache
-from bench.simulated_model.question import Question
+from bench.simulated_model.prompt import Question
 from bench.simulated_model.spoiling import malformed, wrong_call
-from bench.simulated_model.table import Draw, ErrorKind, Row, Table
+from bench.simulated_model.table import Cache, Draw, ErrorKind, Table
 
 _log = logging.getLogger(__name__)
 SILENT_S = 3600.0
-REMEMBERED = 256
+MAX_TASKS = 256
 """Tasks whose observations are kept for stale beliefs."""
-COUNTED = 20_000
-"""Prompts of which it is known how often they were asked."""
+MAX_PROMPTS = 20_000
+"""Prompts, and pieces of prompts, that are remembered."""
 SHOWN_REQUESTS = 64
 APOLOGY = "I am sorry, I cannot answer that."
 
@@ -44,9 +43,31 @@ class Given:
     tokens_per_s: float
 
 
+class PrefixCache:
+    """Counts the tokens of a prompt's front that a provider has seen before: sent to the same row, in whole steps."""
+
+    def __init__(self, options: Cache) -> None:
+        self._options = options
+        self._seen: OrderedDict[bytes, float] = OrderedDict()
+
+    def cached_tokens(self, row: str, prompt: str, now_s: float) -> int:
+        """Return how many tokens of this prompt's front are known; from now on all of it is."""
+        size = self._options.step_tokens * CHARS_PER_TOKEN
+        known, unbroken, digest = 0, True, row.encode()
+        for start in range(0, len(prompt) - size + 1, size):
+            digest = _hash(digest + prompt[start : start + size].encode("utf-8", "surrogatepass"))
+            last_s = self._seen.pop(digest, None)
+            unbroken = unbroken and last_s is not None and now_s - last_s <= self._options.keep_s
+            known += self._options.step_tokens if unbroken else 0
+            self._seen[digest] = now_s
+        while len(self._seen) > MAX_PROMPTS:
+            self._seen.popitem(last=False)
+        return known if known >= self._options.least_tokens else 0
+
+
 class SimulatedModel:
-    """Answers requests; what it keeps from one to the next are counts, prompt fronts and, for stale beliefs, observations
-    that it was shown. `on_given` hears of each answer."""
+    """Answers requests. It keeps counts, prompt fronts and, for stale beliefs, observations from one to the next; `on_given`
+    is called with each answer."""
 
     def __init__(self, table: Table, on_given: Callable[[Given], None] | None = None) -> None:
         self._table = table
@@ -57,75 +78,66 @@ class SimulatedModel:
         self._shown: dict[str, deque[str]] = {}
 
     def __call__(self, request: RecordedRequest) -> Answer:
-        """The answer to a request as it came."""
+        """Return the answer to a request; a row that the table lacks is its first row."""
         question = Question.of(request)
-        name, row = self._row(question.model)
+        name = question.model if question.model in self._table.rows else next(iter(self._table.rows))
+        row = self._table.rows[name]
         with self._lock:
             turn = self._turn(request.prompt)
             cached = self._prefixes.cached_tokens(name, request.prompt, request.at_s)
             earlier = self._earlier(question)
         draw = Draw(self._table.seed, name, request.prompt, turn)
         kind = draw.error(row.errors or self._table.errors)
-        greedy = draw.random("greedy").random() < self._table.greedy
         if kind == "stale_belief" and earlier is None:
             kind = "wrong_call"
-        believed = replace(question, shown=earlier) if kind == "stale_belief" else question
-        text = _answered(believed, greedy)
+        greedy = draw.random("greedy").random() < self._table.greedy
+        text = _answered(replace(question, shown=earlier) if kind == "stale_belief" else question, greedy)
         if kind == "wrong_call":
-            text = wrong_call(text, question.words, draw.random("wrong call"))
+            text = wrong_call(text, question.robot, draw.random("wrong call"))
         elif kind == "malformed":
-            text = malformed(text, question.words, draw.random("malformed"))
-        given = Given(
-            name,
-            question.layer.value,
-            text,
-            kind,
-            tokens_in(request.prompt),
-            cached,
-            draw.first_token_s(row),
-            draw.tokens_per_s(row),
-        )
+            text = malformed(text, draw.random("malformed"))
+        delay_s, rate = draw.first_token_s(row), draw.tokens_per_s(row)
+        given = Given(name, question.layer.value, text, kind, tokens_in(request.prompt), cached, delay_s, rate)
         if self._on_given is not None:
             self._on_given(given)
         return Answer(
             text,
             prompt_tokens=given.prompt_tokens,
             cached_tokens=cached,
-            first_token_s=given.first_token_s,
-            rate=given.tokens_per_s,
+            first_token_s=delay_s,
+            rate=rate,
             fault=Fault.silence(0, SILENT_S) if kind == "silence" else None,
         )
 
     def _turn(self, prompt: str) -> int:
-        """How often this prompt was asked before."""
-        key = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).digest()
+        """Return how often this prompt was asked before."""
+        key = _hash(prompt.encode("utf-8", "surrogatepass"))
         turn = self._asked.pop(key, 0)
         self._asked[key] = turn + 1
-        if len(self._asked) > COUNTED:
+        if len(self._asked) > MAX_PROMPTS:
             self._asked.popitem(last=False)
         return turn
 
-    def _row(self, model: str) -> tuple[str, Row]:
-        """The row of this name, else the first."""
-        name = model if model in self._table.rows else next(iter(self._table.rows))
-        return name, self._table.rows[name]
-
     def _earlier(self, question: Question) -> str | None:
-        """A message with the observation that was shown for the same task before this one."""
-        key = question.instruction
-        if not key or not question.facts:
+        """Return another observation that was shown for the same task before this one."""
+        key, observed = question.instruction, question.observed
+        if not key or not question.facts.fields:
             return None
         kept = self._shown.setdefault(key, deque(maxlen=4))
-        if len(self._shown) > REMEMBERED:
+        if len(self._shown) > MAX_TASKS:
             del self._shown[next(iter(self._shown))]
         before = kept[0] if kept else None
-        if not kept or kept[-1] != question.observed:
-            kept.append(question.observed)
-        return before if before != question.observed else None
+        if not kept or kept[-1] != observed:
+            kept.append(observed)
+        return before if before != observed else None
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def _answered(question: Question, greedy: bool) -> str:
-    """The honest answer; a fault of the policy is told on standard error, and the robot is still answered."""
+    """Return the honest answer; a fault of a policy is logged, and the client is still answered."""
     try:
         return answer(question, greedy=greedy) or APOLOGY
     except Exception:  # noqa: BLE001 - whatever is wrong with the policy, the client waits for an answer
@@ -134,5 +146,5 @@ def _answered(question: Question, greedy: bool) -> str:
 
 
 def serve(table: Table, *, port: int = 0, on_given: Callable[[Given], None] | None = None) -> ModelServer:
-    """A server that is not started yet; use it as a context. Raises OSError when the port is taken."""
+    """Return a server that is not started yet; use it as a context. Raises OSError when the port is taken."""
     return ModelServer(SimulatedModel(table, on_given), port=port, keep=SHOWN_REQUESTS)

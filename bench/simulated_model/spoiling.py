@@ -5,68 +5,65 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
-from bench.simulated_model.calls import CONTROL
-from bench.simulated_model.vocabulary import Vocabulary
+from bench.simulated_model.prompt import FRAMES
+from bench.simulated_model.robot import Robot
 from planners.language.compose import tag
 
 _TAG = re.compile(r"<([\w.:\-]+)((?:\s+[\w.:\-]+=\"[^\"]*\")*)\s*/>")
 _ATTRIBUTE = re.compile(r'([\w.:\-]+)="([^"]*)"')
-_RELATIONS = ("replace", "join", "return")
 
 
-def wrong_call(answer: str, words: Vocabulary, chance: random.Random) -> str:
-    """The answer with one call, place, thing or verdict replaced by another that is possible here."""
-    calls = [m for m in _TAG.finditer(answer) if m[1] in words.skills and m[1] not in CONTROL]
+def wrong_call(answer: str, robot: Robot, chance: random.Random) -> str:
+    """Return the answer with one call, place, thing or verdict replaced by another that is possible here."""
+    able = [n for n in robot.skills if not any(p.required or p.content for p in robot.parameters(n).values())]
+    calls = [m for m in _TAG.finditer(answer) if m[1] in robot.skills and m[1] not in FRAMES]
     if calls:
         one = chance.choice(calls)
-        return answer[: one.start()] + _other_call(one, words, chance) + answer[one.end() :]
-    if found := re.match(r"(yes|no|unknown)\b", answer):
-        return chance.choice([w for w in ("yes", "no", "unknown") if w != found[1]]) + answer[found.end() :]
-    if found := re.search(r'\bis="(\w+)"', answer):
-        return answer[: found.start(1)] + chance.choice([r for r in _RELATIONS if r != found[1]]) + answer[found.end(1) :]
+        return answer[: one.start()] + _other_call(one, robot, able, chance) + answer[one.end() :]
+    for pattern, words in (
+        (r"^(yes|no|unknown)\b", ("yes", "no", "unknown")),
+        (r'\bis="(\w+)"', ("replace", "join", "return")),
+    ):
+        if found := re.search(pattern, answer):
+            return answer[: found.start(1)] + chance.choice([w for w in words if w != found[1]]) + answer[found.end(1) :]
     if "<subtask" in answer:
-        return _other_subtasks(answer, words, chance)
+        return _other_subtasks(answer.split("\n"), robot, chance)
     if "<none/>" in answer or "<nothing/>" in answer:
-        able = [n for n in words.skills if not any(p.required or p.content for p in words.parameters(n).values())]
         call = tag(chance.choice(able), {}) if able else ""
-        return (f"<step>{call}</step>" if "<nothing/>" in answer else call) or answer
-    if "<keep/>" in answer:
-        return "<achieved/>"
-    return _swapped(answer, words, chance)
+        return (f"<step>{call}</step>" if "<nothing/>" in answer else call) if call else answer
+    return "<achieved/>" if "<keep/>" in answer else _swapped(answer, robot, chance)
 
 
-def _other_call(found: re.Match[str], words: Vocabulary, chance: random.Random) -> str:
-    """Mostly the same skill with another argument, else another skill that needs none."""
-    name, values = found[1], dict(_ATTRIBUTE.findall(found[2]))
-    parameters = words.parameters(name)
+def _other_call(found: re.Match[str], robot: Robot, able: Sequence[str], chance: random.Random) -> str:
+    """Return mostly the same skill with another argument, else another skill that needs none."""
+    values = dict(_ATTRIBUTE.findall(found[2]))
     changes: list[tuple[str, str]] = []
-    for p in parameters.values():
-        given = values.get(p.name)
+    for p in robot.parameters(found[1]).values():
+        given = values.get(p.name, str(p.default))
         if p.choices:
-            changes += [(p.name, c) for c in p.choices if c != (given or str(p.default))]
+            changes += [(p.name, choice) for choice in p.choices if choice != given]
         elif p.is_number:
-            base = float(given) if given is not None and _is_number(given) else float(p.default or 1)
+            base = next(_numbers(given, p.default), 1.0)
             changes += [(p.name, f"{v:g}") for v in (-base, base * 2, base + 1) if p.admits(v) and v != base]
-    others = [n for n in words.skills if n != name and not any(p.required or p.content for p in words.parameters(n).values())]
+    others = [name for name in able if name != found[1]]
     if changes and (not others or chance.random() < 0.7):
         key, value = chance.choice(changes)
-        return tag(name, {**values, key: value})
+        return tag(found[1], {**values, key: value})
     return tag(chance.choice(others), {}) if others else found[0]
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _numbers(*texts: object) -> Iterator[float]:
+    for text in texts:
+        try:
+            yield float(str(text))
+        except ValueError:
+            continue
 
 
-def _other_subtasks(answer: str, words: Vocabulary, chance: random.Random) -> str:
-    """One subtask too few, two in the wrong order, or one about something else."""
-    lines = answer.split("\n")
+def _other_subtasks(lines: list[str], robot: Robot, chance: random.Random) -> str:
+    """Return one subtask too few, two in the wrong order, or one about something else."""
     at = [i for i, line in enumerate(lines) if line.startswith("<subtask")]
     kind = chance.choice(("drop", "swap", "other")) if len(at) > 1 else "other"
     if kind == "drop":
@@ -76,43 +73,31 @@ def _other_subtasks(answer: str, words: Vocabulary, chance: random.Random) -> st
         lines[at[i]], lines[at[i + 1]] = lines[at[i + 1]], lines[at[i]]
     else:
         i = chance.choice(at)
-        lines[i] = _swapped(lines[i], words, chance)
+        lines[i] = _swapped(lines[i], robot, chance)
     return "\n".join(lines)
 
 
-def _swapped(text: str, words: Vocabulary, chance: random.Random) -> str:
-    """The text with one thing, place or side exchanged for another."""
-    kinds: list[Sequence[str]] = [words.labels, [n.split("_")[0] for n in words.places], ("left", "right")]
+def _swapped(text: str, robot: Robot, chance: random.Random) -> str:
+    """Return the text with one thing, place or side exchanged for another."""
+    kinds: list[Sequence[str]] = [robot.things, [place.split("_")[0] for place in robot.places], ("left", "right")]
     for names in chance.sample(kinds, len(kinds)):
         for name in dict.fromkeys(names):
-            others = [n for n in dict.fromkeys(names) if n != name]
+            others = [other for other in dict.fromkeys(names) if other != name]
             if others and re.search(rf"\b{re.escape(name)}\b", text):
                 return re.sub(rf"\b{re.escape(name)}\b", chance.choice(others), text)
     return text
 
 
-def malformed(answer: str, words: Vocabulary, chance: random.Random) -> str:
-    """The answer as no parser wants it: cut in a tag, with a function that does not exist, or with prose around it."""
-    ways: list[Callable[[], str]] = [lambda: _cut(answer, chance), lambda: _unknown(answer), lambda: _prose(answer)]
-    return chance.choice(ways)()
-
-
-def _cut(answer: str, chance: random.Random) -> str:
-    tags = list(re.finditer(r"<[^>]{3,}>", answer))
+def malformed(answer: str, chance: random.Random) -> str:
+    """Return the answer as no parser wants it: cut in a tag, with a function that does not exist, or with prose around it."""
+    way = chance.choice(("cut", "unknown", "prose"))
+    tags = list(re.finditer(r"<([a-z_]*)[^>]{2,}>", answer))
+    if way == "prose":
+        return f"Sure! Here is what I would do next:\n```xml\n{answer}\n```\nLet me know if I should change anything."
     if not tags:
-        return answer[: len(answer) // 2] + "<"
-    found = chance.choice(tags)
-    return answer[: chance.randrange(found.start() + 2, found.end())]
-
-
-def _unknown(answer: str) -> str:
-    found = re.search(r"<([a-z_]+)([^<>]*)>", answer)
-    if found is None:
-        return f"<perform_action>{answer}</perform_action>"
-    name = f"do_{found[1]}_now"
-    changed = answer[: found.start()] + f"<{name}{found[2]}>" + answer[found.end() :]
-    return changed.replace(f"</{found[1]}>", f"</{name}>", 1)
-
-
-def _prose(answer: str) -> str:
-    return f"Sure! Here is what I would do next:\n```xml\n{answer}\n```\nLet me know if I should change anything."
+        return f"<perform_action>{answer}</perform_action>" if way == "unknown" else answer[: len(answer) // 2] + "<"
+    if way == "cut":
+        found = chance.choice(tags)
+        return answer[: chance.randrange(found.start() + 2, found.end())]
+    name = next(found[1] for found in tags if found[1])
+    return re.sub(rf"(</?){name}\b", rf"\1do_{name}_now", answer)

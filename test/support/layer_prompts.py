@@ -11,7 +11,7 @@ from typing import Any
 from kalos_fake import config, registry
 
 from bench.simulated_model.layers import answer
-from bench.simulated_model.question import Question
+from bench.simulated_model.prompt import Question
 from planners.judging import judge_message, judge_system
 from planners.models.base import ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus

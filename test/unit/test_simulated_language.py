@@ -8,7 +8,7 @@ from layer_prompts import S1
 
 from bench.simulated_model.goals import Approach, Face, Find, Goal, GoTo, If, Look, Picture, Report, Return
 from bench.simulated_model.language import understand
-from bench.simulated_model.question import Question
+from bench.simulated_model.prompt import Question
 from bench.simulated_model.vocabulary import Vocabulary
 
 

@@ -7,7 +7,7 @@ import pytest
 from kalos_fake import registry
 from layer_prompts import OPTIONS, S1, S2, call, first_action, observed, plan_for, planned, running, steps, thing
 
-from bench.simulated_model.stubs import skills_in
+from bench.simulated_model.robot import skills_in
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.prompt import stub
 

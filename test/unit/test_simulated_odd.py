@@ -13,7 +13,7 @@ from layer_prompts import JUDGE, S1, S1P, S2, S3, baseline, stream_planner
 from bench.simulated_model import service
 from bench.simulated_model.layers import answer
 from bench.simulated_model.model_dialects import RecordedRequest
-from bench.simulated_model.question import Question
+from bench.simulated_model.prompt import Question
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
 from planners.prompts.blocks import block

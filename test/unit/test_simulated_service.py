@@ -22,7 +22,7 @@ from bench.simulated_model import service
 from bench.simulated_model.model_dialects import RecordedRequest
 from bench.simulated_model.model_server import ModelServer
 from bench.simulated_model.prefixes import PrefixCache
-from bench.simulated_model.question import Question
+from bench.simulated_model.prompt import Question
 from bench.simulated_model.service import Given, SimulatedModel, serve
 from bench.simulated_model.spoiling import malformed, wrong_call
 from bench.simulated_model.table import Cache, Draw, Rate, Table, TableError, load_table
