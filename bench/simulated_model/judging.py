@@ -23,8 +23,8 @@ _SEEN = re.compile(
 _NOT = re.compile(r"\b(?:no|not|nobody|nothing|none|without|\w+n't)\b")
 _BRIEF = re.compile(r"\b(?:for a (?:second|moment|minute)|quickly|briefly|shortly)\b")
 _BESIDE = re.compile(
-    r"^(?:also|meanwhile|(?:please )?(?:say|tell|speak|answer|bark|take (?:a|another) (?:picture|photo))\b(?!.*\b(?:then|go|walk|turn)\b))"
-    r"|\bas well\b|\bat the same time\b"
+    r"^(?:also|meanwhile)\b|^(?:please )?(?:say|tell|speak|answer|bark|take (?:a|another) (?:picture|photo))\b"
+    r"(?!.*\b(?:then|go|walk|turn)\b)|\bas well\b|\bat the same time\b"
 )
 _WHEN = r"(?:when(?:ever)?|if|as soon as|every time)"
 _RULE = re.compile(rf"^(?:{_WHEN} (?P<front>[^,]+), *(?P<then>.+)|(?P<do>.+?) {_WHEN} (?P<back>.+))$", re.IGNORECASE)

@@ -10,7 +10,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.judging import advise, judge
-from bench.simulated_model.phrases import HERE, Goal, Meaning, understand, words
+from bench.simulated_model.phrases import TEXTS, Goal, Meaning, understand, words
 from bench.simulated_model.policies import Run, StuckError, in_sight_is_found, skip, tried
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
 from bench.simulated_model.robot import Spot
@@ -186,18 +186,7 @@ def _attribute(subtask: Mapping[str, Any]) -> str:
 
 
 def _subtask(goal: Goal) -> str:
-    where = "the room has" if goal.name == HERE else f"the {goal.name} has" if goal.name else "every place has"
-    outcome = f"no {goal.thing}" if goal.found else with_article(goal.thing)
-    criteria = {
-        "find": f"{with_article(goal.thing)} was found, or {where} been checked",
-        "go": f"it is in the {goal.name}",
-        "approach": f"the {goal.thing} is in front of it",
-        "face": f"the {goal.thing} is in front of it",
-        "picture": "a picture was kept",
-        "home": "it is where it started",
-        "if": f"it was done, or {outcome} was found",
-        "do": "it was done",
-    }.get(goal.kind, "it was said aloud" if goal.kind in ("look", "report", "count") else "an answer was given")
+    criteria = TEXTS[goal.kind][1].format(name=goal.name, thing=goal.thing, a_thing=with_article(goal.thing))
     watched = ' watch="object_detections"' if goal.kind == "find" else ""
     return f"<subtask criteria={quoteattr(criteria)}{watched}>{escape(_sentence(words(goal)))}</subtask>"
 

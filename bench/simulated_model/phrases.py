@@ -61,7 +61,8 @@ _PART = re.compile(r"\s*[,;](?! y -?\d)\s*(?:and\s+)?(?:then\s+)?|\s+(?:and\s+)?
 _QUOTED = re.compile(r"[\"“][^\"”]*[\"”]")
 _OTHERWISE = re.compile(r"^(?:otherwise|or else)\b,?\s*")
 _IF = re.compile(
-    r"^(?:if|when(?:ever)?|once|as soon as|after|every time)\b(?P<condition>[^,]+?)(?:,|\bthen\b|(?<=\bis one\b))\s*(?P<rest>.+)$"
+    r"^(?:if|when(?:ever)?|once|as soon as|after|every time)\b(?P<condition>[^,]+?)"
+    r"(?:,|\bthen\b|(?<=\bis one\b))\s*(?P<rest>.+)$"
 )
 _WHENEVER = re.compile(
     r"^(?P<rest>.+?)\s+(?P<word>when(?:ever)?|every time|until)\s+you\s+(?:see|find|spot)\s+(?P<condition>.+)$"
@@ -77,12 +78,13 @@ _ALL = re.compile(
 )
 _THIS = re.compile(r"\b(?:this (?:room|place|area)|the (?:whole )?room|here)\b")
 _HOME = re.compile(
-    r"^(?:return|(?:go|come|walk|head|get) (?:back|home))(?: to (?:the |your )?(?:start|begin|origin|base|where you (?:start|beg))\w*"
-    r"(?: point| place| position)?)?(?: here)?(?: at x (?P<x>-?[\d.]+),? y (?P<y>-?[\d.]+))?$"
+    r"^(?:return|(?:go|come|walk|head|get) (?:back|home))"
+    r"(?: to (?:the |your )?(?:start|begin|origin|base|where you (?:start|beg))\w*(?: point| place| position)?)?"
+    r"(?: here)?(?: at x (?P<x>-?[\d.]+),? y (?P<y>-?[\d.]+))?$"
 )
 _LOOK = re.compile(
-    r"^(?:check|look|see|inspect|report|tell me|describe|what is)\b.*?\b(?P<side>left|right|behind|back|in front|ahead|around)\b"
-    r"(?: of)?(?: you)?$"
+    r"^(?:check|look|see|inspect|report|tell me|describe|what is)\b.*?"
+    r"\b(?P<side>left|right|behind|back|in front|ahead|around)\b(?: of)?(?: you)?$"
 )
 _SIDES = {"back": "behind", "in front": "front", "ahead": "front"}
 _PICTURE = re.compile(
@@ -96,10 +98,12 @@ _REPORT = re.compile(
 _AT = re.compile(r"^(?P<command>(?:bark|nod)\b.*?) (?:at|to) (?P<what>.+)$")
 _FACE = re.compile(r"^(?:face|look at|turn (?:to|towards?)(?: face)?) (?P<what>.+)$")
 _TO = re.compile(
-    r"^(?:(?:go|walk|come|move|run|drive|return|head)(?: back)?(?: up| over| close)? (?:to|towards?|into|in)|approach|visit|enter|meet|go)"
-    r" (?P<what>.+)$"
+    r"^(?:(?:go|walk|come|move|run|drive|return|head)(?: back)?(?: up| over| close)? (?:to|towards?|into|in)"
+    r"|approach|visit|enter|meet|go) (?P<what>.+)$"
 )
 _PLAINER = {"turn back": "turn around", "come here": "walk up to me"}
+_MORE = re.compile(r"\b(?:but|without|unless|before|after|while|instead)\b")
+"""Words that change the meaning of a clause in a way that only direct commands may know."""
 _THEM = re.compile(r"\b(?:it|them|him|her)\b", re.IGNORECASE)
 
 
@@ -124,31 +128,41 @@ def understand(instruction: str, robot: Robot) -> Meaning:
     return Meaning(tuple(reader.goals), tuple(reader.watches), resumes)
 
 
+TEXTS = {
+    "go": ("go to the {name}", "it is in the {name}"),
+    "find": ("look for {a_thing} {where}", "{a_thing} was found, or there is nowhere left to look"),
+    "face": ("face the {thing}", "the {thing} is in front of it"),
+    "approach": ("walk up to the {thing}", "the {thing} is in front of it"),
+    "picture": ("take a picture{of_it}", "a picture was kept"),
+    "home": ("return to the start{spot}", "it is where it started"),
+    "look": ("check what is {side}", "it was said aloud"),
+    "report": ("report {asked}", "it was said aloud"),
+    "count": ("report how many {thing}s you see", "it was said aloud"),
+    "if": ("if {outcome} was found, {inner}", "it was done, or it was not to be done"),
+    "do": ("{name}", "it was done"),
+    "ask": ("{name}", "an answer was given"),
+    "unknown": ("{name}", "an answer was given"),
+}
+"""The words of each kind of goal, and when it is reached."""
+
+
 def words(goal: Goal) -> str:
     """Return the words that mean this goal."""
-    a_thing = with_article(goal.thing)
-    if goal.kind == "find":
-        where = "here in this room" if goal.name == HERE else f"in the {goal.name}" if goal.name else "in every place"
-        return f"look for {a_thing} {where}"
-    if goal.kind == "if":
-        rest = " and ".join(words(inner) for inner in goal.goals)
-        return f"if {a_thing if goal.found else 'no ' + goal.thing} was found, {rest}"
-    if goal.kind == "look":
-        return {
-            "around": "look around you",
-            "behind": "check what is behind you",
-            "front": "check what is in front of you",
-        }.get(goal.name, f"check what is on your {goal.name}")
-    if goal.kind == "count":
-        return f"report how many {goal.thing}s you see"
-    return {
-        "go": f"go to the {goal.name}",
-        "face": f"face the {goal.thing}",
-        "approach": f"walk up to the {goal.thing}",
-        "picture": f"take a picture of the {goal.thing}" if goal.thing else "take a picture",
-        "home": "return to the start" + (f" at x {goal.at[0]:g}, y {goal.at[1]:g}" if goal.at else ""),
-        "report": f"report where the {goal.thing} is" if goal.thing else "report what you see",
-    }.get(goal.kind, goal.name)
+    thing, a_thing = goal.thing, with_article(goal.thing)
+    return TEXTS[goal.kind][0].format(
+        name=goal.name,
+        thing=thing,
+        a_thing=a_thing,
+        where="here in this room" if goal.name == HERE else f"in the {goal.name}" if goal.name else "in every place",
+        of_it=f" of the {thing}" if thing else "",
+        spot=f" at x {goal.at[0]:g}, y {goal.at[1]:g}" if goal.at else "",
+        side={"around": "around you", "behind": "behind you", "front": "in front of you"}.get(
+            goal.name, f"on your {goal.name}"
+        ),
+        asked=f"where the {thing} is" if thing else "what you see",
+        outcome=a_thing if goal.found else f"no {thing}",
+        inner=" and ".join(map(words, goal.goals)),
+    )
 
 
 def _politely(text: str) -> str:
@@ -219,6 +233,8 @@ class _Reader:
         robot, skills = self._robot, self._robot.skills
         last = before[-1] if before else Goal("")
         bare = robot.places_in(low) if not re.search(r"[^\w ]", low) and len(low.split()) < 4 else ("", ())
+        if _MORE.search(low) and not _QUOTED.search(low):
+            return [_unknown(text)] if re.search(r"\bbut\b", low) else self._command(text)
         if bare[1] and last.kind == "go" and re.fullmatch(r"(?:(?:to|in|the) )*[\w]+", low):
             return [Goal("go", places=bare[1], name=bare[0])]
         if home := _HOME.match(low):

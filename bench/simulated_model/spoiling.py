@@ -91,7 +91,7 @@ def _swapped(text: str, robot: Robot, chance: random.Random) -> str:
 def malformed(answer: str, chance: random.Random) -> str:
     """Return the answer as no parser wants it: cut in a tag, with a function that does not exist, or with prose around it."""
     way = chance.choice(("cut", "unknown", "prose"))
-    tags = list(re.finditer(r"<([a-z_]*)[^>]{2,}>", answer))
+    tags = list(re.finditer(r"</?([a-z_]+)[^>]*>", answer))
     if way == "prose":
         return f"Sure! Here is what I would do next:\n```xml\n{answer}\n```\nLet me know if I should change anything."
     if not tags:
@@ -99,5 +99,5 @@ def malformed(answer: str, chance: random.Random) -> str:
     if way == "cut":
         found = chance.choice(tags)
         return answer[: chance.randrange(found.start() + 2, found.end())]
-    name = next(found[1] for found in tags if found[1])
+    name = tags[0][1]
     return re.sub(rf"(</?){name}\b", rf"\1do_{name}_now", answer)

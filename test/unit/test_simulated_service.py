@@ -21,9 +21,8 @@ from typer.testing import CliRunner
 from bench.simulated_model import service
 from bench.simulated_model.model_dialects import RecordedRequest
 from bench.simulated_model.model_server import ModelServer
-from bench.simulated_model.prefixes import PrefixCache
 from bench.simulated_model.prompt import Question
-from bench.simulated_model.service import Given, SimulatedModel, serve
+from bench.simulated_model.service import Given, PrefixCache, SimulatedModel, serve
 from bench.simulated_model.spoiling import malformed, wrong_call
 from bench.simulated_model.table import Cache, Draw, Rate, Table, TableError, load_table
 from bench.simulated_model.where import default_table
@@ -142,7 +141,7 @@ def test_the_same_prompt_asked_again_has_its_own_chances() -> None:
 
 
 def test_what_it_remembers_is_bounded_however_long_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "COUNTED", 3)
+    monkeypatch.setattr(service, "MAX_PROMPTS", 3)
     monkeypatch.setattr(service, "SHOWN_REQUESTS", 2)
     given: list[Given] = []
     model = SimulatedModel(load_table(default_table()), given.append)
@@ -217,8 +216,8 @@ def test_silence_lasts_until_the_client_gives_up() -> None:
     ],
 )
 def test_a_wrong_answer_is_another_one_that_could_be_meant(answer: str) -> None:
-    words = Question(S2, ("",)).words
-    spoiled = {wrong_call(answer, words, random.Random(i)) for i in range(20)}
+    robot = Question(S2, ("",)).robot
+    spoiled = {wrong_call(answer, robot, random.Random(i)) for i in range(20)}
     assert answer not in spoiled
     mapper = Mapper(registry(), limits=OPTIONS.limits)
     for text in (t for t in spoiled if "<step>" in t or t.startswith(("<search", "<rotate"))):
@@ -226,8 +225,7 @@ def test_a_wrong_answer_is_another_one_that_could_be_meant(answer: str) -> None:
 
 
 def test_a_malformed_answer_is_cut_unknown_or_wrapped_in_prose() -> None:
-    words = Question(S2, ("",)).words
-    spoiled = {malformed("<step><sit/></step><step><stand/></step>", words, random.Random(i)) for i in range(30)}
+    spoiled = {malformed("<step><sit/></step><step><stand/></step>", random.Random(i)) for i in range(30)}
     assert any("do_step_now" in text for text in spoiled)
     assert any("```" in text for text in spoiled)
     assert any(text.count("<") > text.count(">") for text in spoiled)
