@@ -10,7 +10,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.simulated_model.phrases import understand
-from bench.simulated_model.prompt import Facts, Question
+from bench.simulated_model.prompt import Facts, Question, metres
 from bench.simulated_model.robot import Robot, plain_words
 from planners.memory.questions import is_question
 
@@ -58,7 +58,7 @@ def _judged(low: str, facts: Facts, robot: Robot) -> tuple[bool | None, str]:
             return None, "what is in sight is not known"
         if facts.seen(label) is None:
             return False, f"no {label} is in sight"
-        far = facts.metres(label)
+        far = metres(facts.seen(label))
         return (True, facts.told()) if far is None else (_compared(low, far, True), f"the {label} is {far:g} m away")
     rooms = {*(place.split("_")[0] for place in robot.places), *re.findall(r"\bin the (\w+)", low), facts.room} - {""}
     if room := next((room for room in sorted(rooms) if re.search(rf"\b{re.escape(room)}\b", low)), ""):

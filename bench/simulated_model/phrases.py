@@ -91,7 +91,7 @@ _PICTURE = re.compile(
     r"^(?:take|make) (?P<count>an?|the|one|two|three|four|five|\d) (?:picture|photo|image)s?(?: of (?P<what>.+))?$"
     r"|^photograph (?P<whom>.+)$"
 )
-_COUNT = {"two": 2, "three": 3, "four": 4, "five": 5}
+_COUNT = {"two": 2, "three": 3, "four": 4, "five": 5, **{str(n): n for n in range(2, 10)}}
 _REPORT = re.compile(
     r"^(?:report|tell me|say|announce|let me know)(?P<what>$| (?:where|what|whether|if|how many|that you)\b.*)$"
 )
@@ -114,12 +114,8 @@ def understand(instruction: str, robot: Robot) -> Meaning:
     resumes = bool(_RESUME.search(text))
     text = _STOP.sub("", _RESUME.sub("", text) or text) or text
     plain = _POLITE.sub("", text)
-    if (
-        is_question(plain)
-        and "query_memory" in robot.skills
-        and not _FIND.match(plain.lower())
-        and not _side(plain.rstrip("?"))
-    ):
+    of_here = _FIND.match(plain.lower()) or _side(plain.rstrip("?"))
+    if is_question(plain) and "query_memory" in robot.skills and not of_here:
         ask = Call("query_memory", {"question": plain[:1].upper() + plain[1:]})
         return Meaning((Goal("ask", name=plain, calls=(ask,)),), resumes=resumes)
     reader = _Reader(robot)
@@ -244,7 +240,8 @@ class _Reader:
             return list(self._search(low, found["what"], found["area"] or "", place))
         if (found := _PICTURE.match(low)) and "take_pic" in skills:
             thing = self._named(found["what"] or found["whom"] or "")
-            if (count := _COUNT.get(found["count"] or "")) is None:
+            count = _COUNT.get(found["count"] or "", 1)
+            if count == 1:
                 return [Goal("picture", thing)]
             return [*([Goal("face", thing)] if thing else []), Goal("do", name=low, calls=(Call("take_pic"),) * count)]
         if (side := _side(low)) and "rotate" in skills and not robot.thing_in(low):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.simulated_model.phrases import HERE, Goal
-from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
+from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, metres, said, with_article
 from bench.simulated_model.robot import Spot, spot_of
 
 NEAR_M, HOME_M = 1.2, 0.4
@@ -310,7 +310,7 @@ def _approach(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
 def _picture(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
     """Have a picture of a thing from near enough that it fills a good part of it."""
     picture, closer = Call("take_pic"), Call("approach", {"target": goal.thing, "distance_m": "2"})
-    far = None if run.busy or run.blind else run.facts.metres(goal.thing)
+    far = None if run.busy or run.blind else metres(run.facts.seen(goal.thing))
     begun = any(call.function == "take_pic" and not call.bad for call in run.ahead)
     near = begun or "approach" not in run.robot.skills or (far is not None and far <= PICTURE_M)
     if goal.thing and near:

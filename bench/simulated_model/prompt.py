@@ -107,19 +107,14 @@ class Facts:
     @cached_property
     def things(self) -> list[Mapping[str, Any]] | None:
         """What is in sight, nearest first; None where nothing tells."""
-        for name in self.fields:
-            value = self.fresh(name)
-            if isinstance(value, list) and all(isinstance(v, Mapping) and "label" in v for v in value):
-                return sorted(value, key=lambda v: _metres(v) if _metres(v) is not None else 1e9)
-        return None
+        values = (self.fresh(name) for name in self.fields)
+        return next(
+            (v for v in values if isinstance(v, list) and all(isinstance(t, Mapping) and "label" in t for t in v)), None
+        )
 
     def seen(self, label: str) -> Mapping[str, Any] | None:
         """Return the nearest thing of a label that is in sight."""
         return next((thing for thing in self.things or [] if thing["label"] == label), None)
-
-    def metres(self, label: str) -> float | None:
-        """Return how far the nearest thing of a label is."""
-        return _metres(self.seen(label) or {})
 
     @property
     def spot(self) -> Spot | None:
@@ -139,13 +134,14 @@ class Facts:
             return "I cannot see at the moment"
         parts = []
         for thing in self.things[:4]:
-            far = _metres(thing)
+            far = metres(thing)
             parts.append(with_article(str(thing["label"])) + (f" {far:.1f} metres away" if far is not None else ""))
         return f"I see {' and '.join(part for part in (', '.join(parts[:-1]), *parts[-1:]) if part) or 'nothing that I know'}"
 
 
-def _metres(thing: Mapping[str, Any]) -> Any:
-    far = thing.get("distance_m")
+def metres(thing: Mapping[str, Any] | None) -> float | None:
+    """Return how far a thing is, where that is told."""
+    far = thing.get("distance_m") if thing is not None else None
     return far if isinstance(far, (int, float)) else None
 
 
