@@ -12,11 +12,11 @@ from layer_prompts import S1, Observation, advised, baseline, call, observed, pl
 
 from bench.simulated_model.layers import answer
 from bench.simulated_model.prompt import Question
+from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.layered.plan import Plan, Subtask
 from planners.strategies.layered.step_prompt import Situation, step_message
-from planners.strategies.stream.stream_planner import TurnResult
+from planners.strategies.turns import TurnResult
 
 LOUNGE = observed("lounge", (9.5, 2.5))
 BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark twice."
