@@ -36,7 +36,7 @@ _NAME = r"[A-Za-z_][\w.\-]*"
 _BEGUN = rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=([\"'][^<>\n\r]*)?)?)?)"
 _tag_begun = re.compile(_BEGUN, re.ASCII).fullmatch
 """Matches the beginning of a tag in which nothing is to mend so far."""
-_ends_value_run = re.compile(r"[<\n\r]").search
+_ends_value_run = re.compile(r"[<>\n\r]").search
 _plain = re.compile(f"({_TAG})?([^{_SPECIAL}]*)({_BEGUN})?", re.ASCII).fullmatch
 """Matches a tag, text and the beginning of another tag, each of which may be missing."""
 _reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
@@ -113,32 +113,49 @@ class StreamingParser:
 
     def feed(self, text: str) -> list[FunctionToken]:
         """Return the tokens that `text` completes. Raises ParseError in strict mode."""
-        source, begun = self._source, self._begun
-        if not (begun or self._between):
-            return self._read(text)
-        piece = begun + text
+        source = self._source
         start = source.fed
-        end = start + len(piece)
-        if end > self._total:
-            return self._read(text)
-        if begun:
-            if ">" not in text and len(piece) <= self._tag_max and self._tag_goes_on(begun, text):
+        if self._between:
+            piece = text
+            end = start + len(text)
+            if text and end <= self._total and not _special(text):
+                if self._line_blank or "\n" in text:
+                    source.count_lines(text)
+                    self._line_goes_on(text)
+                source.fed = end
+                source.past.append(text)
+                seq = source.seq
+                source.seq = seq + 1
+                return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
+        elif begun := self._begun:
+            piece = begun + text
+            end = start + len(piece)
+            # The first two spare most chunks of a tag the match of its whole beginning.
+            if self._in_value:
+                goes_on = not _ends_value_run(text)
+            elif text.isidentifier() and text.isascii():
+                goes_on = begun[-1] != "="
+            elif found := _tag_begun(piece):
+                goes_on = True
+                self._in_value = found.lastindex is not None
+            else:
+                goes_on = False
+            if goes_on and len(piece) <= self._tag_max and end <= self._total:
                 self._begun = piece
                 return []
-        elif text and not _special(text):
-            source.pass_over(text)
-            if self._line_blank or "\n" in text:
-                self._line_goes_on(text)
-            seq = source.seq
-            source.seq = seq + 1
-            return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
-        if not (plain := _plain(piece)):
+        else:
+            return self._read(text)
+        plain = _plain(piece)
+        if not plain or end > self._total:
             return self._read(text)
         tag, words, begun, _ = plain.groups("")
         middle, end = start + len(tag), end - len(begun)
         if len(begun) > self._tag_max or (tag and not self._take_tag(tag, start, middle)):
             return self._read(text)
-        source.pass_over(tag + words)
+        read = tag + words
+        source.count_lines(read)
+        source.fed = end
+        source.past.append(read)
         if words:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
@@ -214,16 +231,6 @@ class StreamingParser:
         self._source.summarise(error.position, error.snippet)
 
     # Tokens
-
-    def _tag_goes_on(self, begun: str, text: str) -> bool:
-        """Return whether the beginning of a tag, with this text behind it, is one in which nothing is to mend so far."""
-        if self._in_value:
-            return not _ends_value_run(text)
-        if text.isidentifier() and text.isascii() and begun[-1] != "=":
-            return True
-        found = _tag_begun(begun + text)
-        self._in_value = bool(found and found.lastindex)
-        return found is not None
 
     def _emit(self, kind: TokenKind, name: str, attrs: Mapping[str, str], text: str, start: int, end: int) -> None:
         if self._parts:

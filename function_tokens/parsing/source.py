@@ -109,13 +109,11 @@ class Source:
         self._shift += len(run)
         self._piece_shift += len(run)
 
-    def pass_over(self, text: str) -> None:
-        """Count a text as passed that is read elsewhere."""
+    def count_lines(self, text: str) -> None:
+        """Count the newlines of a text that is read elsewhere, before `fed` passes it."""
         if "\n" in text:
             self._line += text.count("\n")
             self._line_start = self.fed + text.rindex("\n") + 1
-        self.fed += len(text)
-        self.past.append(text)
 
     def _window(self, part: str, index: int) -> None:
         if self._raw is not None:
