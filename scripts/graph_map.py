@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write the node and topic map of a robot into docs/architecture.md, from the graph of the running robot.
+
+`python3 -m scripts.graph_map` brings up both robots, one after the other, and replaces the text between the markers of each.
+Integration tests compare the committed map with the robots that they bring up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import rclpy
+from rclpy.action.graph import get_action_client_names_and_types_by_node, get_action_server_names_and_types_by_node
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+
+from ghostshell_ros import launcher
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+ROBOTS = {"coco": {"memory": "false", "model": "simulated"}, "kalos": {}}
+"""The robots of the map, with the launch arguments of the tests that check them."""
+
+READER = "graph_map_reader"
+STEADY_S = 3.0
+DEADLINE_S = 60.0
+
+OF_EVERY_NODE = ("/rosout", "/parameter_events")
+TYPES_OF_EVERY_NODE = ("rcl_interfaces/", "type_description_interfaces/", "lifecycle_msgs/")
+"""What rclpy makes for each node, or for each managed node; the map leaves it out."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A topic, service or action: who provides it and who uses it."""
+
+    name: str
+    type: str
+    qos: str
+    providers: tuple[str, ...]
+    users: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and links of one robot; names are relative to its namespace, or absolute outside it."""
+
+    nodes: tuple[str, ...]
+    topics: tuple[Link, ...]
+    services: tuple[Link, ...]
+    actions: tuple[Link, ...]
+
+
+class _Links:
+    """Gathers the two sides of links."""
+
+    def __init__(self) -> None:
+        self._sides: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
+
+    def add(self, name: str, types: Collection[str], side: int, node: str) -> None:
+        for kind in types:
+            if not kind.startswith(TYPES_OF_EVERY_NODE):
+                self._sides.setdefault((name, kind), (set(), set()))[side].add(node)
+
+    def links(self, qos: dict[str, str] | None = None) -> tuple[Link, ...]:
+        return tuple(
+            Link(
+                name,
+                kind.replace("/msg/", "/").replace("/srv/", "/").replace("/action/", "/"),
+                (qos or {}).get(name, ""),
+                *ends,
+            )
+            for (name, kind), sides in sorted(self._sides.items())
+            if any(ends := (tuple(sorted(sides[0])), tuple(sorted(sides[1]))))
+        )
+
+
+def read_graph(node: Node, namespace: str, ignored: Collection[str] = ()) -> Graph:
+    """Return what the graph holds now of the robot in `namespace` and of the nodes outside any robot's namespace."""
+    prefix = namespace.rstrip("/") + "/"
+
+    def relative(name: str) -> str:
+        """Return the name within the robot's namespace; the true poses of a world's things share one line."""
+        return re.sub(r"^ground_truth/.*", "ground_truth/*", name.removeprefix(prefix))
+
+    own = [
+        (name, space)
+        for name, space in node.get_node_names_and_namespaces()
+        if name not in ignored and name != READER and (space == prefix[:-1] or space == "/")
+    ]
+    labels = {(name, space): relative(f"{space.rstrip('/')}/{name}") for name, space in own}
+    services, actions = _Links(), _Links()
+    for (name, space), label in labels.items():
+        for found, types in node.get_service_names_and_types_by_node(name, space):
+            if "/_action/" not in found:
+                services.add(relative(found), types, 0, label)
+        for found, types in node.get_client_names_and_types_by_node(name, space):
+            if "/_action/" not in found:
+                services.add(relative(found), types, 1, label)
+        for found, types in get_action_server_names_and_types_by_node(node, name, space):
+            actions.add(relative(found), types, 0, label)
+        for found, types in get_action_client_names_and_types_by_node(node, name, space):
+            actions.add(relative(found), types, 1, label)
+    topics, qos = _Links(), {}
+    for topic, _ in node.get_topic_names_and_types():
+        if topic in OF_EVERY_NODE or "/_action/" in topic:
+            continue
+        sides = (node.get_publishers_info_by_topic(topic), node.get_subscriptions_info_by_topic(topic))
+        for side, endpoints in enumerate(sides):
+            for endpoint in endpoints:
+                label = labels.get((endpoint.node_name, endpoint.node_namespace))
+                if label is None:
+                    continue
+                topics.add(relative(topic), (endpoint.topic_type,), side, label)
+                if side == 0 or relative(topic) not in qos:
+                    qos[relative(topic)] = _qos(endpoint.qos_profile)
+    return Graph(tuple(sorted(labels.values())), topics.links(qos), services.links(), actions.links())
+
+
+def _qos(profile: QoSProfile) -> str:
+    reliable = profile.reliability == ReliabilityPolicy.RELIABLE
+    latched = profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+    return ("reliable" if reliable else "best effort") + (", latched" if latched else "")
+
+
+def settled_graph(node: Node, namespace: str, ignored: Collection[str] = ()) -> Graph:
+    """Return the graph when it has not changed for a while; raises TimeoutError when it keeps changing."""
+    deadline = time.monotonic() + DEADLINE_S
+    graph, since = read_graph(node, namespace, ignored), time.monotonic()
+    while time.monotonic() - since < STEADY_S:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the graph of {namespace} still changed after {DEADLINE_S:g} s")
+        time.sleep(0.2)
+        if (now := read_graph(node, namespace, ignored)) != graph:
+            graph, since = now, time.monotonic()
+    return graph
+
+
+def rendered(graph: Graph) -> str:
+    """Return the map as Markdown, with one table each for topics, services and actions."""
+
+    def names(ends: tuple[str, ...]) -> str:
+        return "all nodes" if ends == graph.nodes else ", ".join(ends) or "–"
+
+    lines = [f"{len(graph.nodes)} nodes: {', '.join(graph.nodes)}.", ""]
+    lines += ["| topic | type | QoS | published by | subscribed by |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| `{t.name}` | {t.type} | {t.qos} | {names(t.providers)} | {names(t.users)} |" for t in graph.topics]
+    for title, links in (("service", graph.services), ("action", graph.actions)):
+        lines += ["", f"| {title} | type | served by | used by |", "| --- | --- | --- | --- |"]
+        lines += [f"| `{link.name}` | {link.type} | {names(link.providers)} | {names(link.users)} |" for link in links]
+    return "\n".join(lines)
+
+
+def _markers(robot: str) -> tuple[str, str]:
+    return f"<!-- graph of {robot}: written by scripts/graph_map.py -->", f"<!-- end of the graph of {robot} -->"
+
+
+def committed(robot: str) -> str:
+    """Return the map of a robot as it stands in the page."""
+    begin, end = _markers(robot)
+    return PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0].strip()
+
+
+def write(robot: str, text: str) -> None:
+    """Replace the map of a robot in the page."""
+    begin, end = _markers(robot)
+    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    if not found:
+        raise SystemExit(f"{PAGE} has no marker {begin!r}")
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
+@contextmanager
+def running(robot: str) -> Iterator[str]:
+    """Bring a robot up from its launch file; yields its namespace."""
+    name = f"map_{os.getpid()}_{robot}"
+    with tempfile.TemporaryDirectory() as data:
+        environment = {**os.environ, "GHOSTSHELL_DATA": data, "ROS_HOME": data}
+        specs = launcher.describe(ROOT / "launch" / f"{robot}.launch.xml", {"robot_name": name, **ROBOTS[robot]}, environment)
+        with launcher.LaunchRun(specs) as run:
+            run.start()
+            yield f"/{name}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("robots", nargs="*", default=sorted(ROBOTS), help="robots to bring up (default: all)")
+    robots = parser.parse_args().robots
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node(READER)
+    try:
+        for robot in robots:
+            with running(robot) as namespace:
+                _wait_for_planners(node, namespace)
+                write(robot, rendered(settled_graph(node, namespace)))
+                print(f"{robot}: written to {PAGE.relative_to(ROOT)}")
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def _wait_for_planners(node: Node, namespace: str) -> None:
+    """Wait until the planners, which start last, are there."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not node.count_publishers(f"{namespace}/llm_chunks") or not node.count_subscribers(f"{namespace}/llm_chunks"):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{namespace} did not come up within {DEADLINE_S:g} s")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()
