@@ -13,7 +13,7 @@ HEAD = "# All packages, also those the named ones pull in. Written by scripts/lo
 
 
 def resolve(python: str) -> tuple[str, dict[str, str]]:
-    """The Python's version (`3.11`) and the version pip would install of each package."""
+    """Return the Python's version (`3.11`) and the version of each package that pip would install."""
     files = [word for name in ("ros-wheels", "run", "dev") for word in ("-r", str(REQUIREMENTS / f"{name}.txt"))]
     pip = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", *files]
     report = json.loads(subprocess.run(pip, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -23,7 +23,7 @@ def resolve(python: str) -> tuple[str, dict[str, str]]:
 
 
 def merge(resolved: dict[str, dict[str, str]]) -> list[str]:
-    """One line a package where all Pythons agree, otherwise one a version, with the Pythons it is for."""
+    """Return one line per package where all Pythons agree, otherwise one per version with the Pythons it is for."""
     lines = []
     for name in sorted(set().union(*resolved.values())):
         pythons: dict[str, list[str]] = {}

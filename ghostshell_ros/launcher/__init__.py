@@ -36,24 +36,24 @@ PACKAGE = "ghostshell"
 def describe(
     path: str | os.PathLike[str], arguments: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> list[ProcessSpec]:
-    """The processes that the launch file starts with these arguments, in its order.
+    """Return the processes that the launch file starts with these arguments, in its order.
 
-    `path` is a file, or the name of one in the package's launch folder; `environment` is the process's own unless
-    given. Raises LaunchError, whose message names file, line, cause and remedy.
+    `path` is a file, or the name of one in the package's launch folder; `environment` defaults to the process's
+    own. Raises LaunchError, whose message names file, line, cause and remedy.
     """
     surroundings = os.environ if environment is None else environment
     return resolver.describe(find_launch_file(path, surroundings), arguments, surroundings)
 
 
 def declared_arguments(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> list[DeclaredArgument]:
-    """The arguments the launch file declares; `path` and `environment` as in `describe`."""
+    """Return the arguments that the launch file declares; `path` and `environment` as in `describe`."""
     return resolver.declared_arguments(find_launch_file(path, os.environ if environment is None else environment))
 
 
 def find_launch_file(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
-    """The file called `name`, or the package's launch file of that name with or without `.launch.xml`.
+    """Return the file called `name`, or the package's launch file of that name with or without `.launch.xml`.
 
-    Raises LaunchError when there is neither, listing those there are.
+    Raises LaunchError, which lists the existing files, when there is neither.
     """
     path = Path(name)
     if path.is_file():

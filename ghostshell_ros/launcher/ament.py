@@ -14,7 +14,7 @@ _MARKERS = Path("share", "ament_index", "resource_index", "packages")
 
 
 def package_prefix(package: str, environment: Mapping[str, str]) -> Path:
-    """The first prefix on AMENT_PREFIX_PATH that holds `package`; raises LaunchError when none does."""
+    """Return the first prefix on AMENT_PREFIX_PATH that holds `package`; raises LaunchError when none does."""
     prefixes = [Path(part) for part in environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if part]
     if not prefixes:
         raise LaunchError(
@@ -29,12 +29,12 @@ def package_prefix(package: str, environment: Mapping[str, str]) -> Path:
 
 
 def package_share(package: str, environment: Mapping[str, str]) -> Path:
-    """The share folder of `package`; raises LaunchError when the package is not found."""
+    """Return the share folder of `package`; raises LaunchError when the package is not found."""
     return package_prefix(package, environment) / "share" / package
 
 
 def package_executable(package: str, executable: str, environment: Mapping[str, str]) -> Path:
-    """The executable in the package's lib folder; raises LaunchError when there is none."""
+    """Return the executable in the package's lib folder; raises LaunchError when there is none."""
     folder = package_prefix(package, environment) / "lib" / package
     found = shutil.which(executable, path=str(folder))
     if found is None:

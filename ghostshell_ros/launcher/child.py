@@ -41,7 +41,7 @@ class LineCutter:
         self._rest = ""
 
     def feed(self, data: bytes, *, last: bool = False) -> list[str]:
-        """The lines that `data` completes; with `last` the unfinished one too."""
+        """Return the lines that `data` completes; with `last` also the unfinished one."""
         *lines, self._rest = (self._rest + self._decoder.decode(data, final=last)).split("\n")
         if self._rest and (last or len(self._rest) > _MAX_LINE):
             lines.append(self._rest)
@@ -84,12 +84,12 @@ class Child:
         self._on_exit(self)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and everything in its group."""
+        """Send a signal to the process and everything in its group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def reap(self) -> int:
-        """The exit code of a process that has ended; whatever it left in its group is killed first.
+        """Return the exit code of a process that has ended, after killing what it left in its group.
 
         The group is killed before the process is reaped because until then its number cannot belong to another.
         """
@@ -104,7 +104,7 @@ def _unblocked(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _prepare(parent: int) -> None:
-    """Runs in the new process: it shall die with the runner, and a Ctrl-C shall reach it."""
+    """Prepare the new process: it dies with the runner, and a Ctrl-C reaches it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -25,7 +25,7 @@ _TERMINATIONS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def parse_arguments(words: Sequence[str]) -> dict[str, str]:
-    """The `name:=value` words as a mapping, the last of equal names; raises LaunchError for a word of another form."""
+    """Return the `name:=value` words as a mapping, the last of equal names; raises LaunchError for a word of another form."""
     arguments = {}
     for word in words:
         name, sign, value = word.partition(":=")
@@ -36,7 +36,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def run(specs: Sequence[ProcessSpec]) -> int:
-    """Runs the processes in the foreground until they have ended; Ctrl-C ends them, a second one hastens it.
+    """Run the processes in the foreground until they have ended; Ctrl-C ends them, a second one sooner.
 
     The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
     when the runner itself was terminated.
@@ -51,7 +51,7 @@ def run(specs: Sequence[ProcessSpec]) -> int:
 
 
 def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
-    """What `--show-args` prints, in the form of `ros2 launch`."""
+    """Return what `--show-args` prints, in the form of `ros2 launch`."""
     lines = ["Arguments (pass arguments as '<name>:=<value>'):"]
     for argument in arguments:
         lines += ["", f"    '{argument.name}':{'*' if argument.conditional else ''}", f"        {argument.description}"]
@@ -143,7 +143,6 @@ def _line(event: Event) -> str:
 @contextlib.contextmanager
 def _signals(processes: LaunchRun, printer: _Printer) -> Iterator[None]:
     """Ctrl-C and the signals that end a program stop the processes, for the time of the block."""
-
     last_s = float("-inf")
 
     def stop(number: int, _: FrameType | None) -> None:

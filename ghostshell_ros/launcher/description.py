@@ -82,7 +82,7 @@ class Include:
 
 @dataclass(frozen=True)
 class ProcessOptions:
-    """What `<node>` and `<executable>` have in common."""
+    """Hold what `<node>` and `<executable>` have in common."""
 
     cwd: Template | None
     output: Template | None
@@ -153,7 +153,7 @@ class LaunchFile:
     actions: tuple[Action, ...]
 
     def arguments(self) -> Iterator[tuple[Argument, bool]]:
-        """Every argument the file declares, and whether it is only declared when some condition holds."""
+        """Return every argument that the file declares, and whether it is declared only under a condition."""
         yield from _arguments(self.actions, conditional=False)
 
 

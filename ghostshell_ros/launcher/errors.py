@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where something stands in a launch file, and the one error the launch runner raises about it."""
+"""Name a place in a launch file, and the one error that the launch runner raises about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LaunchError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A sentence part naming the known word nearest to `word`, or all of them when none is near."""
+    """Return words that name the known word nearest to `word`, or all of them when none is near."""
     names = sorted(known)
     if not names:
         return "there are none"

@@ -51,14 +51,14 @@ class ParameterValue:
 
 
 def parse_kind(name: str, place: Place) -> Kind:
-    """The kind called `name` in a `type` attribute; raises LaunchError for another name."""
+    """Return the kind called `name` in a `type` attribute; raises LaunchError for another name."""
     if name not in KINDS:
         raise LaunchError(f"parameter type '{name}' is not known; {nearest(name, KINDS)}", place)
     return KINDS[name]
 
 
 def parse_value(text: str, kind: Kind, place: Place) -> ParameterValue:
-    """The parameter value `text` stands for; raises LaunchError when it cannot be of `kind`.
+    """Return the parameter value that `text` means; raises LaunchError when it cannot be of `kind`.
 
     The text is read as YAML first and its strings are searched for substitutions afterwards, so quotes inside the
     attribute keep a fixed text a string: value="'1'".
@@ -80,7 +80,7 @@ def parse_value(text: str, kind: Kind, place: Place) -> ParameterValue:
 
 
 def evaluate(value: ParameterValue, perform: Callable[[Template], str]) -> Value:
-    """The value with its substitutions performed; raises LaunchError when the result is not of the declared type."""
+    """Return the value with its substitutions performed; raises LaunchError when the result is not of the declared type."""
     if isinstance(value.content, Template):
         return _typed(perform(value.content), value.kind, value.place, may_be_text=False)
     if not isinstance(value.content, tuple):
@@ -98,7 +98,7 @@ def evaluate(value: ParameterValue, perform: Callable[[Template], str]) -> Value
 
 
 def boolean(text: str) -> bool:
-    """The truth of `1`, `0` or a YAML boolean; raises ValueError for another text."""
+    """Return the truth of `1`, `0` or a YAML boolean; raises ValueError for another text."""
     try:
         value = yaml.safe_load({"1": "true", "0": "false"}.get(text, text or "''"))
     except yaml.YAMLError as error:

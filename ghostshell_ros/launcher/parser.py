@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def parse(path: Path) -> LaunchFile:
-    """The description of the launch file at `path`; raises LaunchError, naming file and line."""
+    """Return the description of the launch file at `path`; raises LaunchError, naming file and line."""
     root = xml_reader.read(path)
     if root.tag != "launch":
         raise LaunchError(f"the outermost element is <{root.tag}>, it must be <launch>", root.place)
@@ -60,7 +60,7 @@ class _Reader:
         return substitution.parse(self.required_text(name), self.place)
 
     def literal(self, name: str, read: Callable[[str], T], wanted: str) -> T | None:
-        """A value that must stand in the file as it is, because launch allows no substitution there."""
+        """Return a value that must be literal in the file, because launch allows no substitution there."""
         value = self.text(name)
         if value is None:
             return None
@@ -240,7 +240,7 @@ def _inline_parameters(reader: _Reader, outer: tuple[Template, ...]) -> tuple[de
 
 
 def _words(template: Template | None) -> tuple[Template, ...] | None:
-    """The words of a command line: its text is split as a shell would, what a substitution gives never is."""
+    """Return the words of a command line; its text is split as by a shell, the result of a substitution never is."""
     if template is None:
         return None
     words: list[list[str | Call]] = []

@@ -36,7 +36,7 @@ class DeclaredArgument:
 
 
 def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str, str]) -> list[ProcessSpec]:
-    """The processes `path` starts, in its order; nothing is started and nothing written.
+    """Return the processes that `path` starts, in its order, without starting or writing anything.
 
     Raises LaunchError for anything that `ros2 launch` would not do in the same way.
     """
@@ -54,7 +54,7 @@ def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str,
 
 
 def declared_arguments(path: Path) -> list[DeclaredArgument]:
-    """The arguments the file at `path` declares itself, in its order."""
+    """Return the arguments that the file at `path` declares itself, in its order."""
     return [
         DeclaredArgument(argument.name, _describe(argument), _shown(argument.default), conditional)
         for argument, conditional in parser.parse(path).arguments()
@@ -270,7 +270,7 @@ class _Resolver:
             raise LaunchError(f"{variable} is '{self.variables[variable]}', it must be a number of seconds", place) from error
 
     def text(self, template: Template) -> str:
-        """The template with its substitutions performed."""
+        """Return the template with its substitutions performed."""
         return "".join(piece if isinstance(piece, str) else self._call(piece, template.place) for piece in template.pieces)
 
     def _call(self, call: Call, place: Place) -> str:

@@ -111,12 +111,12 @@ class LaunchRun:
         self.stop()
 
     def start(self) -> None:
-        """Starts all processes, in order and without waiting for any; returns at once."""
+        """Start all processes, in order and without waiting for any; return at once."""
         self._started = True
         self._thread.start()
 
     def poll(self, timeout_s: float = 0.0) -> Event | None:
-        """The next event, or None when there is none within `timeout_s` seconds."""
+        """Return the next event, or None when there is none within `timeout_s` seconds."""
         try:
             return self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
         except queue.Empty:
@@ -131,7 +131,7 @@ class LaunchRun:
         self._wake()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether everything has ended, waiting for it up to `timeout_s` seconds (None: without limit).
+        """Return whether everything has ended, waiting for it up to `timeout_s` seconds (None: without limit).
 
         Raises what the listener raised, if it did.
         """
@@ -141,7 +141,7 @@ class LaunchRun:
         return ended
 
     def stop(self) -> None:
-        """Stops everything and returns when it has ended, after the processes' time-outs at the latest."""
+        """Stop everything and return when it has ended, after the processes' time-outs at the latest."""
         if not self._started:
             self._close()
         elif not self._finished.is_set():
@@ -261,7 +261,7 @@ class LaunchRun:
             self.request_stop()
 
     def _escalate(self, slot: _Slot, now_s: float) -> None:
-        """Takes the next of SIGINT, SIGTERM, SIGKILL, and lets go of a process that even the last did not end."""
+        """Take the next of SIGINT, SIGTERM, SIGKILL, and give up a process that even the last did not end."""
         name = slot.spec.name
         if slot.child is None:
             return

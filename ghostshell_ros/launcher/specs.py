@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the resolved launch file asks for: processes, ready to start."""
+"""Describe the processes of a resolved launch file, ready to start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InlineParameters:
     values: Mapping[str, Any]
 
     def to_yaml(self) -> str:
-        """The text of a parameter file as rcl reads it."""
+        """Return the text of a parameter file as rcl reads it."""
         text: str = yaml.safe_dump({self.node: {"ros__parameters": dict(self.values)}}, default_flow_style=False)
         return text
 
@@ -49,7 +49,7 @@ class ProcessSpec:
     """From SIGTERM to SIGKILL."""
 
     def argv(self, folder: Path) -> list[str]:
-        """The command line, with inline parameters written to files in `folder`."""
+        """Return the command line, with inline parameters written to files in `folder`."""
         words: list[str] = []
         for position, word in enumerate(self.command):
             if isinstance(word, InlineParameters):

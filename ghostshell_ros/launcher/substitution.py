@@ -32,14 +32,14 @@ class Template:
 
     @property
     def fixed(self) -> str | None:
-        """The text when there is no substitution in it, else None."""
+        """Return the text when there is no substitution in it, else None."""
         if any(isinstance(piece, Call) for piece in self.pieces):
             return None
         return "".join(str(piece) for piece in self.pieces)
 
 
 def parse(text: str, place: Place) -> Template:
-    """The template of `text`.
+    """Return the template of `text`.
 
     A backslash takes the meaning from the character after it. An argument ends at one blank or at the closing
     bracket unless it is quoted; quotes inside a quoted argument are of the other kind or escaped.

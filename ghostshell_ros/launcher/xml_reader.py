@@ -30,7 +30,7 @@ class _Open:
 
 
 def read(path: Path) -> Element:
-    """The root element of `path`.
+    """Return the root element of `path`.
 
     Raises LaunchError when the file cannot be read, is not well-formed, or holds text between its elements.
     """

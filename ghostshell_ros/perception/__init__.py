@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot sees; no ROS in here."""
+"""Find things in camera images, without ROS."""

@@ -21,8 +21,8 @@ MOST_CANDIDATES = 300
 
 
 def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, float, float]:
-    """The image as network input (1, 3, height, width) from 0 to 1, whole and in its proportions, in the middle of grey; then
-    its scale and the left and upper border in px."""
+    """Return the image as network input (1, 3, height, width) from 0 to 1, scaled as a whole and centred on grey, with its
+    scale and the left and upper border in px."""
     rows, columns = pixels.shape[:2]
     scale = min(width / columns, height / rows)
     new_width, new_height = (max(1, min(most, round(n * scale))) for n, most in ((columns, width), (rows, height)))

@@ -32,7 +32,7 @@ class ColourRange:
 
 @dataclass(frozen=True)
 class Look:
-    """How one kind of thing looks: its colours."""
+    """Describe one kind of thing by its colours."""
 
     label: str
     ranges: tuple[ColourRange, ...]
@@ -76,7 +76,7 @@ class ColourDetector:
     """Sees what has the colours of a look, whatever its shape."""
 
     def __init__(self, looks: Iterable[str]) -> None:
-        """`looks` are lines as `Look.parse` reads them. Raises DetectorError for another, or for none."""
+        """Take `looks`, lines as `Look.parse` reads them. Raises DetectorError for any other, or for none."""
         try:
             self._looks = [Look.parse(line) for line in looks if line]
         except ValueError as error:
@@ -93,7 +93,7 @@ class ColourDetector:
 
 
 def find(pixels: Pixels, looks: Iterable[Look], most: int = 3) -> list[Blob]:
-    """The largest blobs of each look, at most `most`, in an image of shape (height, width, 3), RGB."""
+    """Return the largest blobs of each look, at most `most`, in an image of shape (height, width, 3), RGB."""
     hue, saturation, value = hsv(pixels)
     found: list[Blob] = []
     for look in looks:
@@ -137,7 +137,7 @@ def _fill(blob: Blob) -> float:
 
 
 def _blobs(label: str, mask: Mask) -> Iterator[Blob]:
-    """Connected areas, joined run by run of each row."""
+    """Return connected areas, joined run by run of each row."""
     parent: list[int] = []
     boxes: list[list[int]] = []  # pixels, left, top, right, bottom
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every detector of objects is to the robot: pixels in, labelled boxes out."""
+"""Define what every detector of objects is to the robot: pixels in, labelled boxes out."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Detector(Protocol):
 
     @property
     def labels(self) -> Sequence[str]:
-        """Every label it can give."""
+        """Return every label it can give."""
         ...
 
     def detect(self, pixels: Pixels) -> list[Box]:
-        """What is in an image of shape (height, width, 3), RGB; nothing in one without pixels. Raises DetectorError."""
+        """Return what is in an image of shape (height, width, 3), RGB; nothing for one without pixels. Raises DetectorError."""
         ...

@@ -13,7 +13,7 @@ KINDS = ("onnx", "yolo", "colour")
 def make_detector(
     kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
 ) -> Detector:
-    """A detector of one of `KINDS`. Raises DetectorError when it cannot be had."""
+    """Return a detector of one of `KINDS`. Raises DetectorError when it cannot be made."""
     if kind == "onnx":
         try:
             from ghostshell_ros.perception.onnx_detector import OnnxDetector

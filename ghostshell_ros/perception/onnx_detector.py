@@ -56,7 +56,7 @@ class OnnxDetector:
             raise DetectorError(f"'{self._path}' failed on an image of {width} x {height}: {str(error)[:200]}") from error
 
     def _shape(self, path: Path, meta: Mapping[str, str]) -> tuple[str, tuple[int, int]]:
-        """The input's name, width and height; where the file leaves them open, `imgsz` of its metadata tells them."""
+        """Return the input's name, width and height, from the metadata `imgsz` where the file leaves them open."""
         inputs = self._session.get_inputs()
         shape = list(inputs[0].shape)
         if len(inputs) != 1 or len(shape) != 4 or shape[1] != 3 or inputs[0].type != "tensor(float)":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a thing in the image is: its direction from the camera, its distance by its size or by the lidar."""
+"""Place a thing of the image: its direction by the camera, its distance by its size or by the lidar."""
 
 from __future__ import annotations
 

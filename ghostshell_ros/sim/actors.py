@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves by itself in a simulated building: the person who walks into view, the door that slides shut."""
+"""Move what moves by itself in a simulated building: the person who walks into view, the door that slides shut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Mover:
         return sum(math.dist(a, b) for a, b in zip(self.path, self.path[1:], strict=False))
 
     def point(self) -> tuple[float, float, float]:
-        """Where it is, and the direction of the path there in rad."""
+        """Return where it is, and the direction of the path there in rad."""
         left = self.at
         for a, b in zip(self.path, self.path[1:], strict=False):
             part = math.dist(a, b)
@@ -66,7 +66,7 @@ class Actors:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What can be moved: "person", "office_door"."""
+        """Return the names of what can be moved: "person", "office_door"."""
         return tuple(self._movers)
 
     def move(self, name: str, forth: bool) -> None:
@@ -76,7 +76,7 @@ class Actors:
 
     @property
     def doors(self) -> tuple[str, ...]:
-        """Those that slide along their path and stand nowhere else."""
+        """Return the actors that slide along their path and stand nowhere else."""
         return tuple(name for name, mover in self._movers.items() if not mover.turns)
 
     def put(self, name: str, x: float, y: float, yaw: float) -> None:
@@ -92,7 +92,7 @@ class Actors:
         self._show(mover)
 
     def arrived(self, name: str) -> bool:
-        """Whether it is where it was sent."""
+        """Return whether it is where it was sent."""
         return self._movers[name].at == self._movers[name].goal
 
     def _reset(self) -> None:

@@ -21,7 +21,7 @@ MOST_M = 100.0
 
 @dataclass(frozen=True)
 class Spot:
-    """Where something shall stand: m and rad in the map frame."""
+    """Name the place where something is to stand, in m and rad in the map frame."""
 
     x: float
     y: float
@@ -29,8 +29,8 @@ class Spot:
 
 
 def read_arrangement(text: str) -> dict[str, Spot | bool]:
-    """What `text` asks for, a JSON object of names: [x, y] or [x, y, yaw], for a door "open" or "shut" (True). Empty text
-    asks for nothing. Raises SimWorldError when it is none such."""
+    """Return what `text` asks for, a JSON object of names: [x, y] or [x, y, yaw], for a door "open" or "shut" (True). Empty
+    text asks for nothing. Raises SimWorldError for any other text."""
     try:
         given = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:

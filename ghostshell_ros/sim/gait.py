@@ -79,8 +79,10 @@ class GaitConfig:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What the controller feels, in the body's frame: orientation as (w, x, y, z) and angular velocity in rad/s from the IMU,
-    linear velocity in m/s from the robot's odometry."""
+    """Hold what the controller measures, in the body's frame.
+
+    Orientation as (w, x, y, z) and angular velocity in rad/s come from the IMU, linear velocity in m/s from the odometry.
+    """
 
     orientation: Vector
     angular_velocity: Vector
@@ -160,17 +162,17 @@ class Gait:
         return self.inverse(feet).reshape(12)
 
     def standing_height(self) -> float:
-        """Of the trunk over the floor, in m."""
+        """Return the height of the trunk over the floor, in m."""
         return self.config.postures["stand"].height
 
     @property
     def state(self) -> str:
-        """The posture reached, or "moving" while stepping or between postures."""
+        """Return the posture reached, or "moving" while stepping or between postures."""
         return "moving" if self._stepping or self._blend < 1.0 else self._posture
 
     @property
     def velocity(self) -> tuple[float, float, float]:
-        """The velocity being walked, after limits and ramps, in m/s and rad/s."""
+        """Return the velocity being walked, after limits and ramps, in m/s and rad/s."""
         return float(self._velocity[0]), float(self._velocity[1]), float(self._velocity[2])
 
     def update(self, dt: float, measured: Measurement) -> Vector:
@@ -300,7 +302,7 @@ def euler(quaternion: Vector) -> tuple[float, float, float]:
 
 
 def rotation(roll: float, pitch: float, yaw: float) -> Vector:
-    """The matrix that turns vectors of a body with this attitude into the level frame."""
+    """Return the matrix that turns vectors of a body with this attitude into the level frame."""
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
     return np.array(

@@ -13,7 +13,7 @@ class Legged:
     """Walks the robot of a world; `gait` takes the wishes. Attached to the world for good."""
 
     def __init__(self, world: SimWorld, config: GaitConfig | None = None) -> None:
-        """Raises SimWorldError when the robot has other joints than the gait controls."""
+        """Prepare the gait. Raises SimWorldError when the robot has other joints than the gait controls."""
         missing = sorted(set(JOINTS) - set(world.joint_names))
         if missing:
             known = ", ".join(world.joint_names)

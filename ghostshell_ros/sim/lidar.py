@@ -39,7 +39,7 @@ class Lidar:
         return max(LOWEST_M, float(self._world.data.site_xpos[self._site][2]))
 
     def scan(self) -> npt.NDArray[np.float32]:
-        """One turn, distances in m; infinite where nothing is within `max_range`."""
+        """Return the distances of one revolution in m, infinite where nothing is within `max_range`."""
         count, most = len(self.angles), self.max_range
         model, data = self._world.model, self._world.data
         angles = self.angles + self._world.base().pose.yaw

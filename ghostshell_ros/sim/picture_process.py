@@ -25,7 +25,7 @@ ANSWER_S = 60.0
 
 @dataclass(frozen=True)
 class Request:
-    """What to draw: a camera of the model, width and height in pixels, the state of the world, a new face or None."""
+    """Name what to draw: a camera of the model, width and height in pixels, the state of the world, a new face or None."""
 
     camera: str
     width: int
@@ -57,7 +57,7 @@ class PictureProcess:
         return self._process.pid
 
     def draw(self, request: Request) -> Image:
-        """The picture. Raises SimWorldError when the world cannot be drawn or the process has ended or is silent."""
+        """Return the picture. Raises SimWorldError when the world cannot be drawn or the process has ended or is silent."""
         try:
             self._line.send(request)
             if not self._line.poll(ANSWER_S):

@@ -59,7 +59,7 @@ class PictureThread(Generic[Stamp]):
         self._thread.start()
 
     def set_face(self, name: str, image: Image) -> None:
-        """What the robot's display shows from the next picture on. From any thread."""
+        """Set what the robot's display shows from the next picture on; may be called from any thread."""
         self._face = (name, image)
 
     def close(self) -> None:

@@ -50,8 +50,11 @@ class Imu:
 
 @dataclass(frozen=True)
 class BaseState:
-    """Where the robot's base is: planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose
-    down), and its velocity in its own frame in m/s and rad/s."""
+    """Hold the state of the robot's base.
+
+    It is the planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose down), and the velocity in the
+    base's own frame in m/s and rad/s.
+    """
 
     pose: Pose2D
     height: float
@@ -138,7 +141,7 @@ class SimWorld:
         self.data.time = 0.0
 
     def state(self) -> State:
-        """All that decides how the world goes on and what it looks like, for `set_state` of another one of the same model."""
+        """Return all that decides how the world continues and looks, for `set_state` of another world of the same model."""
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         return state
@@ -167,7 +170,7 @@ class SimWorld:
 
     @property
     def base_id(self) -> int:
-        """The model's number of the robot's base."""
+        """Return the model's number of the robot's base."""
         return self._base
 
     @property
@@ -200,7 +203,7 @@ class SimWorld:
             self.data.ctrl[self._actuators[name]] = target
 
     def joint_targets(self) -> dict[str, float]:
-        """The targets that are set, in rad by joint."""
+        """Return the targets that are set, in rad by joint."""
         return {name: float(self.data.ctrl[i]) for name, i in self._actuators.items()}
 
     def joint_positions(self) -> dict[str, float]:
@@ -241,7 +244,7 @@ class SimWorld:
         return w, x, y, z
 
     def imu(self) -> Imu:
-        """Reading of the sensors `orientation`, `gyro` and `accelerometer` of the model."""
+        """Return the readings of the sensors `orientation`, `gyro` and `accelerometer` of the model."""
         w, x, y, z = (float(c) for c in self.data.sensor("orientation").data)
         gx, gy, gz = (float(c) for c in self.data.sensor("gyro").data)
         ax, ay, az = (float(c) for c in self.data.sensor("accelerometer").data)
@@ -252,7 +255,7 @@ class SimWorld:
         return math.acos(max(-1.0, min(1.0, float(self.data.xmat[self._base][8]))))
 
     def upright(self) -> bool:
-        """Whether the robot has not fallen over."""
+        """Return whether the robot is upright."""
         return self.tilt() < FELL_AT_RAD
 
     @property

@@ -19,8 +19,10 @@ THRESHOLDS = tuple(0.5 + 0.05 * k for k in range(10))
 def average_precision(
     found: Sequence[Sequence[Box]], truth: Sequence[Floats], number: int, label: str, threshold: float
 ) -> float:
-    """Of one label. `found` and `truth` have an entry a frame; rows of truth are label number, four edges, ignore. Nan when
-    nothing is to be found."""
+    """Return the average precision of one label, nan when nothing is to be found.
+
+    `found` and `truth` have an entry per frame; rows of truth are label number, four edges, ignore.
+    """
     wanted = sum(int(np.sum((rows[:, 0] == number) & (rows[:, 5] == 0))) for rows in truth)
     if not wanted:
         return float("nan")
@@ -49,7 +51,7 @@ def average_precision(
 
 
 def _mostly_inside(box: Box, ignored: Floats) -> bool:
-    """Whether half of the box lies in a thing of which too little shows."""
+    """Return whether half of the box lies in a thing of which too little shows."""
     low = np.maximum((box.left, box.top), ignored[:, :2])
     high = np.minimum((box.right, box.bottom), ignored[:, 2:])
     inside = np.clip(high - low, 0, None).prod(axis=1)

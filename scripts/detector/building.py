@@ -99,7 +99,7 @@ class Building:
         return float(self.random.uniform(x0, x1)), float(self.random.uniform(y0, y1))
 
     def _worth(self, x: float, y: float, yaw: float) -> bool:
-        """Whether something lies ahead within 4 m and nothing nearer than 0.6 m to the robot's middle."""
+        """Return whether something lies ahead within 4 m and nothing nearer than 0.6 m to the robot's middle."""
         ahead = False
         for name in self.names:
             px, py, _ = self.data.xpos[self.model.body(name).id]

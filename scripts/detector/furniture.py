@@ -24,7 +24,7 @@ def table(r: Random) -> Shape:
 
 
 def block(r: Random) -> Shape:
-    """A low box, also what small things lie on."""
+    """Add a low box, which small things may lie on."""
     w, d, h = r.uniform(0.12, 0.5), r.uniform(0.12, 0.4), r.uniform(0.06, 0.35)
     shape = Shape("", radius=math.hypot(w, d), top=2 * h, materials={"side": (ANY, 0.1)})
     shape.box("side", (w, d, h), (0, 0, h))
@@ -94,7 +94,7 @@ def lamp(r: Random) -> Shape:
 
 
 def screen(r: Random) -> Shape:
-    """A monitor on a desk, or a picture that hangs where it is put."""
+    """Add a monitor on a desk, or a picture that hangs where it is put."""
     w, h, up = r.uniform(0.15, 0.5), r.uniform(0.12, 0.35), r.uniform(0.7, 1.2)
     shape = Shape("", radius=w, materials={"frame": (ANY, 0.1), "face": (ANY, 0.5)})
     shape.box("frame", (w, 0.02, h), (0, 0, up + h))

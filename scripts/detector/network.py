@@ -47,14 +47,14 @@ class Network(nn.Module):
         return self.answers(self.features(images))
 
     def features(self, images: Tensor) -> Tensor:
-        """All but the last layer."""
+        """Apply all layers but the last."""
         fine = self.fine((images - 0.5) * 4.0)
         middle = self.middle(fine)
         middle = middle + _grown(self.down_coarse(self.coarse(middle)), middle)
         return self.head(fine + _grown(self.down_middle(middle), fine))
 
     def answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """The last layer."""
+        """Apply the last layer."""
         return self.heat(features), STRIDE * torch.exp(self.sides(features).clamp(-4.0, 4.5))
 
 

@@ -146,7 +146,7 @@ class Room:
         return x * self.half[0], y * self.half[1]
 
     def _clear(self, margin: float) -> tuple[float, float]:
-        """A place inside, not in furniture where that can be found in some tries."""
+        """Return a place inside the room, outside furniture if some tries find one."""
         for _ in range(20):
             x, y = self._anywhere(1 - margin / min(self.half))
             at = [(self.data.mocap_pos[b.mocap], b.shape.radius) for b in self.furniture]

@@ -161,7 +161,7 @@ def chair(r: Random) -> Shape:
 
 
 def ball(r: Random) -> Shape:
-    """A sphere with seams, stripes, patches or none."""
+    """Add a sphere with seams, stripes, patches or none."""
     a = r.uniform(0.07, 0.15)
     shape = Shape("ball", area=math.pi * a * a, radius=a, materials={"skin": (BALLS, 0.3), "seam": (ANY, 0.1)})
     shape.add("sphere", _n(a), f'pos="0 0 {_n(a)}"', "skin")
@@ -194,7 +194,7 @@ def apple(r: Random) -> Shape:
 
 
 def bottle(r: Random) -> Shape:
-    """A body, a neck, a cap, some with a label around."""
+    """Add a body, a neck, a cap, some with a label around."""
     a, h = r.uniform(0.028, 0.045), r.uniform(0.13, 0.23)
     neck, tall = r.uniform(0.3, 0.5) * a, r.uniform(0.04, 0.09)
     shape = Shape("bottle", area=2 * a * h + 2 * neck * tall, radius=a)
@@ -211,7 +211,7 @@ def bottle(r: Random) -> Shape:
 
 
 def door(r: Random) -> Shape:
-    """An upright leaf with a handle, some with a pane or panels; it may hang a little above the floor."""
+    """Add an upright leaf with a handle, some with a pane or panels; it may hang a little above the floor."""
     w, h, thin = r.uniform(0.38, 0.65), r.uniform(0.65, 1.05), r.uniform(0.015, 0.03)
     shape = Shape("door", area=4 * w * h, radius=w)
     shape.materials = {"leaf": (ANY, 0.2), "handle": (MUTED + VIVID[8:], 0.6), "pane": (MUTED, 0.8)}

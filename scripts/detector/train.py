@@ -79,7 +79,7 @@ def targets(rows: Rows, height: int, width: int) -> tuple[Floats, Floats, Floats
 
 
 def changed(image: Images, rows: Rows, random: np.random.Generator) -> tuple[Floats, Rows]:
-    """The image with other light, colours, noise and sharpness, or in a mirror."""
+    """Return the image with other light, colours, noise and sharpness, or mirrored."""
     picture = image.astype(np.float32) / 255.0
     if random.random() < 0.5:
         picture, rows = picture[:, ::-1], rows.copy()
