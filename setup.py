@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain `pip install -e .` of the packages that need no ROS; the ROS build goes through CMakeLists.txt."""
+"""Install the Python packages with pip, for programs without ROS; the ROS build goes through CMakeLists.txt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from setuptools import Distribution, find_packages, setup
 
-CORES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros")
+PACKAGES = ("skill_kernel", "function_tokens", "reflexes", "planners", "ghostshell_ros")
 
 
 class CoresOnly(Distribution):
-    """setup.cfg names the nodes' commands too; without ROS only the command line can run."""
+    """Leave out the commands of the nodes, which setup.cfg names too: without ROS only the command line can run."""
 
     def parse_config_files(self, *args: object, **kwargs: object) -> None:
         super().parse_config_files(*args, **kwargs)
@@ -24,11 +24,11 @@ run = (Path(__file__).parent / "requirements" / "run.txt").read_text(encoding="u
 setup(
     name="ghostshell",
     version="0.1.0",
-    description="The ROS-free cores of GhostShell: parser, channel scheduler, skill kernel, planners, reflexes",
+    description="Language models drive robots by streams of function tokens; without ROS: the cores, tokens and dry-run",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=find_packages(include=[pattern for core in CORES for pattern in (core, f"{core}.*")]),
+    packages=find_packages(include=[pattern for core in PACKAGES for pattern in (core, f"{core}.*")]),
     install_requires=[line for line in run if line and not line.startswith("#")],
     distclass=CoresOnly,
 )
-print("ghostshell: the cores without ROS; for the nodes, run 'make setup' or colcon build", file=sys.stderr)
+print("ghostshell: installed without ROS; for the nodes, run 'make setup' or colcon build", file=sys.stderr)

@@ -40,11 +40,11 @@ class Conductor:
 
     @property
     def over(self) -> bool:
-        """Whether all was given and all outputs came or are given up."""
+        """Return whether all was given and all outputs came or are given up."""
         return self._next >= len(self._inputs) and self._first_missing >= len(self._outputs)
 
     def saw(self, output: Output) -> None:
-        """The replay has told this, too."""
+        """Note that the replay has published this, too."""
         self._seen.add(output)
 
     def tick(self, wall_s: float) -> float:
@@ -75,7 +75,7 @@ class Conductor:
         return float("inf")
 
     def _waits(self) -> bool:
-        """Whether an output is missing that should have come."""
+        """Return whether an output is missing that should have come."""
         if self._first_missing >= len(self._outputs):
             return False
         gated = self._next < len(self._inputs) and self._inputs[self._next].after > self._first_missing

@@ -66,7 +66,7 @@ class Recorder(RuntimeNode):
         self.steady_timer(FLUSH_S, self._flush)
 
     def health(self) -> Health:
-        """How much was kept."""
+        """Report how much was kept."""
         return Health(self.failed, values={"messages": self._writer.messages, "robots": len(self.robots)})
 
     def close(self) -> None:
@@ -154,6 +154,6 @@ class _Kept:
 
 
 def message_class(kind: str) -> Any:
-    """The class of messages of a type such as `std_msgs/msg/String`."""
+    """Return the class of messages of a type such as `std_msgs/msg/String`."""
     package, _, name = kind.split("/")
     return getattr(import_module(f"{package}.msg"), name)

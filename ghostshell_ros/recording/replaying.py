@@ -119,7 +119,7 @@ def _configured(run: RunFile, robot: str, folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def _nodes(namespace: str, parameters: dict[str, Path]) -> Iterator[Callable[[], str]]:
-    """The real nodes, each a process of its own; the function says which has ended, or ""."""
+    """Start the real nodes, each a process of its own, and yield a function that names the one that has ended, or ""."""
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for node, file in parameters.items():

@@ -29,7 +29,7 @@ Direction = Literal["left", "right", "forward", "backward"]
 
 
 def lean_pose(direction: Direction) -> dict[str, float]:
-    """The body tilted about 10 degrees to one side: the legs there bend, the others stretch."""
+    """Return the body tilted about 10 degrees to one side: the legs there bend, the others stretch."""
     side = {"left": LEFT, "right": LEFT, "forward": FRONT, "backward": FRONT}[direction]
     sign = 0.36 if direction in ("left", "forward") else -0.36
     return legs_pose(knee={leg: sign * side[leg] for leg in LEGS})
@@ -42,7 +42,7 @@ def lean(start: Pose, direction: Direction) -> Trajectory:
 
 @dataclass(frozen=True)
 class Swing:
-    """How one joint swings about a pose: amplitude in rad and phase in turns."""
+    """Describe how one joint swings about a pose: amplitude in rad and phase in turns."""
 
     joint: str
     amplitude: float
@@ -77,7 +77,7 @@ def wave_period_s(speed: float) -> float:
 
 
 def wave(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
-    """A wave runs round the legs: the body circles."""
+    """Run a wave round the legs, so that the body circles."""
     height = blend(0.10, 0.34, amplitude)
     order = {1: 0.0, 2: 0.25, 4: 0.5, 3: 0.75}
     swings = [Swing(f"leg{leg}_knee", height, phase) for leg, phase in order.items()]
@@ -90,7 +90,7 @@ def shake_period_s(speed: float) -> float:
 
 
 def shake(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
-    """The rear up, swinging left and right."""
+    """Raise the rear and swing it left and right."""
     sweep = blend(0.10, 0.32, amplitude)
     about = legs_pose(knee={1: 0.22, 2: 0.22, 3: -0.22, 4: -0.22})
     swings = [Swing(f"leg{leg}_coxa", sweep * (0.6 if FRONT[leg] > 0 else 1.0)) for leg in LEGS]
@@ -164,7 +164,7 @@ def pull_period_s(speed: float) -> float:
 
 
 def pull(start: Pose, leg: int, speed: float, times: int, inward: bool = True) -> Trajectory:
-    """A freed front leg reaches out and draws something in, or pushes it away when `inward` is false."""
+    """Reach out with a freed front leg and draw something in, or push it away when `inward` is false."""
     period = pull_period_s(speed)
     base = _tripod(leg)
     far, near = FORE[leg] * 0.65, FORE[leg] * -0.45

@@ -43,11 +43,11 @@ class Trajectory:
         return self.times[-1]
 
     def end(self) -> dict[str, float]:
-        """The last point by joint."""
+        """Return the last point by joint."""
         return dict(zip(self.joints, self.positions[-1], strict=True))
 
     def then(self, other: Trajectory) -> Trajectory:
-        """This one and then `other`, which moves the same joints and starts where this one ends."""
+        """Return this motion followed by `other`, which moves the same joints and starts where this one ends."""
         if other.joints != self.joints:
             raise ValueError(f"trajectories of different joints cannot be joined: {self.joints} and {other.joints}")
         times = (*self.times, *(self.duration + t for t in other.times[1:]))
@@ -55,7 +55,7 @@ class Trajectory:
 
 
 def legs_pose(coxa: Mapping[int, float] | float = 0.0, knee: Mapping[int, float] | float = 0.0) -> dict[str, float]:
-    """A pose of all legs from one angle for all, or one a leg (0 where a leg is missing)."""
+    """Return a pose of all legs from one angle for all, or one per leg (0 where a leg is missing)."""
     pose = {}
     for leg in LEGS:
         pose[f"leg{leg}_coxa"] = coxa.get(leg, 0.0) if isinstance(coxa, Mapping) else coxa
@@ -83,7 +83,7 @@ def smooth(u: float) -> float:
 
 
 def blend(low: float, high: float, percent: float) -> float:
-    """The value at `percent` of the way from `low` to `high`."""
+    """Return the value at `percent` of the way from `low` to `high`."""
     return low + (high - low) * min(100.0, max(0.0, percent)) / 100.0
 
 
@@ -110,7 +110,7 @@ def hold(pose: Pose, seconds: float, joints: Sequence[str] = JOINTS) -> Trajecto
 
 
 def is_standing(pose: Pose) -> bool:
-    """Whether the legs carry the body near the normal stand, so that a gait may start without a change of posture."""
+    """Return whether the legs carry the body near the normal stand, so that a gait may start without a change of posture."""
     normal = STAND["normal"]
     return all(abs(pose.get(joint, 0.0) - normal[joint]) < 0.2 for joint in JOINTS)
 

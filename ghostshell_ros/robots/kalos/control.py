@@ -28,7 +28,7 @@ class Control:
 
     @property
     def stopped(self) -> bool:
-        """Whether the call is to end."""
+        """Return whether the call is to end."""
         return self._stop.is_set()
 
     def is_set(self) -> bool:

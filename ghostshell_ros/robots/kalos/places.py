@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kalos's skills name: the places of its building, as its YAML file has them, and the things it can see."""
+"""Name the places of Kalos's building, from its YAML file, and the things that it can see."""
 
 from __future__ import annotations
 

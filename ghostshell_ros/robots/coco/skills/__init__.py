@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CoCo can do, one file a channel; the functions' signatures and docstrings are what a model sees."""
+"""Define what CoCo can do, one file per channel. The model reads the signatures and docstrings of the functions."""
 
 from ghostshell_ros.robots.coco.skills.bgm import play_bgm
 from ghostshell_ros.robots.coco.skills.ears import ear_state, ear_swing, shake_ears

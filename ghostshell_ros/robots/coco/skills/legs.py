@@ -96,7 +96,7 @@ def spider_rotate(angle: Degrees = 90.0, *, body: CocoBody, stop_evt: Event, unt
 
 
 def _left(name: str, whole: float, done: float, least: float) -> dict[str, float] | None:
-    """The argument for what is left of a move that was stopped; None when that is less than `least`."""
+    """Return the argument for what is left of a move that was stopped; None when that is less than `least`."""
     left = math.copysign(max(abs(whole) - math.copysign(1.0, whole) * done, 0.0), whole)
     return {name: left} if abs(left) >= least else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kalos can do, one file a kind; the functions' signatures and docstrings are what a model sees."""
+"""Define what Kalos can do, one file per kind. The model reads the signatures and docstrings of the functions."""
 
 from ghostshell_ros.robots.kalos.skills.locomotion import move_back, move_forward, nav, rotate, strafe
 from ghostshell_ros.robots.kalos.skills.pictures import take_pic

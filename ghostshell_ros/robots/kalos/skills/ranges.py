@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kalos's skills share: parameter types, whose limits stand in the robot's YAML, and how soon a stop is done."""
+"""Define what Kalos's skills share: parameter types, with limits from the robot's YAML file, and stop times."""
 
 from __future__ import annotations
 
