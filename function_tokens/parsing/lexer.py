@@ -89,7 +89,7 @@ class TagLexer:
         self.name = ""
         self.attrs: dict[str, str] = {}
         self.empty = False
-        """Whether it ended in `/>`."""
+        """True where it ended in `/>`."""
         self.raw: str | None = None
         """The text that was read, where the `<` turned out to be text."""
         self._source = source
@@ -229,7 +229,8 @@ class TagLexer:
 
     def _quoted_value(self, name: str, quote: str) -> Step[None]:
         source = self._source
-        inner = spread = False  # whether it holds quotes of its own kind; whether its end may have been forgotten
+        inner = False  # True once the value holds quotes of its own kind
+        spread = False  # True once it spans lines or tags, so that its end may have been forgotten
         while True:
             begun = source.at
             self._take(_value_runs[quote](source.text, begun), "attribute_length")

@@ -92,8 +92,8 @@ class StreamingParser:
         self._parts: list[str] = []  # text that is not a token yet, from _part_start to _part_end
         self._part_start = self._part_end = 0
         self._begun = ""  # the beginning of a tag, not given to the source yet
-        self._in_value = False  # whether it is known to reach into a value
-        self._between = True  # whether nothing is begun: neither a tag nor anything else
+        self._in_value = False  # True once it is known to reach into a value
+        self._between = True  # False while anything is begun, a tag or something else
         self._inside = ""  # the construct that is being read, as an error names it
         self._line_blank = True
         self._fenced = False
