@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach what a run was configured with: the parameters of each robot's nodes, robot files and routines."""
+"""What a run was configured with: the parameters of each robot's nodes, robot files and routines, as attachments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Configuration:
             self._files_of(robot, str(shown["robot"]), str(shown.get("data_dir", "")))
 
     def _files_of(self, robot: str, file: str, data_dir: str) -> None:
-        """Return the robot's own file and its routines, where they can be read from here."""
+        """The robot's own file and its routines, where they can be read from here."""
         try:
             path = find_robot(file)
             text = path.read_text(encoding="utf-8")

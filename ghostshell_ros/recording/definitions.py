@@ -29,7 +29,7 @@ def _installed(package: str, name: str) -> str:
 
 
 def definition(kind: str, text_of: Callable[[str, str], str] = _installed) -> str:
-    """Return the definition of `package/msg/Name` with those of the messages inside it. Raises DefinitionError."""
+    """The definition of `package/msg/Name` with those of the messages inside it. Raises DefinitionError."""
     package, _, name = kind.split("/")
     parts = [text_of(package, name)]
     seen, waiting = {(package, name)}, _named(parts[0], package)
@@ -44,7 +44,7 @@ def definition(kind: str, text_of: Callable[[str, str], str] = _installed) -> st
 
 
 def _named(text: str, package: str) -> list[tuple[str, str]]:
-    """Return the message types of the fields of a definition."""
+    """The messages that fields of a definition are of."""
     found = []
     for line in text.splitlines():
         if (field := _TYPE.match(line.split("#")[0])) and not _PRIMITIVE.fullmatch(field["type"]):

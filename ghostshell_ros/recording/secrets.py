@@ -29,7 +29,7 @@ def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> di
 
 
 def presentable_text(text: str, environment: Mapping[str, str], load: Callable[[str], Any], dump: Callable[[Any], str]) -> str:
-    """Return a file unchanged if it holds no key, else rewritten without it. `load` raises ValueError for bad content."""
+    """A file as it is where it holds no key, else written anew without. `load` raises ValueError for what it cannot read."""
     known = _known(environment)
     try:
         read = load(text)
