@@ -22,11 +22,11 @@ from bench.common import Table, Target, arguments, report, spread_of
 from bench.loop import Loop
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, CallResult, ShellEvent
+from function_tokens.scheduling.calls import Call, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler
 from skill_kernel import SkillReturn, robot_skill
+from skill_kernel.calls import CallResult, CallSpec, Refused
 from skill_kernel.calls import CallResult as KernelResult
-from skill_kernel.calls import CallSpec, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.kernel.kernel import Kernel

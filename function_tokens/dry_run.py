@@ -13,11 +13,11 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import Call, EventType, ShellEvent
-from function_tokens.scheduling.clock import VirtualClock
 from function_tokens.scheduling.conditions import ConditionSource
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from function_tokens.scheduling.timeline import CallRecord
 from function_tokens.scheduling.virtual import VirtualExecutor, nominal_duration
+from skill_kernel.clock import VirtualClock
 
 STREAM = "dry-run"
 

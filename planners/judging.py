@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from function_tokens.scheduling.calls import Clock
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.robot_facts import RobotFacts, observation_now, observed
+from skill_kernel.clock import Clock
 
 KEPT_S = 2.0
 """How long a judgement of the same scene stands."""

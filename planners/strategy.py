@@ -16,12 +16,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
-from function_tokens.scheduling.calls import Clock
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
 from planners.prompts.prompt import CallReport
 from planners.prompts.robot_facts import RobotFacts
+from skill_kernel.clock import Clock
 from skill_kernel.observation.model import Observation
 
 GROUP = "ghostshell.strategies"

@@ -55,11 +55,14 @@ class CallResult:
     Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement."""
 
     outcome: Outcome
-    code: int = 0
+    code: int = CallCode.NONE
     error: str = ""
     message: str = ""
     start_s: float = -1.0
     end_s: float = -1.0
+
+
+DONE = CallResult(Outcome.DONE)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time as the kernel sees it: now, and a callback later; steady in a node, virtual in a test."""
+"""Clocks with one-shot timers: steady for a node, virtual for dry runs and tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A pending callback."""
+    """A pending callback; cancelling it twice is allowed."""
 
     def cancel(self) -> None: ...
 
@@ -25,33 +25,70 @@ class Clock(Protocol):
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
 
 
-class _SteadyTimer:
-    def __init__(self, callback: Callable[[], None]) -> None:
+class OneShotTimer:
+    """Implement `Timer` for both clocks."""
+
+    def __init__(self, due_s: float, callback: Callable[[], None]) -> None:
+        self.due_s = due_s
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
         self.callback = None
 
+    def take(self) -> Callable[[], None] | None:
+        """Return the callback once; None when it was cancelled or taken."""
+        callback, self.callback = self.callback, None
+        return callback
 
-class SteadyClock:
-    """Monotonic time. All timers share one daemon thread, which sleeps until the first is due; callbacks are short."""
+
+class VirtualClock:
+    """Implement `Clock` without a thread: time passes only in `run`. Timers of one instant fire in the order they were made."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, _SteadyTimer]] = []
+        self._now = 0.0
+        self._heap: list[tuple[float, int, OneShotTimer]] = []
+        self._order = itertools.count()
+
+    def now(self) -> float:
+        """Return the seconds since the clock was made."""
+        return self._now
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> OneShotTimer:
+        """Call back once, `delay_s` seconds from now; a delay that is not positive counts as none."""
+        timer = OneShotTimer(self._now + max(0.0, delay_s), callback)
+        heapq.heappush(self._heap, (timer.due_s, next(self._order), timer))
+        return timer
+
+    def run(self, until_s: float | None = None) -> None:
+        """Fire timers in order until none is left, or until `until_s`, where the clock then stands."""
+        while self._heap and (until_s is None or self._heap[0][0] <= until_s):
+            due_s, _, timer = heapq.heappop(self._heap)
+            if (callback := timer.take()) is not None:
+                self._now = max(self._now, due_s)
+                callback()
+        if until_s is not None:
+            self._now = max(self._now, until_s)
+
+
+class SteadyClock:
+    """Implement `Clock` on monotonic time. One daemon thread sleeps until the first timer is due; callbacks are short."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, OneShotTimer]] = []
         self._order = itertools.count()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def now(self) -> float:
-        """Seconds of the steady clock."""
+        """Return the seconds of the steady clock."""
         return time.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Call back once, `delay_s` seconds from now, unless the timer is cancelled or the clock closed before."""
-        timer = _SteadyTimer(callback)
+        timer = OneShotTimer(self.now() + max(0.0, delay_s), callback)
         with self._wake:
-            entry = (self.now() + max(0.0, delay_s), next(self._order), timer)
+            entry = (timer.due_s, next(self._order), timer)
             heapq.heappush(self._heap, entry)
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="steady_clock", daemon=True)
@@ -74,8 +111,7 @@ class SteadyClock:
                 if self._closed:
                     return
                 timer = heapq.heappop(self._heap)[2]
-            callback, timer.callback = timer.callback, None
-            if callback is not None:
+            if (callback := timer.take()) is not None:
                 try:
                     callback()
                 except Exception:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.calls import CallResult
+from skill_kernel.codes import Outcome
 from skill_kernel.skills.skill import Skill
 
 TEXT = "text"
@@ -16,7 +17,7 @@ TEXT = "text"
 
 
 class CallState(Enum):
-    """Where a call stands between its token and its outcome."""
+    """Tell where a call stands between its token and its outcome."""
 
     QUEUED = "queued"
     """Waits for its channels, its parent or its first phrase."""
@@ -27,35 +28,23 @@ class CallState(Enum):
 
 
 class Role(Enum):
-    """What a call is to the scheduler."""
+    """Tell what a call is to the scheduler."""
 
     SKILL = "skill"
     TEXT = "text"
     BUILTIN = "builtin"
 
 
-@dataclass(frozen=True)
-class CallResult:
-    """The executor's last word on a call."""
-
-    outcome: Outcome
-    code: CallCode = CallCode.NONE
-    error: str = ""
-    message: str = ""
-
-
-DONE = CallResult(Outcome.DONE)
-
-
 @dataclass(eq=False)
 class Call:
-    """One call of a process. Identity counts, not content; only the scheduler changes it.
+    """Hold one call of a process. Identity counts, not content; only the scheduler changes it.
 
     `channels` are the scheduling channels it claims, `subsystems` the physical resources the kernel must give it.
     `open` is true for an activation token whose lifecycle ends with its reset; `closed` once that reset (or the end of
     its content) has been read. `ending` is what a built-in without a body of its own ends with; None stands for DONE.
-    `inside` are the living calls right inside it, by `seq` and in that order. Times are seconds on the scheduler's clock,
-    None until they happen.
+    `inside` are the living calls right inside it, by `seq` and in that order. Of the branches right inside it, if it
+    `has_branches`, one is the `taken_branch`; `broken_branch` says why those behind a refused or undecided one must not
+    run. Times are seconds on the scheduler's clock, None until they happen.
     """
 
     call_id: str
@@ -81,35 +70,38 @@ class Call:
     body_result: CallResult | None = None
     ending: CallResult | None = None
     inside: dict[int, Call] = field(default_factory=dict)
+    has_branches: bool = False
+    taken_branch: Call | None = None
+    broken_branch: str = ""
     start_s: float | None = None
     end_s: float | None = None
     result: CallResult | None = None
 
     @property
     def live(self) -> bool:
-        """Whether the call has no outcome yet."""
+        """Return whether the call has no outcome yet."""
         return self.state is not CallState.ENDED
 
     @property
     def unbegun(self) -> bool:
-        """Whether nothing of it has begun: it waits, or its condition is being asked."""
+        """Return whether nothing of it has begun: it waits, or its condition is being asked."""
         return self.state is CallState.QUEUED or (self.state is CallState.STARTING and self.role is Role.BUILTIN)
 
     @property
     def takes_more(self) -> bool:
-        """Whether what stands inside it may still run."""
+        """Return whether calls inside it may still run."""
         return self.live and (self.body_result is None or self.body_result.outcome is Outcome.DONE)
 
     @property
     def descendants(self) -> Iterator[Call]:
-        """The living calls inside it, however deep, in token order of each element."""
+        """Yield the living calls inside it, however deep, in token order of each element."""
         for call in list(self.inside.values()):
             yield call
             yield from call.descendants
 
     @property
     def ancestors(self) -> Iterator[Call]:
-        """The elements around it, the innermost first."""
+        """Yield the elements around it, the innermost first."""
         node = self.parent
         while node is not None:
             yield node
@@ -117,36 +109,39 @@ class Call:
 
     @property
     def text(self) -> str:
-        """Its character data so far."""
+        """Return its character data so far."""
         return "".join(self.content)
 
     @property
     def args_shown(self) -> dict[str, Any]:
-        """Arguments as events and the dry run show them: the content stands under its parameter's name."""
+        """Return the arguments as events and the dry run show them, the content under its parameter's name."""
         if self.role is Role.TEXT:
             return {"text": self.text}
         return self.arguments_with_content
 
     @property
     def arguments_with_content(self) -> dict[str, Any]:
-        """Arguments as the skill gets them: text given as an attribute comes before the character data."""
+        """Return the arguments as the skill gets them: text given as an attribute comes before the character data."""
         if self.skill is None or self.skill.content is None:
             return dict(self.arguments)
         content = self.skill.content
         return {**self.arguments, content: f"{self.arguments.get(content, '')}{self.text}"}
 
+    @property
+    def root(self) -> Call:
+        """Return the outermost element around it, or the call itself."""
+        call = self
+        while call.parent is not None:
+            call = call.parent
+        return call
+
     def is_descendant_of(self, other: Call) -> bool:
-        """Whether `other` is one of the elements around this call."""
-        node = self.parent
-        while node is not None:
-            if node is other:
-                return True
-            node = node.parent
-        return False
+        """Return whether `other` is one of the elements around this call."""
+        return any(around is other for around in self.ancestors)
 
 
 class EventType(Enum):
-    """What the scheduler reports."""
+    """Name what the scheduler reports."""
 
     STREAM_STARTED = "stream_started"
     STREAM_ENDED = "stream_ended"
@@ -167,7 +162,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True)
 class ShellEvent:
-    """One event, with the call it concerns where there is one."""
+    """Report one event, with the call it concerns where there is one."""
 
     type: EventType
     time_s: float
@@ -178,21 +173,8 @@ class ShellEvent:
     reason: str = ""
 
 
-class Timer(Protocol):
-    """A pending call of `Clock.call_later`."""
-
-    def cancel(self) -> None: ...
-
-
-class Clock(Protocol):
-    """Time as the scheduler sees it; in a node it follows ROS time, in tests and dry runs it is virtual."""
-
-    def now(self) -> float: ...
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
-
-
 class Executor(Protocol):
-    """Carries calls out (GhostShell 3.4.4). Answers come back through the scheduler's `started`, `held` and `ended`,
+    """Carry calls out (GhostShell 3.4.4). Answers come back through the scheduler's `started`, `held` and `ended`,
     from within these calls or later, on the scheduler's thread. Each started call gets exactly one `ended`."""
 
     def start(self, call: Call) -> None:
@@ -206,6 +188,3 @@ class Executor(Protocol):
 
     def stop(self, call: Call, cause: str) -> None:
         """Event-driven termination: end it as INTERRUPTED within its stop time (law C9)."""
-
-
-Arguments = Mapping[str, Any]

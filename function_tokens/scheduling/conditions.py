@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the condition of a branch holds: who is asked, and what comes back (TypeGo 6, System 1)."""
+"""Conditions of branches: who is asked whether one holds, and which branch of a step may begin (TypeGo 6, System 1)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from function_tokens.builtins import BRANCHES
+from function_tokens.scheduling.calls import Call
+
 ALWAYS = frozenset({"always", "true"})
 NEVER = frozenset({"never", "false"})
+
+IN_TURN = BRANCHES | {"subtask_complete"}
+"""Built-ins that begin when everything before them in their step has ended, whatever channel it is on."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`holds` is None when nobody can tell; then `reason` says why."""
+    """Answer whether a condition holds; None when nobody can tell, and then `reason` says why."""
 
     holds: bool | None
     reason: str = ""
@@ -23,17 +29,17 @@ Answer = Callable[[Verdict], None]
 
 
 class ConditionSource(Protocol):
-    """Knows what is true now."""
+    """Know what is true now."""
 
     def fault(self, condition: str) -> str:
-        """What is wrong with a condition as it stands, "" when it can be asked. Looks at no observation."""
+        """Return why a condition cannot be asked as it stands, "" when it can. Looks at no observation."""
 
     def ask(self, condition: str, answer: Answer) -> None:
         """Find out, and answer once, from within this call or later, on the scheduler's thread. A late answer is ignored."""
 
 
 class NoConditions:
-    """Implements `ConditionSource` where nothing is observed."""
+    """Implement `ConditionSource` where nothing is observed."""
 
     def fault(self, condition: str) -> str:
         return ""
@@ -43,8 +49,10 @@ class NoConditions:
 
 
 class AssumedConditions:
-    """Implements `ConditionSource` for a run without a robot: what was given, else one assumption for all. `check` finds
-    what is wrong with a condition as it stands. What was assumed is kept in `assumed`, each once."""
+    """Implement `ConditionSource` for a run without a robot: what was given, else one assumption for all.
+
+    `check` finds faults of a condition as it stands. Each assumption made is kept in `assumed`, once.
+    """
 
     def __init__(
         self, given: Mapping[str, bool], default: bool | None = True, check: Callable[[str], str] = lambda condition: ""
@@ -70,9 +78,52 @@ class AssumedConditions:
 
 
 def constant(condition: str) -> bool | None:
-    """Whether a condition holds that asks nothing; None for one that does ask."""
+    """Return whether a condition holds that asks nothing; None for one that does ask."""
     plain = condition.strip().lower()
     return True if plain in ALWAYS else False if plain in NEVER else None
+
+
+def in_turn(call: Call) -> bool:
+    """Return whether a call may begin as far as its step goes: a branch waits for everything before it there."""
+    step = None
+    if call.function in IN_TURN:
+        for around in call.ancestors:
+            step = around if around.function == "step" else step
+    if step is None:
+        return True
+    node = call
+    while node is not step and node.parent is not None:
+        if next(iter(node.parent.inside)) < node.seq:
+            return False
+        node = node.parent
+    return True
+
+
+def left_out(branch: Call) -> str:
+    """Return why a branch does not run whatever its condition says, "" when it may."""
+    assert branch.parent is not None
+    if branch.parent.taken_branch is not None:
+        return "another branch was taken"
+    if branch.parent.broken_branch:
+        return f"a branch before it was refused: {branch.parent.broken_branch}"
+    return ""
+
+
+def rivals(branch: Call) -> list[Call]:
+    """Return the branches beside this one that have not begun."""
+    beside = branch.parent.inside.values() if branch.parent is not None else ()
+    return [call for call in beside if call.function in BRANCHES and call is not branch and call.unbegun]
+
+
+def break_branches(parent: Call | None, why: str) -> None:
+    """Note that a branch of this element was refused: those behind it must not run as if it had not held."""
+    if parent is not None and parent.live:
+        parent.has_branches, parent.broken_branch = True, why
+
+
+def none_held(element: Call) -> bool:
+    """Return whether an element had branches and none was taken."""
+    return element.has_branches and element.taken_branch is None and not element.broken_branch
 
 
 def _plain(condition: str) -> str:

@@ -11,14 +11,14 @@ from skill_kernel.skills.skill import MAIN
 
 
 class ChannelQueues:
-    """All live calls of a process, in token order on each channel they claim.
+    """Keep all live calls of a process in token order on each channel they claim.
 
     A call waits for every earlier live call that is not one of its ancestors and either shares a channel with it (C1)
-    or claims main (C3); calls on a `parallel` channel do not wait for one another. Of two streams the one may write on
-    inside an element behind which the other's calls wait already: what stands inside does not wait for those.
+    or claims main (C3); calls on a `parallel` channel do not wait for one another. One stream may go on inside an element
+    behind which calls of another stream wait already: calls inside that element do not wait for those.
 
-    So on each serial channel at most one call of a stream can be next, and looking at those suffices; of a parallel channel
-    only the calls that wait are kept. What runs for hours or waits by thousands costs the others nothing.
+    So on each serial channel at most one call of a stream can be next, and it is enough to look at those; of a parallel
+    channel only the waiting calls are kept. A call that runs for hours, or thousands that wait, cost the others nothing.
     """
 
     def __init__(self, parallel: frozenset[str] = frozenset()) -> None:
@@ -35,7 +35,7 @@ class ChannelQueues:
                 self._serial.setdefault(channel, OrderedDict())[call.seq] = call
 
     def running(self, call: Call) -> None:
-        """The call has begun: it is next on no channel any more."""
+        """Take a call that has begun out of the line of those that wait."""
         for channel in call.channels:
             key = (channel, call.stream_id)
             queue = self._waiting.get(key)
@@ -55,7 +55,7 @@ class ChannelQueues:
                     del self._serial[channel]
 
     def candidates(self) -> list[Call]:
-        """The next call of each channel and stream that has not been handed to the executor, in token order."""
+        """Return the next waiting call of each channel and stream, in token order."""
         found = {call.seq: call for key, queue in self._waiting.items() for call in self._next(key[0], queue)}
         return [found[seq] for seq in sorted(found)]
 
@@ -69,7 +69,7 @@ class ChannelQueues:
                 return
 
     def blocker(self, call: Call) -> Call | None:
-        """The first live call that `call` has to wait for by order, or None."""
+        """Return the first live call that `call` has to wait for by order, or None."""
         for channel in {*(call.channels - self._parallel), MAIN}:
             other = self._blocker_on(channel, call)
             if other is not None:
@@ -85,8 +85,7 @@ class ChannelQueues:
         return None
 
     def _waits_for_one_around(self, other: Call, call: Call) -> bool:
-        """Whether `other`, or an element it stands in, cannot begin before one around `call` has ended, and so not before
-        `call` has."""
+        """Return whether `other`, or an element around it, cannot begin before an element around `call` has ended."""
         if call.parent is None or other.stream_id == call.stream_id or not other.unbegun:
             return False
         waiting = [other, *(node for node in other.ancestors if node.unbegun)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a process as others see them: which one runs, which wait, and how each is written (TypeGo 6)."""
+"""The published queue of steps of a process: which one runs, which wait, and how each is written (TypeGo 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from function_tokens.scheduling.calls import Call, CallState
 
 @dataclass(frozen=True)
 class ShownStep:
-    """One step: its call, its stream, its source text (elements still open are closed in it)."""
+    """Show one step: its call, its stream, its source text (elements still open are closed in it)."""
 
     call_id: str
     stream_id: str
@@ -22,8 +22,8 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class StepQueue:
-    """`queued`: steps that have not begun, oldest first. `done`: steps that have begun and ended. `reading`: the end tag
-    of the last one has not been read."""
+    """Show all living steps. `queued` ones have not begun, oldest first; `done` counts those that have begun and ended;
+    `reading` is true until the end tag of the last one has been read."""
 
     running: ShownStep | None = None
     queued: tuple[ShownStep, ...] = ()
@@ -37,7 +37,7 @@ class _Line:
     tokens: list[FunctionToken] = field(default_factory=list)
     reading: bool = True
     whole: ShownStep | None = None
-    """How it is shown once it has been read, made once."""
+    """The step as it is shown once it has been read to its end."""
 
     def shown(self) -> ShownStep:
         if self.whole is not None:
@@ -49,7 +49,7 @@ class _Line:
 
 
 class StepLine:
-    """Keeps the living steps of a process and tells of each change, once all that happens at that instant has happened."""
+    """Keep the living steps of a process; `report` publishes all changes of one instant at once."""
 
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
@@ -59,35 +59,35 @@ class StepLine:
         self._changed = False
 
     def opened(self, step: Call, token: FunctionToken) -> None:
-        """The start tag of a step has been read, or all of an empty one."""
+        """Add a step whose start tag, or empty tag, has been read."""
         self._lines[step.call_id] = _Line(step, [token], reading=token.kind is TokenKind.AF)
         self._changed = True
 
     def wrote(self, step: Call, token: FunctionToken) -> None:
-        """A token inside a step, or its end tag."""
+        """Add a token inside a step, or its end tag."""
         line = self._lines.get(step.call_id)
         if line is not None:
             line.tokens.append(token)
 
     def read(self, step: Call) -> None:
-        """Nothing more of the step will be read."""
+        """Note that nothing more of the step will be read."""
         line = self._lines.get(step.call_id)
         if line is not None:
             line.reading = False
             self._changed = True
 
     def began(self, call: Call) -> None:
-        """A call has begun."""
+        """Note that a call has begun."""
         self._changed = self._changed or call.call_id in self._lines
 
     def ended(self, call: Call) -> None:
-        """A call has its outcome."""
+        """Note that a call has its outcome."""
         if self._lines.pop(call.call_id, None) is not None:
             self._done += call.start_s is not None
             self._changed = True
 
     def report(self) -> None:
-        """Tell what has changed since the last time."""
+        """Publish the queue if it has changed since the last time."""
         if not self._changed:
             return
         self._changed = False
@@ -96,7 +96,7 @@ class StepLine:
             self._on_change(now)
 
     def state(self) -> StepQueue:
-        """How it stands."""
+        """Return the queue as it stands."""
         lines = sorted(self._lines.values(), key=lambda line: line.call.seq)
         running = [line.shown() for line in lines if line.call.state is not CallState.QUEUED]
         queued = tuple(line.shown() for line in lines if line.call.state is CallState.QUEUED)
@@ -105,7 +105,7 @@ class StepLine:
 
 
 def source_of(tokens: list[FunctionToken]) -> str:
-    """Canonical text of tokens that may not be complete yet."""
+    """Return the canonical text of tokens that may not be complete yet."""
     opened: list[str] = []
     for token in tokens:
         if token.kind is TokenKind.AF:

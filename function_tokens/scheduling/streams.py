@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,7 +19,7 @@ PHRASE_REACH = 130
 
 
 class FrameKind(Enum):
-    """What an open element is to the calls inside it."""
+    """Tell what an open element is to the calls inside it."""
 
     CALL = "call"
     WRAPPER = "wrapper"
@@ -30,8 +31,11 @@ class FrameKind(Enum):
 
 @dataclass
 class Frame:
-    """One open element. `recorded` collects the tokens inside `save`, `faults` what is wrong with them, or why the turn
-    ends with the end of a refused element. `branched`: an `if` has stood right inside it."""
+    """Hold one open element.
+
+    `recorded` collects the tokens inside `save`, `faults` what is wrong with them; in a refused element `faults` says why
+    the turn ends with it. `branched` is true once an `if` has stood right inside it.
+    """
 
     kind: FrameKind
     name: str
@@ -45,11 +49,11 @@ class Frame:
 
 @dataclass(eq=False)
 class Stream:
-    """One answer of a model. `reason` tells how its turn ends once `closed`: end, observe, plan_done, failure, interrupt.
+    """Hold one answer of a model. `reason` tells how its turn ends once `closed`: end, observe, plan_done, failure, interrupt.
 
-    `turn`: what its writer knew of; streams of one turn or an earlier one were planned without what happened behind it.
-    `plans`: it has written steps. `step` is the one that is being read, `unfinished` those whose end tag only the parser
-    set. `superseded`: why nothing is taken of it any more but the rest of what is open.
+    A stream of a `turn` was planned without knowledge of what happened after that turn began. `plans` is true once it has
+    written steps; `step` is the one being read, `unfinished` those whose end tag the parser had to add. `superseded` says
+    why only the rest of what is open is still taken from it.
     """
 
     stream_id: str
@@ -78,7 +82,7 @@ class Stream:
 
     @property
     def inner(self) -> Frame | None:
-        """The frame of the innermost open call."""
+        """Return the frame of the innermost open call."""
         for frame in reversed(self.frames):
             if frame.kind is FrameKind.CALL:
                 return frame
@@ -86,16 +90,24 @@ class Stream:
 
     @property
     def parent(self) -> Call | None:
-        """The innermost open call, which is the parent of the next one."""
+        """Return the innermost open call, which is the parent of the next one."""
         inner = self.inner
         return inner.call if inner is not None else None
 
     @property
+    def around(self) -> Iterator[Call]:
+        """Yield the open calls around the next token, the innermost first."""
+        parent = self.parent
+        if parent is not None:
+            yield parent
+            yield from parent.ancestors
+
+    @property
     def inside_refused(self) -> bool:
-        """Whether what comes now stands inside a refused element."""
+        """Return whether the next token stands inside a refused element."""
         return bool(self.frames) and self.frames[-1].kind is FrameKind.REFUSED
 
     @property
     def saving(self) -> Frame | None:
-        """The open `save` element, if the stream is inside one."""
+        """Return the open `save` element, if the stream is inside one."""
         return self.frames[-1] if self.frames and self.frames[-1].kind is FrameKind.SAVE else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What really happened, as data: one record a call, in the form the dry run prints and the pictures show."""
+"""Records of ended calls, as the dry run prints them and the pictures show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skill_kernel.skills.skill import MAIN
 
 @dataclass(frozen=True)
 class CallRecord:
-    """One ended call. `channel` is the first it claims, `channels` all of them; times are seconds, None if it never
+    """Record one ended call. `channel` is the first it claims, `channels` all of them; times are seconds, None if it never
     started (`start_s`). `outcome` is a name of `skill_kernel.Outcome`."""
 
     call: str
@@ -34,7 +34,7 @@ class CallRecord:
 
     @classmethod
     def of(cls, call: Call) -> CallRecord:
-        """Record of a call that has ended; raises ValueError for one that has not."""
+        """Return the record of a call that has ended; raises ValueError for one that has not."""
         if call.result is None:
             raise ValueError(f"call {call.call_id} ('{call.function}') has not ended yet")
         own = [c for c in call.subsystems if c in call.channels] or sorted(call.channels)
@@ -55,7 +55,7 @@ class CallRecord:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The dry run's line: call, function, args, channel, start, end, outcome; error and message where there are."""
+        """Return the dry run's line: call, function, args, channel, start, end, outcome; error and message if any."""
         line: dict[str, Any] = {
             "call": self.call,
             "function": self.function,
@@ -77,7 +77,7 @@ class CallRecord:
 
 
 def channel_order(records: list[CallRecord]) -> list[str]:
-    """Channels in the order they were first used, main first."""
+    """Return the channels in the order they were first used, main first."""
     met = dict.fromkeys(c for r in records for c in r.channels if r.start_s is not None)
     return [MAIN, *(c for c in met if c != MAIN)] if MAIN in met else list(met)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from function_tokens.scheduling.calls import Call, CallResult, Role
-from function_tokens.scheduling.clock import VirtualClock, VirtualTimer
+from function_tokens.scheduling.calls import Call, Role
 from function_tokens.scheduling.scheduler import Scheduler
+from skill_kernel.calls import CallResult
+from skill_kernel.clock import OneShotTimer, VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skills.skill import SkillDefinitionError
 
@@ -16,12 +17,12 @@ TEXT_NOMINAL_S = 1.0
 
 
 def nominal_duration(call: Call) -> float:
-    """Seconds the call is expected to take by its skill's `nominal_s`. Raises SkillDefinitionError when that gives none."""
+    """Return the seconds a call takes by its skill's `nominal_s`. Raises SkillDefinitionError when that gives none."""
     return TEXT_NOMINAL_S if call.skill is None else call.skill.nominal_for(call.arguments_with_content)
 
 
 class VirtualExecutor:
-    """Implements `calls.Executor`. `duration` may replace the declared durations, `stop_time` the stop times."""
+    """Implement `calls.Executor`. `duration` may replace the declared durations, `stop_time` the stop times."""
 
     def __init__(
         self,
@@ -33,12 +34,12 @@ class VirtualExecutor:
         self._clock = clock
         self._duration = duration
         self._stop_time = stop_time or self._declared_stop
-        self._timers: dict[str, VirtualTimer] = {}
+        self._timers: dict[str, OneShotTimer] = {}
         self._natural_end: dict[str, float] = {}
         self._outcome: dict[str, CallResult] = {}
         self.scheduler: Scheduler | None = None
         self.faults: dict[str, None] = {}
-        """What was wrong with declared durations, each once; such a call takes no time, as the kernel sees it too."""
+        """Faults of declared durations, each once; such a call takes no time, as in the kernel."""
 
     def start(self, call: Call) -> None:
         """Begin at once; a body without content ends by itself after its duration."""
@@ -47,7 +48,7 @@ class VirtualExecutor:
         self._scheduler.started(call.call_id)
 
     def content(self, call: Call, text: str, last: bool) -> None:
-        """The duration of a call with content is known when the content is."""
+        """Begin the body of a call with content when all of it is known, and with it the duration."""
         if last and call.call_id not in self._natural_end:
             self._begin_body(call)
 

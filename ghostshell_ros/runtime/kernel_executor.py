@@ -9,12 +9,13 @@ from typing import Any
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, SkillCall, SkillEvent
 
-from function_tokens.scheduling.calls import Call, CallResult, Role
+from function_tokens.scheduling.calls import Call, Role
 from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
 from ghostshell_ros.wire.values import OUTCOMES
+from skill_kernel.calls import CallResult
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.skills.arguments import to_json
 from skill_kernel.skills.registry import SkillRegistry

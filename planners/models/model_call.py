@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from function_tokens.scheduling.calls import Clock, Timer
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block
+from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import ModelCode
 
 T = TypeVar("T")

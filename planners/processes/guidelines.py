@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from function_tokens.scheduling.calls import Clock
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.processes.process_advisor import Surroundings, Voice
 from planners.processes.process_prompt import S3Answer, S3Reader, guideline_request
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.changes import Changes
 from reflexes.stop_words import is_stop
+from skill_kernel.clock import Clock
 from skill_kernel.guard import GuardedExpression
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, ObservationError

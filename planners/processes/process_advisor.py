@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from function_tokens.scheduling.calls import Clock
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.processes.process_prompt import S3Answer, S3Reader, advice_request
 from planners.prompts.blocks import Layer
+from skill_kernel.clock import Clock
 from skill_kernel.processes.process import Process, ProcessSource
 from skill_kernel.processes.process_commands import ProcessError
 from skill_kernel.processes.process_relations import Relation

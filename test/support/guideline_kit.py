@@ -6,10 +6,10 @@ from __future__ import annotations
 from asked_model import AskedModel, Told
 from process_desk import REACTIVE, Desk
 
-from function_tokens.scheduling.clock import VirtualClock
 from planners.processes.guidelines import Guideline, GuidelineLoop
 from planners.processes.process_advisor import Surroundings
 from planners.processes.process_prompt import system_prompt
+from skill_kernel.clock import VirtualClock
 from skill_kernel.guard import GuardedExpression, compile_expression
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject

@@ -13,8 +13,7 @@ from shell_kit import mapper
 
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
-from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler
 from function_tokens.scheduling.virtual import VirtualExecutor
 from planners.language.client import rest_of
@@ -34,6 +33,8 @@ from planners.strategies.layered.step_prompt import (
     step_system,
 )
 from planners.strategy import CallEvent, Judge, Task
+from skill_kernel.calls import CallResult
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject

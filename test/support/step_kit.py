@@ -11,12 +11,13 @@ from shell_kit import mapper
 
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
-from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
-from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from function_tokens.scheduling.conditions import Answer, Verdict
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from function_tokens.scheduling.step_queue import StepQueue
 from function_tokens.scheduling.virtual import VirtualExecutor
+from skill_kernel.calls import CallResult
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from function_tokens.scheduling.clock import VirtualClock
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
@@ -15,6 +14,7 @@ from planners.prompts.blocks import Layer, read_blocks
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_planner import TaskPlanner
 from planners.strategies.layered.task_settings import TaskSettings
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
 
 FIELDS = frozenset({"room", "battery", "object_detections", "last_heard", "pose"})

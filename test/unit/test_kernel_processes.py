@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from kernel_bench import REST, ROBOT, WAIT_S, Bench, code_of, rest
 
-from function_tokens.scheduling.clock import VirtualClock, VirtualTimer
 from skill_kernel import CallCode, Content, Outcome, SkillReturn
 from skill_kernel.calls import Accepted, KernelEventType, ProcessHoldState
-from skill_kernel.clock import SteadyClock
+from skill_kernel.clock import OneShotTimer, SteadyClock, VirtualClock
 from skill_kernel.codes import LeaseCode
 from skill_kernel.kernel.heartbeats import Heartbeats, Silence, Source
 from skill_kernel.kernel.kernel import Kernel
@@ -132,7 +131,7 @@ def test_a_skill_that_does_not_come_to_rest_is_stopped(bench: Bench) -> None:
 class LateCancel(VirtualClock):
     """Its timers are due already when they are cancelled: what they call waits for the kernel's lock."""
 
-    def call_later(self, delay_s: float, callback: Any) -> VirtualTimer:
+    def call_later(self, delay_s: float, callback: Any) -> OneShotTimer:
         timer = super().call_later(delay_s, callback)
         timer.cancel = lambda: None  # type: ignore[method-assign]
         return timer

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 from layered_kit import Asked, Says, ScriptedModel, failing
 
-from function_tokens.scheduling.clock import VirtualClock
 from planners.judging import Judgement, SentenceJudge
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.prompts.blocks import Layer
 from planners.prompts.elements import Element, ElementParser
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
 
 

@@ -7,9 +7,9 @@ import pytest
 from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk
 
-from function_tokens.scheduling.clock import VirtualClock
 from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor, Surroundings
 from planners.processes.process_prompt import system_prompt
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
 from skill_kernel.processes.process_commands import EndProcess, ProcessError

@@ -12,9 +12,10 @@ from shell_kit import Node, mapper, reference_schedule
 
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, CallResult, EventType, ShellEvent
-from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
+from skill_kernel.calls import CallResult
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 
 

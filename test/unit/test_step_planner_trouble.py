@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from layered_kit import GOOD, Bench, Says, failing, script
 
-from function_tokens.scheduling.calls import CallResult
 from planners.prompts.blocks import Layer
 from planners.strategy import CallEvent
+from skill_kernel.calls import CallResult
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 
 

@@ -15,6 +15,7 @@ from step_kit import Plan, Told
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.scheduling.calls import Call, EventType
 from function_tokens.scheduling.conditions import AssumedConditions
+from function_tokens.scheduling.step_queue import StepQueue
 from function_tokens.scheduling.timeline import CallRecord
 from skill_kernel.codes import Outcome
 
@@ -301,7 +302,8 @@ def test_whatever_is_written_each_call_has_one_outcome_and_the_process_comes_to_
     assert max(Counter(c.call_id for c in plan.ended).values(), default=1) == 1
     assert not plan.parsers or plan.reported(EventType.DRAINED)
     assert plan.scheduler.unstarted == 0
-    assert plan.scheduler.steps.state().queued == () and plan.scheduler.steps.state().running is None
+    shown = plan.queues[-1] if plan.queues else StepQueue()
+    assert shown.queued == () and shown.running is None and not shown.reading
     if interrupt_s is not None and interrupt_s > sum(w for _, _, w in pieces):
         assert all(c.start_s is None or c.start_s <= interrupt_s for c in plan.ended)
     begun = Counter(id(c.parent) for c in plan.ended if c.function in ("if", "else") and c.start_s is not None)

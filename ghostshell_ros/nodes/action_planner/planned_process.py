@@ -12,7 +12,6 @@ from ghostshell.msg import ProcessState, SkillEvent
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import to_source
-from function_tokens.scheduling.calls import Clock
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.node import SteadyClock
@@ -49,6 +48,7 @@ from planners.strategy import (
     SubtaskDone,
     Task,
 )
+from skill_kernel.clock import Clock
 from skill_kernel.codes import ModelCode, TaskCode
 
 TOLD = ("DONE", "FAILED", "INTERRUPTED")

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from function_tokens.scheduling.calls import Call, CallResult
+from function_tokens.scheduling.calls import Call
 from reflexes.loop import Ended, Firing
+from skill_kernel.calls import CallResult
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
 from skill_kernel.guard import SkillRequest
 from skill_kernel.guard.vocabulary import STOP, WAIT

@@ -12,7 +12,7 @@ from geometry_msgs.msg import Twist
 from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat, SkillEvent
 from ghostshell.srv import ProcessLease
 
-from function_tokens.scheduling.calls import Call, CallResult, EventType, Role, ShellEvent
+from function_tokens.scheduling.calls import Call, EventType, Role, ShellEvent
 from ghostshell_ros.nodes.reflexes.reflex_performance import LEASE_S, Performance
 from ghostshell_ros.runtime.kernel_executor import KernelLink
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
@@ -20,6 +20,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.event_writer import EventWriter
 from reflexes.loop import Ended, Firing, ReflexLoop
+from skill_kernel.calls import CallResult
 from skill_kernel.guard import SkillRequest
 
 BEAT_S = 0.1

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
-from function_tokens.scheduling.calls import Clock
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prompts.blocks import Layer
 from planners.prompts.elements import Element, ElementParser
 from planners.strategies.layered.step_answer import Check
+from skill_kernel.clock import Clock
 
 NONE = "none"
 MAX_ANSWER = 1000

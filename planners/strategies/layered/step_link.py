@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from function_tokens.scheduling.calls import Clock
 from planners.models.base import ModelRequest
 from planners.models.model_call import Model
 from planners.plan import GlobalEvent, Subtask
@@ -19,6 +18,7 @@ from planners.strategies.layered.step_answer import Check
 from planners.strategies.layered.step_prompt import Situation
 from planners.strategies.layered.step_writing import Outlet
 from planners.strategy import Judge
+from skill_kernel.clock import Clock
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import Observation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from function_tokens.scheduling.calls import Clock, Timer
+from skill_kernel.clock import Clock, Timer
 
 
 class Wait:

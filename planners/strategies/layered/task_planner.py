@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from function_tokens.scheduling.calls import Clock, Timer
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
@@ -21,6 +20,7 @@ from planners.strategies.layered.task_answer import TaskAnswer, TaskReader
 from planners.strategies.layered.task_prompt import question
 from planners.strategies.layered.task_settings import Asked, TaskSettings, Tellers
 from planners.strategies.layered.watching import differences, labels, watched
+from skill_kernel.clock import Clock, Timer
 
 SHOWN_CALLS = 20
 RETRY_S, RETRY_MAX_S = 2.0, 30.0

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The token side of the scheduler: nest elements, gather text, record routines, make calls (semantics 2 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from function_tokens.builtins import FURTHER, NOT_IN_ROUTINES, STEP_ALIASES, STEP_NAMES
+from function_tokens.mapper import Mapped, Mapper, Refusal, Wrapper
+from function_tokens.parsing.parser import StreamingParser
+from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
+from function_tokens.routines import RoutineError, RoutineStore, to_source
+from function_tokens.scheduling.call_table import CallTable
+from function_tokens.scheduling.calls import TEXT, Call, EventType, Role
+from function_tokens.scheduling.conditions import ConditionSource, break_branches
+from function_tokens.scheduling.placement import Placement, came_late, never_runs
+from function_tokens.scheduling.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
+from skill_kernel.calls import DONE, CallResult
+from skill_kernel.clock import Clock
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.skills.skill import MAIN
+
+BRANCHING = frozenset({"if", *STEP_ALIASES})
+
+PLANNED = frozenset({"step", "subtask_complete"})
+"""Built-ins that only a plan in steps holds: dropped where the plan was made without knowing of a failure."""
+
+
+class CallFactory:
+    """Make calls, numbered in the order of their tokens."""
+
+    def __init__(self, new_call_id: Callable[[], str]) -> None:
+        self._new_call_id = new_call_id
+        self._seq = 0
+
+    def make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
+        """Return a new call inside what is open in its stream."""
+        self._seq += 1
+        return Call(
+            call_id=self._new_call_id(),
+            seq=self._seq,
+            stream_id=stream.stream_id,
+            epoch=stream.epoch,
+            function=function,
+            role=role,
+            arguments=dict(arguments),
+            channels=channels,
+            subsystems=(),
+            parent=stream.parent,
+        )
+
+    def unmapped(self, stream: Stream, token: FunctionToken) -> Call:
+        """Return a call for a token that was not looked up."""
+        return self.make(stream, token.name, Role.SKILL, token.attrs, frozenset())
+
+
+class TokenHandler:
+    """Turn the tokens of each stream into queued calls of a table. More than `max_unstarted` waiting calls are refused."""
+
+    def __init__(
+        self,
+        table: CallTable,
+        clock: Clock,
+        mapper: Mapper,
+        conditions: ConditionSource,
+        new_call_id: Callable[[], str],
+        routines: RoutineStore | None,
+        max_unstarted: int,
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._mapper = mapper
+        self._calls = CallFactory(new_call_id)
+        self._routines = routines
+        self._max_unstarted = max_unstarted
+        self._placement = Placement(mapper.parallel, routines, conditions)
+
+    def take(self, stream: Stream, token: FunctionToken) -> None:
+        """Take one token."""
+        if stream.step is not None and not stream.run_stack:
+            self._table.steps.wrote(stream.step, token)
+        if token.kind in (TokenKind.CHAR, TokenKind.REF):
+            self._text(stream, token)
+            return
+        self._table.close_utterance(stream)
+        if stream.closed:
+            if token.kind is not TokenKind.RF:
+                self._late(stream, token)
+        elif (saving := stream.saving) is not None:
+            self._record_routine(stream, saving, token)
+        elif token.kind is TokenKind.RF:
+            self._reset(stream, token)
+        else:
+            self._begin(stream, token)
+
+    # -- text ---------------------------------------------------------------------------------------------------------
+
+    def _text(self, stream: Stream, token: FunctionToken) -> None:
+        if stream.closed:
+            if token.text.strip() and not stream.late_text:
+                stream.late_text = True
+                self._unspoken(stream, token, came_late(stream))
+            return
+        frame = stream.frames[-1] if stream.frames else None
+        if frame is not None and frame.kind is FrameKind.SAVE:
+            frame.recorded.append(token)
+        elif frame is not None and frame.call is not None and frame.call.takes_content:
+            self._table.content(frame.call, token.text)
+        elif frame is not None and stream.utterance is None and (never := never_runs(stream)) is not None:
+            if token.text.strip() and not frame.text_seen:
+                frame.text_seen = True
+                self._unspoken(stream, token, never)
+        else:
+            self._utter(stream, token.text)
+
+    def _utter(self, stream: Stream, text: str) -> None:
+        """Speak text. White space at either end is left out; in between it is kept."""
+        body = text.rstrip()
+        if stream.utterance is None:
+            body = body.lstrip()
+            if not body:
+                return
+            call = self._calls.make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+            call.skill = self._mapper.registry.text_skill
+            call.takes_content, call.content_ready = True, False
+            if not self._admit(stream, call):
+                return
+            stream.utterance, stream.phrase = call, ""
+        elif not body:
+            stream.held_space += text
+            return
+        call = stream.utterance
+        piece = stream.held_space + body
+        self._table.content(call, piece)
+        stream.held_space = text[len(text.rstrip()) :]
+        if not call.content_ready:
+            stream.phrase = stream.phrase[-PHRASE_REACH:] + piece
+            call.content_ready = PHRASE_BOUNDARY.search(stream.phrase) is not None
+
+    def _unspoken(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
+        """Report text that is not spoken, by its first piece."""
+        call = self._calls.make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+        call.content.append(token.text.strip())
+        self._table.record(call, result)
+
+    # -- elements -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, stream: Stream, token: FunctionToken) -> None:
+        never = never_runs(stream)
+        if never is not None and not _belongs_outside(stream.frames[-1], token):
+            self._leave_out(stream, token, never)
+            return
+        mapped = self._mapper.map(token.name, token.attrs)
+        if isinstance(mapped, Wrapper):
+            if token.kind is TokenKind.AF:
+                stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
+            return
+        refusal = mapped if isinstance(mapped, Refusal) else self._placement.refusal(stream, mapped, token.name)
+        if refusal is None and isinstance(mapped, Mapped):
+            refusal = self._perform(stream, token, mapped)
+        if refusal is not None:
+            self._refuse(stream, token, refusal)
+
+    def _leave_out(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
+        self._table.record(self._calls.unmapped(stream, token), result)
+        frame = stream.frames[-1]
+        frame.branched = frame.branched or token.name in BRANCHING
+        if token.kind is TokenKind.AF:
+            kind = FrameKind.REFUSED if stream.inside_refused else FrameKind.LEFT_OUT
+            stream.frames.append(Frame(kind, token.name))
+
+    def _perform(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
+        name = mapped.function
+        if mapped.builtin and name == "save":
+            return self._begin_routine(stream, token, mapped)
+        if mapped.builtin and name == "replace_steps":
+            self._replace_steps(stream, token, mapped)
+        elif mapped.builtin and name in PLANNED and self._table.outdated(stream):
+            why = "it was planned before a failure was known, or steps that replace it were"
+            self._table.stop_generation(stream, why)
+            self._table.close_stream(stream, "end", error=why)
+            self._late(stream, token)
+        else:
+            self._begin_call(stream, token, mapped)
+        return None
+
+    def _begin_call(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
+        opens = token.kind is TokenKind.AF
+        role = Role.BUILTIN if mapped.builtin else Role.SKILL
+        call = self._calls.make(stream, mapped.function, role, mapped.arguments, mapped.channels)
+        call.skill, call.subsystems, call.exclusive = mapped.skill, mapped.subsystems, mapped.exclusive
+        call.open, call.closed = opens, not opens
+        call.takes_content = mapped.skill.content is not None
+        if not self._admit(stream, call):
+            return
+        for note in mapped.clamped:
+            self._table.emit(EventType.NOTICE, stream.stream_id, call, error=note)
+        if mapped.builtin and call.function in STEP_NAMES:
+            self._note_step(stream, token, call)
+        if opens or call.function == "run":
+            call.closed = False
+            stream.frames.append(Frame(FrameKind.CALL, token.name, call))
+        if mapped.builtin and call.function == "run":
+            self._run_routine(stream, call)
+            if not opens and not stream.closed:
+                stream.frames.pop()
+                self._table.close(call)
+        elif mapped.builtin and call.function in ("observe", "plan_done"):
+            self._table.stop_generation(stream, f"<{call.function}/>", call)
+            self._table.close_stream(stream, call.function)
+
+    def _admit(self, stream: Stream, call: Call) -> bool:
+        """Queue a call, unless too many wait already."""
+        if self._table.unstarted < self._max_unstarted:
+            self._table.add(stream, call)
+            return True
+        why = f"more than {self._max_unstarted} calls wait to start; write less at once and <observe/> in between"
+        self._table.record(call, CallResult(Outcome.REFUSED, CallCode.QUEUE_FULL, why))
+        self._table.end_turn(call, why)
+        return False
+
+    def _note_step(self, stream: Stream, token: FunctionToken, call: Call) -> None:
+        if call.function in PLANNED:
+            stream.plans = True
+        if call.function == "if" and (inner := stream.inner) is not None and call.parent is not None:
+            inner.branched = True
+            call.parent.has_branches = True
+        if call.function == "step" and stream.step is None and not stream.run_stack:
+            self._table.steps.opened(call, token)
+            if token.kind is TokenKind.AF:
+                stream.step = call
+
+    def _replace_steps(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
+        """Act on `replace_steps` as it is read; steps between its tags, if it has two, are the new ones."""
+        call = self._calls.make(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
+        call.start_s = self._clock.now()
+        if token.kind is TokenKind.AF:
+            stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
+        stream.plans = True
+        dropped = self._table.replace_steps(stream)
+        self._table.record(call, CallResult(Outcome.DONE, message=f"dropped: {dropped}"))
+
+    def _reset(self, stream: Stream, token: FunctionToken) -> None:
+        """Close the innermost element; both parsers guarantee that names nest."""
+        if not stream.frames:
+            return
+        frame = stream.frames.pop()
+        written = _is_written(token)
+        if written:
+            stream.unfinished.clear()
+        if frame.kind is FrameKind.REFUSED and frame.faults and frame.call is not None:
+            self._table.end_turn(frame.call, frame.faults[0])
+        elif frame.kind is FrameKind.CALL and frame.call is not None:
+            if frame.call.function == "step" and not written:
+                stream.unfinished.append(frame.call)
+            self._table.close_element(stream, frame.call)
+            if stream.superseded and stream.parent is None:
+                self._table.close_stream(stream, "end", error=stream.superseded)
+
+    def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
+        call = self._calls.make(stream, refusal.function, Role.SKILL, token.attrs, refusal.channels)
+        self._table.record(call, CallResult(Outcome.REFUSED, refusal.code, refusal.message))
+        if refusal.function in STEP_NAMES:
+            break_branches(call.parent, refusal.message)
+        why = f"'{refusal.function}' was refused: {refusal.message}" if refusal.ends_turn or stream.strict else ""
+        if token.kind is TokenKind.AF:
+            frame = Frame(FrameKind.REFUSED, token.name, call)
+            stream.frames.append(frame)
+            if why and refusal.function in STEP_NAMES and not stream.strict:
+                frame.faults.append(why)  # what it encloses is refused with it, then the turn ends
+                return
+        if why:
+            self._table.end_turn(call, why)
+
+    def _late(self, stream: Stream, token: FunctionToken) -> None:
+        self._table.record(self._calls.unmapped(stream, token), came_late(stream))
+
+    # -- routines -----------------------------------------------------------------------------------------------------
+
+    def _begin_routine(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
+        """Record from `<save>` on, or say why that cannot be."""
+        if self._routines is None:
+            return Refusal("save", CallCode.ROUTINE_INVALID, "this robot keeps no routines", False)
+        if token.kind is TokenKind.SCF:
+            message = "there is nothing between <save> and </save>; put the calls of the routine inside"
+            return Refusal("save", CallCode.ROUTINE_INVALID, message, False)
+        call = self._calls.make(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
+        call.start_s = self._clock.now()
+        stream.frames.append(Frame(FrameKind.SAVE, token.name, call))
+        return None
+
+    def _record_routine(self, stream: Stream, frame: Frame, token: FunctionToken) -> None:
+        """Check a token inside `save` like any call and keep it; perform nothing; commit at the end tag."""
+        if token.kind is TokenKind.RF and frame.depth == 0:
+            stream.frames.pop()
+            if frame.call is not None and not _is_written(token):
+                self._table.record_lost_routine(frame.call)
+            elif frame.call is not None:
+                self._save_routine(stream, frame, frame.call)
+            return
+        frame.recorded.append(token)
+        if token.kind is TokenKind.RF:
+            frame.depth -= 1
+            return
+        if token.kind is TokenKind.AF:
+            frame.depth += 1
+        mapped = self._mapper.map(token.name, token.attrs)
+        if isinstance(mapped, Refusal):
+            frame.faults.append(mapped.message)
+        elif isinstance(mapped, Mapped) and mapped.builtin and mapped.function in NOT_IN_ROUTINES:
+            frame.faults.append(f"<{token.name}> cannot stand in a routine")
+
+    def _save_routine(self, stream: Stream, frame: Frame, call: Call) -> None:
+        name, description = str(call.arguments["name"]), str(call.arguments["description"])
+        faults = list(frame.faults)
+        if not faults and self._routines is not None:
+            try:
+                self._routines.save(name, description, to_source(frame.recorded))
+            except RoutineError as error:
+                faults.append(str(error))
+        if faults:
+            why = f"routine '{name}' was not kept: {'; '.join(faults[:3])}"
+            self._table.record(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, why))
+            if stream.strict:
+                self._table.end_turn(call, why)
+            return
+        self._table.emit(EventType.ROUTINE_SAVED, stream.stream_id, call, reason=name)
+        self._table.record(call, DONE)
+
+    def _run_routine(self, stream: Stream, call: Call) -> None:
+        """Take the tokens of the routine that a `run` names as its children, checked once more."""
+        name = str(call.arguments["name"])
+        routine = self._routines.get(name) if self._routines is not None else None
+        try:
+            tokens = list(_parsed(routine.source if routine is not None else ""))
+        except ParseError as error:
+            self._table.end(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, f"routine '{name}': {error}"))
+            return
+        stream.run_stack.append(name)
+        for token in tokens:
+            if stream.closed:
+                break
+            self.take(stream, token)
+        self._table.close_utterance(stream)
+        stream.run_stack.pop()
+
+
+def _parsed(source: str) -> Iterator[FunctionToken]:
+    parser = StreamingParser("strict")
+    yield from parser.feed(source)
+    yield from parser.close()
+
+
+def _is_written(token: FunctionToken) -> bool:
+    """Return whether the model wrote this end tag; the parser's own repair takes no room."""
+    return token.end > token.start
+
+
+def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:
+    """Return whether another branch stands in the very `if` whose other case it is; it is refused also where that failed."""
+    inside_if = frame.kind is FrameKind.CALL and frame.name in BRANCHING
+    return token.name in FURTHER and inside_if and not frame.branched
