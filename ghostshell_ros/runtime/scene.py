@@ -18,7 +18,7 @@ from sensor_msgs.msg import Image as ImageMsg
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, SENSORS, RuntimeNode
 from ghostshell_ros.wire.observation_messages import from_message
 from planners.models.base import Image
-from skill_kernel.observation.config import FieldConfig
+from skill_kernel.config.observation import FieldConfig
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 

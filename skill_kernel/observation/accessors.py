@@ -8,9 +8,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from skill_kernel.observation.config import STANDARD, NearestBySector, Track
+from skill_kernel.config.observation import STANDARD, NearestBySector, Track
 from skill_kernel.observation.model import (
     ArgumentError,
     Kind,
@@ -22,9 +21,7 @@ from skill_kernel.observation.model import (
     UnknownAccessorError,
     Value,
 )
-
-if TYPE_CHECKING:
-    from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import RobotConfig
 
 
 class View:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from skill_kernel.observation.config import CountLabel, FieldConfig, Heard, MapPose, Moving, Take
+from skill_kernel.config.observation import CountLabel, FieldConfig, Heard, MapPose, Moving, Take
+from skill_kernel.config.rooms import RoomConfig
 from skill_kernel.observation.model import FieldValue, Kind, Pose, SeenObject, Value
 from skill_kernel.observation.odometry import Trail
-from skill_kernel.observation.rooms import RoomConfig
 from skill_kernel.observation.tracking import Tracker
 
 TEXT_CHARS = 500

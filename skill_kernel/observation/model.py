@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+
+from skill_kernel.config.observation import Kind as Kind
 
 
 class ObservationError(RuntimeError):
@@ -32,18 +33,6 @@ class ArgumentError(ObservationError):
 
 OBSERVATION_MAX_AGE_S = 1.0
 """An observation older than this says nothing any more: its observer is gone or hangs."""
-
-
-class Kind(str, Enum):
-    """What a field's value is."""
-
-    BOOLEAN = "boolean"
-    NUMBER = "number"
-    TEXT = "text"
-    POSE = "pose"
-    SECTORS = "sectors"
-    OBJECTS = "objects"
-    TABLE = "table"
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skill_kernel.observation.config import CountLabel, MapPose, Moving, NearestBySector, Room, Speed, Take, Track
+from skill_kernel.config.observation import CountLabel, MapPose, Moving, NearestBySector, Room, Speed, Take, Track
 from skill_kernel.observation.fields import DerivedField, MadeField, MotionField, ObjectsField, PoseField, taken
 from skill_kernel.observation.model import Observation, Pose
 from skill_kernel.observation.odometry import Odometry, Trail
 from skill_kernel.observation.sectors import ScanTurn, nearest_by_sector
 from skill_kernel.observation.tracking import Sighting, Tracker
-
-if TYPE_CHECKING:
-    from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import RobotConfig
 
 
 class Observer:

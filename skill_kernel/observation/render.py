@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skill_kernel.config.observation import FieldConfig, Serialise
 from skill_kernel.observation.accessors import Accessor
-from skill_kernel.observation.config import FieldConfig, Serialise
 from skill_kernel.observation.model import FieldValue, Observation, Pose, Sector, SeenObject, Value
 
 

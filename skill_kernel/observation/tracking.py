@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skill_kernel.observation.config import Track as TrackConfig
+from skill_kernel.config.observation import Track as TrackConfig
 from skill_kernel.observation.model import Pose, SeenObject
 
 MOST = 100

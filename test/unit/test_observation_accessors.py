@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from observing import CALLS, KALOS, TABLE, Scene, person
 
+from skill_kernel.config.observation import RESERVED, STANDARD
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.observation.config import RESERVED, STANDARD
 from skill_kernel.observation.model import ArgumentError, ObservationError, StaleFieldError, UnknownAccessorError
 from skill_kernel.robot import RobotConfig
 

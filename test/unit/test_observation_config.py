@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from skill_kernel.config.rooms import RoomConfig
 from skill_kernel.observation.model import Kind
-from skill_kernel.observation.rooms import RoomConfig
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 FIELD = {

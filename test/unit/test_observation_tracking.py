@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from observing import Scene, person
 
-from skill_kernel.observation.config import Track
+from skill_kernel.config.observation import Track
 from skill_kernel.observation.model import Pose, SeenObject
 from skill_kernel.observation.tracking import MOST, Sighting, Tracker
 

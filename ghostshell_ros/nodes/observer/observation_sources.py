@@ -18,7 +18,7 @@ from sensor_msgs.msg import LaserScan
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED_BY_ANY, SENSORS, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.values import seconds, yaw_of
-from skill_kernel.observation.config import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
+from skill_kernel.config.observation import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry

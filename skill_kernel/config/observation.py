@@ -5,12 +5,25 @@ from __future__ import annotations
 
 import keyword
 import re
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from skill_kernel.config.sections import Positive, Section
-from skill_kernel.observation.model import Kind
+
+
+class Kind(str, Enum):
+    """Tell what the value of a field is."""
+
+    BOOLEAN = "boolean"
+    NUMBER = "number"
+    TEXT = "text"
+    POSE = "pose"
+    SECTORS = "sectors"
+    OBJECTS = "objects"
+    TABLE = "table"
+
 
 STANDARD: dict[str, Kind] = {
     "pose": Kind.POSE,
