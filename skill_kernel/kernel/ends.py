@@ -7,19 +7,19 @@ from functools import partial
 
 from skill_kernel.calls import CallResult, KernelEventType
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.kernel.parts import KernelParts
+from skill_kernel.kernel.context import KernelContext
 from skill_kernel.kernel.running import Ending, RunningCall, interruption
 
 
 class CallEnds:
-    """Ends calls. Methods without another remark are called under the kernel's lock."""
+    """End calls. Methods are called under the kernel's lock unless they say otherwise."""
 
-    def __init__(self, parts: KernelParts) -> None:
-        self._parts = parts
+    def __init__(self, context: KernelContext) -> None:
+        self._context = context
 
     def stop(self, run: RunningCall, ending: Ending) -> None:
-        """Ask a call to end; it does within its stop time, or the robot is halted. Only the first cause counts."""
-        now_s = self._parts.clock.now()
+        """Ask a call to end within its stop time; past that the robot is halted. Only the first cause counts."""
+        now_s = self._context.clock.now()
         if not run.tell(ending, now_s) or run.reported:
             return
         run.deadline.close()
@@ -29,71 +29,71 @@ class CallEnds:
             self.bound_stop(run)
 
     def bound_stop(self, run: RunningCall) -> None:
-        """Watch that the skill ends in time."""
-        bound_s = run.stop_bound_s() + self._parts.settings.stop_margin_s
+        """Halt the robot if the skill does not end in time."""
+        bound_s = run.stop_bound_s() + self._context.settings.stop_margin_s
         run.watch += 1
-        run.stop_timer = self._parts.clock.call_later(bound_s, partial(self._not_stopped, run, run.watch, bound_s))
+        run.stop_timer = self._context.clock.call_later(bound_s, partial(self._not_stopped, run, run.watch, bound_s))
 
     def body_ended(self, run: RunningCall) -> None:
-        """The skill has returned: how long its stop took."""
+        """Measure how long the stop of a skill took that has returned."""
         if run.stop_asked_s is not None and run.begun:
-            took_s = self._parts.clock.now() - run.stop_asked_s
-            longest = self._parts.stop_measured_s
+            took_s = self._context.clock.now() - run.stop_asked_s
+            longest = self._context.stop_measured_s
             longest[run.skill.name] = max(took_s, longest.get(run.skill.name, 0.0))
 
     def end(self, run: RunningCall, result: CallResult) -> None:
-        """Give a call its one result, and what it holds back once its skill has returned."""
+        """Give a call its one result, and free its leases once its skill has returned."""
         run.reported = True
-        self._parts.result(run.spec.call_id, result)
+        self._context.result(run.spec.call_id, result)
         if run.body_ended:
             self.forget(run)
 
     def uncertain(self, run: RunningCall, what: str) -> None:
-        """Nobody knows whether the body stopped, and `what` says why: the call ends, and the robot is halted."""
-        parts = self._parts
-        result = run.uncertain_result(what, parts.clock.now())
-        parts.report(KernelEventType.STOP_UNCERTAIN, result.error, run.spec)
-        parts.outbox.put(partial(parts.listeners.on_halt, result.error))
+        """End a call whose body may still move and halt the robot; `what` says why that is not known."""
+        context = self._context
+        result = run.uncertain_result(what, context.clock.now())
+        context.report(KernelEventType.STOP_UNCERTAIN, result.error, run.spec)
+        context.outbox.put(partial(context.callbacks.on_halt, result.error))
         self.end(run, result)
         self.halt(result.error)
-        parts.changed()
+        context.changed()
 
     def forget(self, run: RunningCall) -> None:
-        """Nothing of the call is left."""
+        """Remove a call of which nothing is left."""
         for timer in (run.stop_timer, run.pause_timer):
             if timer is not None:
                 timer.cancel()
         run.deadline.close()
         if run.leased:
             run.leased = False
-            self._parts.leases.release(run.owner, run.all_subsystems)
-        self._parts.calls.forget(run)
-        self._parts.changed()
+            self._context.leases.release(run.owner, run.all_subsystems)
+        self._context.calls.forget(run)
+        self._context.changed()
 
     def halt(self, cause: str) -> None:
-        """Stop everything and take nothing more; the first cause stays."""
-        parts = self._parts
-        if parts.halt_cause is None:
-            parts.halt_cause = cause
-            parts.report(KernelEventType.HALTED, cause)
-            parts.changed()
-        for run in parts.calls.running:
+        """Stop everything and accept nothing more; the first cause stays."""
+        context = self._context
+        if context.halt_cause is None:
+            context.halt_cause = cause
+            context.report(KernelEventType.HALTED, cause)
+            context.changed()
+        for run in context.calls.running:
             self.stop(run, Ending(Outcome.INTERRUPTED, CallCode.HALTED, f"the robot was halted: {cause}"))
 
     def too_late(self, call_id: str) -> None:
-        """A deadline's time has come. Takes the lock."""
-        with self._parts.lock:
-            run = self._parts.calls.get(call_id)
+        """Stop a call whose deadline has passed. Takes the lock."""
+        with self._context.lock:
+            run = self._context.calls.get(call_id)
             if run is not None and run.deadline.passed:
-                took_s = self._parts.clock.now() - run.accepted_s
+                took_s = self._context.clock.now() - run.accepted_s
                 error = f"{run.skill.name} was not done after {took_s:.1f} s, its deadline; it was stopped"
                 self.stop(run, Ending(Outcome.FAILED, CallCode.DEADLINE, error))
-        self._parts.flush()
+        self._context.flush()
 
     def _not_stopped(self, run: RunningCall, watch: int, bound_s: float) -> None:
-        with self._parts.lock:
+        with self._context.lock:
             if run.watch == watch and not run.body_ended and not run.reported:
                 if run.ending is None:
-                    run.tell(interruption("its process was paused"), self._parts.clock.now())
+                    run.tell(interruption("its process was paused"), self._context.clock.now())
                 self.uncertain(run, f"{run.skill.name} did not stop within {bound_s:g} s")
-        self._parts.flush()
+        self._context.flush()

@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Source(Enum):
-    """Who sends heartbeats: the owners of processes, and the channel scheduler for those whose calls it has sent."""
+    """Name who sends heartbeats: the owners of processes, and the channel scheduler for processes whose calls it has sent."""
 
     PROCESSES = "process_heartbeat"
     CALLS = "scheduler_heartbeat"
@@ -17,8 +17,11 @@ class Source(Enum):
 
 @dataclass(frozen=True)
 class Silence:
-    """Processes nobody owns any more (`ended`), whose calls nobody would end any more (`orphaned`), and those that nobody
-    ever answered for, or not since their last call (`unclaimed`): what they keep between calls is to be freed."""
+    """List processes that lost their heartbeat.
+
+    Nobody owns the `ended` ones any more; nobody would end the calls of the `orphaned` ones. Nobody has ever answered for
+    the `unclaimed` ones, or not since their last call: what they keep between calls is to be freed.
+    """
 
     ended: tuple[str, ...] = ()
     orphaned: tuple[str, ...] = ()
@@ -26,9 +29,12 @@ class Silence:
 
 
 class Heartbeats:
-    """Counts checks, not seconds: a node that was stalled itself finds old beats in its queue before it has missed
-    enough. A process that an owner has announced ends with its owner's silence; one that only the channel scheduler
-    named loses its calls and what it keeps with the scheduler's. Used on one thread."""
+    """Notice processes whose owner or scheduler has fallen silent. Used on one thread.
+
+    Checks are counted, not seconds: a node that was stalled itself finds old beats in its queue before it has missed
+    enough. A process that an owner has announced ends with its owner's silence; one that only the channel scheduler named
+    loses its calls and what it keeps with the scheduler's.
+    """
 
     def __init__(self, checks: int) -> None:
         self._allowed = checks
@@ -40,7 +46,7 @@ class Heartbeats:
         self._scheduler: int | None = None
 
     def hear(self, source: Source, process_ids: Iterable[str]) -> None:
-        """A beat has come."""
+        """Take in a heartbeat."""
         if source is Source.CALLS:
             self._scheduler = 0
         table = self._owned if source is Source.PROCESSES else self._called
@@ -49,8 +55,10 @@ class Heartbeats:
             self._unclaimed.pop(process_id, None)
 
     def check(self, known: Iterable[str], calling: Iterable[str] = ()) -> Silence:
-        """One check has passed; `known` are the processes that run or keep something in the kernel, `calling` those that
-        run calls."""
+        """Count one check and return who has been silent for too long.
+
+        `known` are the processes that run or keep something in the kernel, `calling` those that run calls.
+        """
         present = tuple(known)
         self._calling = {p: self._calling.get(p, 0) + 1 for p in calling}
         ended = self._missed(self._owned)
@@ -67,8 +75,10 @@ class Heartbeats:
         return Silence(tuple(ended), tuple(p for p in orphaned if p not in ended), tuple(dict.fromkeys(unclaimed)))
 
     def _just_began(self, process_id: str) -> bool:
-        """Between two calls of a process the scheduler rightly does not name it: silence about a call counts from the
-        call's beginning, not from the last beat that named the one before."""
+        """Return whether the silence about a process is younger than its running call.
+
+        Between two calls the scheduler rightly does not name a process, so silence counts from the beginning of the call.
+        """
         checks = self._calling.get(process_id, 0)
         if not 0 < checks <= self._allowed:
             return False

@@ -14,12 +14,12 @@ UNDECLARED = SubsystemConfig(exclusive_per_process=True, parallel=False)
 
 
 class LeaseError(RuntimeError):
-    """A lease was given back that its owner does not hold: a fault of the program, never of a model."""
+    """Report a lease given back by someone who does not hold it: a fault of the program, never of a model."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who holds a lease. An `open` call may have calls inside it; a `nested` one stands inside another."""
+    """Identify who holds a lease. An `open` call may have calls inside it; a `nested` one stands inside another."""
 
     process_id: str
     call_id: str
@@ -29,7 +29,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Held:
-    """Why a lease was not given. `call_id` is "" where the process only keeps the subsystem between its calls."""
+    """Tell why a lease was not given. `call_id` is "" where the process only keeps the subsystem between its calls."""
 
     subsystem: str
     process_id: str
@@ -37,10 +37,10 @@ class Held:
 
 
 class LeaseTable:
-    """Leases of calls and reservations of processes. Not thread-safe by itself: the kernel's lock guards it.
+    """Keep the leases of calls and the reservations of processes. Not thread-safe by itself: the kernel's lock guards it.
 
     The first lease on an exclusive subsystem reserves it for its process, until `free`. A reservation that changes hands
-    gives no lease: what still runs there has to come to its end first.
+    gives no lease: a call that still runs there has to end first.
     """
 
     def __init__(self, subsystems: Mapping[str, SubsystemConfig]) -> None:
@@ -49,8 +49,10 @@ class LeaseTable:
         self._reserved: dict[str, str] = {}
 
     def acquire(self, owner: Owner, subsystems: Iterable[str]) -> Held | None:
-        """Take all of them, or none and say who holds the first that is not free. Taking again what one has is allowed
-        neither here nor needed: raises LeaseError."""
+        """Take all of them, or none and return who holds the first that is not free.
+
+        Raises LeaseError for a call that already holds one of them.
+        """
         wanted = tuple(dict.fromkeys(subsystems))
         for name in wanted:
             for other in self._holders.get(name, {}).values():
@@ -67,7 +69,7 @@ class LeaseTable:
         return None
 
     def release(self, owner: Owner, subsystems: Iterable[str]) -> None:
-        """Give back a call's lease; raises LeaseError, changing nothing, when one of them is not held by this owner."""
+        """Give back a call's lease. Raises LeaseError, and changes nothing, when this owner does not hold one of them."""
         names = tuple(dict.fromkeys(subsystems))
         for name in names:
             if self._holders.get(name, {}).get(owner.call_id) != owner:
@@ -76,7 +78,7 @@ class LeaseTable:
             del self._holders[name][owner.call_id]
 
     def reserve(self, process_id: str, subsystems: Iterable[str]) -> Held | None:
-        """Keep the exclusive ones of these for a process, or none and say who keeps the first that is another's."""
+        """Keep the exclusive ones of these for a process, or none and return who keeps the first that is another's."""
         wanted = [name for name in subsystems if self.settings(name).exclusive_per_process]
         for name in wanted:
             if self._reserved.get(name, process_id) != process_id:
@@ -87,7 +89,7 @@ class LeaseTable:
         return None
 
     def free(self, process_id: str, subsystems: Iterable[str]) -> None:
-        """Give reservations back; raises LeaseError, changing nothing, when one of them is not this process's."""
+        """Give reservations back. Raises LeaseError, and changes nothing, when one of them is not this process's."""
         names = tuple(dict.fromkeys(subsystems))
         for name in names:
             if self._reserved.get(name) != process_id:
@@ -96,29 +98,29 @@ class LeaseTable:
             del self._reserved[name]
 
     def reserved_for(self, process_id: str) -> tuple[str, ...]:
-        """What a process keeps."""
+        """Return the subsystems that a process keeps."""
         return tuple(name for name, holder in self._reserved.items() if holder == process_id)
 
     def users(self, subsystem: str) -> tuple[str, ...]:
-        """The processes whose calls run on it and the one it is reserved for."""
+        """Return the processes whose calls run on a subsystem and the one it is reserved for."""
         keeper = self._reserved.get(subsystem)
         running = [owner.process_id for owner in self.holders(subsystem)]
         return tuple(dict.fromkeys(running + ([] if keeper is None else [keeper])))
 
     def reserving(self) -> tuple[str, ...]:
-        """Every process that keeps something."""
+        """Return every process that keeps something."""
         return tuple(dict.fromkeys(self._reserved.values()))
 
     def holders(self, subsystem: str) -> tuple[Owner, ...]:
-        """The calls that hold it, in the order they came."""
+        """Return the calls that hold a subsystem, in the order they came."""
         return tuple(self._holders.get(subsystem, {}).values())
 
     def names(self) -> tuple[str, ...]:
-        """Every subsystem declared or met so far."""
+        """Return every subsystem declared or met so far."""
         return tuple(self._holders)
 
     def settings(self, subsystem: str) -> SubsystemConfig:
-        """Its two settings."""
+        """Return the settings of a subsystem."""
         return self._settings.get(subsystem, UNDECLARED)
 
     def _conflict(self, name: str, other: Owner, new: Owner) -> bool:

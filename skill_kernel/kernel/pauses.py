@@ -9,22 +9,22 @@ from functools import partial
 from typing import Any
 
 from skill_kernel.codes import CallCode
+from skill_kernel.kernel.context import KernelContext
 from skill_kernel.kernel.ends import CallEnds
 from skill_kernel.kernel.leases import Held
-from skill_kernel.kernel.parts import KernelParts
 from skill_kernel.kernel.running import Pausing, RunningCall, interruption
 from skill_kernel.skills.returns import SkillReturn
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """What is left of a call that was stopped for a pause: nothing (`arguments` None), or a call with these."""
+    """Tell what is left of a call that was stopped for a pause: nothing (`arguments` None), or a call with these."""
 
     arguments: dict[str, Any] | None
 
 
 def what_remains(run: RunningCall, body: SkillReturn) -> Remaining | None:
-    """How a stopped skill goes on after the pause, or None where it cannot tell. The skill's author's code runs here."""
+    """Return how a stopped skill goes on after the pause, or None where it cannot tell. Runs code of the skill's author."""
     if not body.interrupted:
         return None
     if run.skill.remaining is not None and body.progress is not None:
@@ -34,10 +34,10 @@ def what_remains(run: RunningCall, body: SkillReturn) -> Remaining | None:
 
 
 class Pauses:
-    """Pauses calls and lets them go on. Methods without another remark are called under the kernel's lock."""
+    """Pause calls and let them go on. Methods are called under the kernel's lock unless they say otherwise."""
 
-    def __init__(self, parts: KernelParts, ends: CallEnds, spawn: Callable[[RunningCall], None]) -> None:
-        self._parts, self._ends, self._spawn = parts, ends, spawn
+    def __init__(self, context: KernelContext, ends: CallEnds, spawn: Callable[[RunningCall], None]) -> None:
+        self._context, self._ends, self._spawn = context, ends, spawn
 
     # -- one call, asked for by itself: it keeps its leases ------------------------------------------------------
 
@@ -74,16 +74,16 @@ class Pauses:
             if run.at_rest:
                 self._park(run)
             else:
-                bound_s = run.stop_bound_s() + self._parts.settings.stop_margin_s
+                bound_s = run.stop_bound_s() + self._context.settings.stop_margin_s
                 run.watch += 1
                 late = partial(self._not_at_rest, run, run.watch, bound_s)
-                run.pause_timer = self._parts.clock.call_later(bound_s, late)
+                run.pause_timer = self._context.clock.call_later(bound_s, late)
         elif run.skill.restartable:
             if run.pausing is Pausing.STOPPING:  # paused, resumed and paused again before it has returned
                 return True
             run.deadline.pause()
             run.pausing = Pausing.STOPPING
-            run.ask_to_stop(self._parts.clock.now())
+            run.ask_to_stop(self._context.clock.now())
             self._ends.bound_stop(run)
         else:
             why = f"its process was paused ({cause}) and {run.skill.name} cannot pause; plan it anew"
@@ -92,15 +92,15 @@ class Pauses:
         return True
 
     def resume_runs(self, process_id: str) -> Held | None:
-        """Let the calls of a process go on, with their leases, or none and say who holds what one of them needs."""
-        waiting = [r for r in self._parts.calls.of(process_id) if r.ending is None and not r.reported]
+        """Let the calls of a process go on with their leases, or none and return who holds what one of them needs."""
+        waiting = [r for r in self._context.calls.of(process_id) if r.ending is None and not r.reported]
         taken: list[RunningCall] = []
         for run in waiting:
             if run.pausing is Pausing.PARKED:
-                held = self._parts.leases.acquire(run.owner, run.all_subsystems)
+                held = self._context.leases.acquire(run.owner, run.all_subsystems)
                 if held is not None:
                     for other in taken:
-                        self._parts.leases.release(other.owner, other.all_subsystems)
+                        self._context.leases.release(other.owner, other.all_subsystems)
                     return held
                 taken.append(run)
         for run in waiting:
@@ -109,16 +109,16 @@ class Pauses:
         return None
 
     def came_to_rest(self, run: RunningCall) -> None:
-        """The skill waits in `PauseEvent.rest`. Takes the lock."""
-        with self._parts.lock:
+        """Park a call whose skill waits in `PauseEvent.rest`. Takes the lock."""
+        with self._context.lock:
             if run.pause_evt.is_set():
                 run.at_rest = True
                 if run.pausing is Pausing.ASKED:
                     self._park(run)
-        self._parts.flush()
+        self._context.flush()
 
     def stopped(self, run: RunningCall, body: SkillReturn, left: Remaining | None) -> SkillReturn | None:
-        """A skill has returned that was stopped for a pause: what it returned in the end, or None when it goes on."""
+        """Settle a skill that was stopped for a pause; return its final result, or None when it goes on."""
         run.pausing = Pausing.NONE
         if not body.interrupted:
             return body
@@ -136,12 +136,12 @@ class Pauses:
         return None
 
     def open_body_ended(self, run: RunningCall) -> None:
-        """The skill of an open call has returned: nothing of it moves any more."""
+        """Park an open call whose skill has returned: nothing of it moves any more."""
         if run.pausing is Pausing.ASKED:
             self._park(run)
 
     def _park_or_go_on(self, run: RunningCall) -> None:
-        if self._parts.holds.causes(run.spec.process_id):
+        if self._context.holds.causes(run.spec.process_id):
             self._park(run)
         else:
             self._go_on(run)
@@ -152,8 +152,8 @@ class Pauses:
             run.pause_timer.cancel()
         run.pausing = Pausing.PARKED
         run.leased = False
-        self._parts.leases.release(run.owner, run.all_subsystems)
-        self._parts.changed()
+        self._context.leases.release(run.owner, run.all_subsystems)
+        self._context.changed()
 
     def _go_on(self, run: RunningCall) -> None:
         run.watch += 1
@@ -166,7 +166,7 @@ class Pauses:
             run.starts_anew = run.body_ended = False
             run.stop_asked_s, run.body_result = None, None
             run.stop_evt.clear()
-            self._parts.outbox.put(partial(self._spawn, run))
+            self._context.outbox.put(partial(self._spawn, run))
 
     def _wake(self, run: RunningCall) -> None:
         run.at_rest = False
@@ -174,8 +174,8 @@ class Pauses:
         run.pause_evt.clear()
 
     def _not_at_rest(self, run: RunningCall, watch: int, bound_s: float) -> None:
-        with self._parts.lock:
+        with self._context.lock:
             if run.watch == watch and run.pausing is Pausing.ASKED and run.ending is None and not run.body_ended:
                 why = f"{run.skill.name} did not come to rest within {bound_s:g} s of a pause (pause_evt.rest was not called)"
                 self._ends.stop(run, interruption(why, CallCode.PROCESS_PAUSED))
-        self._parts.flush()
+        self._context.flush()

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One running call: its events, its first cause of ending, and the outcome that follows (laws C5, C9, C10)."""
+"""Running calls: the state of each, its deadline, its outcome (laws C5, C9, C10), and the table of all of them."""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from skill_kernel.calls import CallResult, CallSpec
-from skill_kernel.clock import Timer
+from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.kernel.deadline import Deadline
 from skill_kernel.kernel.leases import Owner
 from skill_kernel.skills.content import ContentBuffer
 from skill_kernel.skills.pause_event import PauseEvent
@@ -20,9 +20,66 @@ from skill_kernel.skills.returns import SkillReturn
 from skill_kernel.skills.skill import Skill
 
 
+class Deadline:
+    """Call back once when the time set has passed, pauses left out. Not thread-safe: its owner's lock guards it.
+
+    The callback comes without that lock, so it asks `passed` under it: the deadline may have been put off meanwhile.
+    """
+
+    def __init__(self, clock: Clock, on_late: Callable[[], None]) -> None:
+        self._clock = clock
+        self._on_late = on_late
+        self._due_s: float | None = None
+        self._paused_at_s: float | None = None
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def extend(self, delay_s: float) -> None:
+        """Put the deadline off to at least `delay_s` seconds from now."""
+        due_s = self._clock.now() + delay_s
+        if not self._closed and (self._due_s is None or due_s > self._due_s):
+            self._due_s = due_s
+            self._arm()
+
+    def pause(self) -> None:
+        """Stop counting."""
+        if self._paused_at_s is None:
+            self._paused_at_s = self._clock.now()
+            self._disarm()
+
+    def resume(self) -> None:
+        """Count on."""
+        if self._paused_at_s is not None:
+            if self._due_s is not None:
+                self._due_s += self._clock.now() - self._paused_at_s
+            self._paused_at_s = None
+            self._arm()
+
+    def close(self) -> None:
+        """Cancel the deadline for good."""
+        self._closed = True
+        self._disarm()
+
+    @property
+    def passed(self) -> bool:
+        """Return whether its time has come."""
+        running = not self._closed and self._paused_at_s is None and self._due_s is not None
+        return running and self._clock.now() >= (self._due_s or 0.0) - 1e-6
+
+    def _arm(self) -> None:
+        self._disarm()
+        if self._due_s is not None and self._paused_at_s is None and not self._closed:
+            self._timer = self._clock.call_later(self._due_s - self._clock.now(), self._on_late)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 @dataclass(frozen=True)
 class Ending:
-    """Why a call was told to end. The first one fixes the outcome (law C9)."""
+    """Tell why a call was told to end. The first one fixes the outcome (law C9)."""
 
     outcome: Outcome
     code: int = 0
@@ -33,12 +90,12 @@ RESET = Ending(Outcome.DONE)
 
 
 def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> Ending:
-    """An event-driven end."""
+    """Return an event-driven end."""
     return Ending(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
 
 
 class Pausing(Enum):
-    """How far the pause of its process has come with a call."""
+    """Tell how far the pause of its process has come with a call."""
 
     NONE = "runs"
     ASKED = "was asked to come to rest"
@@ -48,7 +105,7 @@ class Pausing(Enum):
 
 @dataclass(eq=False)
 class RunningCall:
-    """A call from its acceptance until its result was given and its thread has ended. The kernel's lock guards it."""
+    """Hold a call from its acceptance until its result was given and its thread has ended. The kernel's lock guards it."""
 
     spec: CallSpec
     skill: Skill
@@ -79,15 +136,15 @@ class RunningCall:
     nested: dict[str, int] = field(default_factory=dict)
 
     def holds(self, channels: frozenset[str]) -> bool:
-        """Whether it claims one of these channels or runs on a subsystem of that name; true for none given."""
+        """Return whether it claims one of these channels or runs on a subsystem of that name; true for none given."""
         return not channels or not channels.isdisjoint((*self.spec.channels, *self.subsystems, *self.nested))
 
     def nominal_s(self) -> float:
-        """Expected duration, with the text known so far in the content's place."""
+        """Return the expected duration, with the text known so far in the content's place."""
         return _seconds(self.skill.nominal_for, self._arguments_so_far())
 
     def stop_bound_s(self) -> float:
-        """How long a stop may take."""
+        """Return how long a stop may take."""
         return _seconds(self.skill.stop_bound_s, self._arguments_so_far())
 
     def _arguments_so_far(self) -> dict[str, Any]:
@@ -97,11 +154,11 @@ class RunningCall:
 
     @property
     def all_subsystems(self) -> tuple[str, ...]:
-        """Its own, and those of skills that a composite calls now."""
+        """Return its own subsystems and those of skills that a composite calls now."""
         return (*self.subsystems, *self.nested)
 
     def tell(self, ending: Ending, now_s: float) -> bool:
-        """Note why it is to end and ask the skill to stop; false when another cause came first."""
+        """Note why it is to end and ask the skill to stop; return false when another cause came first."""
         first = self.ending is None
         if first:
             self.ending = ending
@@ -118,12 +175,12 @@ class RunningCall:
         self.stop_evt.set()
 
     def content(self) -> Any:
-        """What the content parameter gets: an iterator, or the whole text, waiting for it. Raises ContentLost."""
+        """Return the content parameter: an iterator, or the whole text, waiting for it. Raises ContentLost."""
         buffer = self.buffer if self.buffer is not None else _no_content()
         return buffer if self.skill.content_streams else buffer.whole()
 
     def result(self, end_s: float) -> CallResult:
-        """The outcome, once the body has ended and nothing keeps the call open."""
+        """Return the outcome, once the body has ended and nothing keeps the call open."""
         body, ending = self.body_result or SkillReturn.success(), self.ending
         failed_while_reset = ending is RESET and not body.ok and not body.interrupted
         if ending is None or failed_while_reset:
@@ -134,7 +191,7 @@ class RunningCall:
         return CallResult(outcome, code, error, message, self.start_s, end_s)
 
     def uncertain_result(self, what: str, end_s: float) -> CallResult:
-        """The outcome of a call of which nobody knows whether its body stopped."""
+        """Return the outcome of a call whose body may not have stopped."""
         interrupted = self.ending is not None and self.ending.outcome is Outcome.INTERRUPTED
         outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED
         error = f"{what}; the robot is halted: look at it, then clear the halt"
@@ -142,7 +199,7 @@ class RunningCall:
 
 
 def normalized(returned: object, name: str) -> SkillReturn:
-    """What a skill's function returned as a SkillReturn: None and True mean success, a string is the message."""
+    """Return as SkillReturn what a skill's function returned: None and True mean success, a string is the message."""
     if isinstance(returned, SkillReturn):
         return returned
     if returned is None or returned is True:
@@ -165,7 +222,7 @@ def _of_body(name: str, body: SkillReturn) -> tuple[Outcome, int, str]:
 
 
 def _seconds(declared: Callable[[dict[str, Any]], float], arguments: dict[str, Any]) -> float:
-    """A declared duration; one that cannot be worked out counts as 0, which leaves the kernel's own margins."""
+    """Return a declared duration; one that cannot be worked out counts as 0, which leaves the kernel's own margins."""
     try:
         return declared(arguments)
     except Exception:  # noqa: BLE001 - a skill's own function may raise anything
@@ -176,3 +233,77 @@ def _no_content() -> ContentBuffer:
     buffer = ContentBuffer(timeout_s=0.0)
     buffer.close()
     return buffer
+
+
+MAX_EARLY_CALLS, MAX_EARLY_MESSAGES = 256, 2000
+"""Calls not known yet for which content and control is kept, and how much of each: it may overtake the call."""
+
+MAX_ENDED_CALLS = 4096
+"""Ended calls whose ids are remembered, so that a late control for one is not kept and no id is used twice."""
+
+Message = Callable[[RunningCall], None]
+
+
+class CallTable:
+    """Keep running calls by id, in the order they came. Guarded by the kernel's lock."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, RunningCall] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._early: OrderedDict[str, list[Message]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def running(self) -> list[RunningCall]:
+        """Return all running calls."""
+        return list(self._calls.values())
+
+    def of(self, process_id: str) -> list[RunningCall]:
+        """Return the running calls of one process."""
+        return [run for run in self._calls.values() if run.spec.process_id == process_id]
+
+    def get(self, call_id: str) -> RunningCall | None:
+        """Return the running call of that id."""
+        return self._calls.get(call_id)
+
+    def used(self, call_id: str) -> bool:
+        """Return whether a call of that id runs or is remembered."""
+        return call_id in self._calls or call_id in self._ended
+
+    def add(self, run: RunningCall) -> None:
+        """Take in a new call."""
+        self._calls[run.spec.call_id] = run
+
+    def early(self, call_id: str) -> list[Message]:
+        """Return, once, the messages that came for a call before the call itself."""
+        return self._early.pop(call_id, [])
+
+    def forget(self, run: RunningCall) -> None:
+        """Remove a call that is over, and remember its id."""
+        del self._calls[run.spec.call_id]
+        self._ended[run.spec.call_id] = None
+        while len(self._ended) > MAX_ENDED_CALLS:
+            self._ended.popitem(last=False)
+
+    def deliver(self, call_id: str, message: Message) -> None:
+        """Give a message to its call. Messages for a call not known yet wait for it; those for one with a result are void."""
+        run = self._calls.get(call_id)
+        if run is not None and not run.reported:
+            message(run)
+        elif run is None and call_id not in self._ended:
+            waiting = self._early.setdefault(call_id, [])
+            if len(waiting) < MAX_EARLY_MESSAGES:
+                waiting.append(message)
+            while len(self._early) > MAX_EARLY_CALLS:
+                self._early.popitem(last=False)
+
+    def around(self, call: CallSpec) -> list[RunningCall]:
+        """Return the running calls around this one. What a caller says of its parents may be wrong, even circular."""
+        found: list[RunningCall] = []
+        run = self._calls.get(call.parent_id)
+        while run is not None and run not in found:
+            found.append(run)
+            run = self._calls.get(run.spec.parent_id)
+        return found

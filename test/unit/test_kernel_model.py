@@ -96,7 +96,7 @@ def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
 
     def waiting(self: Preemption, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
         deadline = time.monotonic() + 4.0
-        while any(r.ending is not None for r in self._parts.calls.of(process_id)) and time.monotonic() < deadline:
+        while any(r.ending is not None for r in self._context.calls.of(process_id)) and time.monotonic() < deadline:
             time.sleep(0.005)
         return resume(self, process_id, cause, subsystems)
 

@@ -10,7 +10,7 @@ import pytest
 from kernel_bench import ROBOT
 
 from skill_kernel.clock import SteadyClock
-from skill_kernel.kernel.epochs import EpochTable
+from skill_kernel.kernel.holds import EpochTable
 from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
 
 

@@ -14,7 +14,7 @@ from ghostshell_ros.robots.kalos.places import HALLWAY, PLACES, ROOMS, Place
 from ghostshell_ros.robots.kalos.skills.locomotion import NAV_S
 from ghostshell_ros.robots.kalos.skills.ranges import STOP_S
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.kernel.composite import SkillCaller
+from skill_kernel.kernel.runner import SkillCaller
 
 LEG_S = 12.0
 AREAS = {"hallway": HALLWAY, "rooms": ROOMS, "building": PLACES}

@@ -12,7 +12,7 @@ from ghostshell_ros.robots.kalos.control import Control, Pause
 from ghostshell_ros.robots.kalos.places import PLACES, Thing
 from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Near, Seconds
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.kernel.composite import SkillCaller
+from skill_kernel.kernel.runner import SkillCaller
 from skill_kernel.skills.drivers import Detection
 
 TURN_DEG = 60.0
