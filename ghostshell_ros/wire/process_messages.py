@@ -12,8 +12,7 @@ from ghostshell.msg import ProcessState, SkillEvent
 
 from ghostshell_ros.wire.values import outcome_name, time_message
 from skill_kernel.codes import ModelCode
-from skill_kernel.processes.process import CallRecord, Process
-from skill_kernel.processes.process_usage import LayerUsage, ModelAnswer
+from skill_kernel.processes.process import CallRecord, LayerUsage, ModelAnswer, Process
 
 SHOWN_HISTORY = 30
 """Number of newest calls that a revised plan takes into account."""

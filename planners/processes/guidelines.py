@@ -17,9 +17,9 @@ from skill_kernel.clock import Clock
 from skill_kernel.guard import GuardedExpression
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, ObservationError
+from skill_kernel.processes.commands import ProcessError
 from skill_kernel.processes.process import Process, ProcessSource
-from skill_kernel.processes.process_commands import ProcessError
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 DOOR = "guideline"
 REARM_S = 1.0

@@ -12,10 +12,10 @@ from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.processes.process_prompt import S3Answer, S3Reader, advice_request
 from planners.prompts.blocks import Layer
 from skill_kernel.clock import Clock
+from skill_kernel.processes.commands import ProcessError
 from skill_kernel.processes.process import Process, ProcessSource
-from skill_kernel.processes.process_commands import ProcessError
-from skill_kernel.processes.process_relations import Relation
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.relations import Relation
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 DEADLINE_S = 3.0
 TABLE_ALONE = "the preemption table alone decides"

@@ -14,7 +14,7 @@ from planners.prescriptions.kinds import MOST_GUIDELINES
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.elements import Element, ElementParser
 from skill_kernel.processes.process import Process
-from skill_kernel.processes.process_relations import Relation
+from skill_kernel.processes.relations import Relation
 
 MAX_TASK = 500
 """Characters of a task that a guideline begins."""

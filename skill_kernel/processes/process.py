@@ -9,7 +9,75 @@ from enum import IntEnum
 from typing import Any
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.process_usage import LayerUsage
+
+
+@dataclass(frozen=True)
+class LayerUsage:
+    """Sum up a layer's calls (fields of LayerUsage.msg). `cost_usd` is -1 while no price is known."""
+
+    layer: str
+    model: str = ""
+    calls: int = 0
+    failures: int = 0
+    skipped: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = -1.0
+    latency_s: float = 0.0
+    latency_max_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """Report how one call of a layer's model ended; `failed` when it gave no usable answer."""
+
+    layer: str
+    model: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = -1.0
+    latency_s: float = 0.0
+    failed: bool = False
+
+
+def added(usage: tuple[LayerUsage, ...], answer: ModelAnswer) -> tuple[LayerUsage, ...]:
+    """Return the sums with one more call."""
+    old = _of(usage, answer.layer)
+    cost = max(old.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else old.cost_usd
+    return _with(
+        usage,
+        replace(
+            old,
+            model=answer.model or old.model,
+            calls=old.calls + 1,
+            failures=old.failures + answer.failed,
+            prompt_tokens=old.prompt_tokens + answer.prompt_tokens,
+            cached_tokens=old.cached_tokens + answer.cached_tokens,
+            completion_tokens=old.completion_tokens + answer.completion_tokens,
+            cost_usd=cost,
+            latency_s=old.latency_s + answer.latency_s,
+            latency_max_s=max(old.latency_max_s, answer.latency_s),
+        ),
+    )
+
+
+def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]:
+    """Return the sums when a layer saw no need to ask, or was not allowed to."""
+    old = _of(usage, layer)
+    return _with(usage, replace(old, skipped=old.skipped + 1))
+
+
+def _of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:
+    return next((u for u in usage if u.layer == layer), LayerUsage(layer))
+
+
+def _with(usage: tuple[LayerUsage, ...], new: LayerUsage) -> tuple[LayerUsage, ...]:
+    if any(u.layer == new.layer for u in usage):
+        return tuple(new if u.layer == new.layer else u for u in usage)
+    return (*usage, new)
+
 
 CAUSE_USER = "user"
 CAUSE_S3 = "s3"
@@ -34,7 +102,7 @@ _NOTHING_MORE: dict[str, Any] = {
 
 
 class ProcessStatus(IntEnum):
-    """Status of a process (constants of ProcessState.msg)."""
+    """Tell the status of a process (constants of ProcessState.msg)."""
 
     WAITING = 0
     IN_PROGRESS = 1
@@ -45,12 +113,12 @@ class ProcessStatus(IntEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it can run any more."""
+        """Return whether nothing of it can run any more."""
         return self >= ProcessStatus.SUCCESS
 
 
 class ProcessSource(IntEnum):
-    """Who wants it (constants of ProcessState.msg): what the preemption table goes by."""
+    """Tell who wants a process (constants of ProcessState.msg): the preemption table goes by it."""
 
     USER = 0
     REACTIVE = 1
@@ -59,7 +127,7 @@ class ProcessSource(IntEnum):
 
 @dataclass(frozen=True)
 class CallRecord:
-    """A call of a process's history: arguments as JSON, outcome by name ("RUNNING" while it runs), times in seconds."""
+    """Record a call of a process's history: arguments as JSON, outcome by name ("RUNNING" while it runs), times in seconds."""
 
     call_id: str
     function: str
@@ -73,14 +141,14 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class Process:
-    """A process control block. Times are seconds on the clock given to the table, `ended_s` 0 while it lives.
+    """Hold a process control block. Times are seconds on the clock given to the table, `ended_s` 0 while it lives.
 
     `plan_ended` tells that the planner has no further turn, `drained` that every call has ended; when both hold, the
-    process ends with `code` and `message`. `plan` counts how often it was planned anew, each time with a higher
-    `epoch`. `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended.
-    `waits_for` holds what it needs. `calls` counts those that ended; the newest are in `history`. `cost_usd` is -1
-    while no price is known. `usage` has the same by layer; `degraded` names the layers that go on without their model, and
-    how; `fired_events` are those of its plan that came true.
+    process ends with `code` and `message`. `plan` counts how often it was planned again, each time with a higher `epoch`.
+    `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended. `waits_for`
+    holds what it needs. `calls` counts ended calls, the newest of which are in `history`. `cost_usd` is -1 while no price
+    is known; `usage` has the same by layer. `degraded` names the layers that go on without their model, and how;
+    `fired_events` are events of its plan that came true.
     """
 
     process_id: str
@@ -118,7 +186,7 @@ class Process:
     fired_events: tuple[str, ...] = ()
 
     def settled(self, now_s: float) -> Process:
-        """The block with the status that its other fields give."""
+        """Return the block with the status that its other fields give."""
         if self.status.ended:
             return self
         if self.plan_ended and self.drained:
@@ -130,7 +198,7 @@ class Process:
         return replace(self, status=ProcessStatus.WAITING if self.waits_for else ProcessStatus.IN_PROGRESS)
 
     def restored(self, why: str) -> Process:
-        """The block as it is taken up from an earlier run: a living process is paused by the user, its plan void."""
+        """Return the block as it is taken up from an earlier run: a living process is paused by the user, its plan void."""
         if self.status.ended:
             return self
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
@@ -149,7 +217,7 @@ class Process:
         )
 
     def shut_down(self, now_s: float, why: str) -> Process:
-        """The block as it is kept when the robot is switched off on purpose: nothing of it is to go on another day."""
+        """Return the block as it is kept when the robot is switched off on purpose: nothing of it goes on another day."""
         if self.status.ended:
             return self
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
@@ -167,7 +235,7 @@ class Process:
 
 
 class ProcessTable:
-    """All processes of one robot, newest last; `on_change` hears every change of one."""
+    """Keep all processes of one robot, newest last; `on_change` hears every change of one."""
 
     def __init__(
         self, new_id: Callable[[], str], now: Callable[[], float], on_change: Callable[[Process], None], *, keep: int = 50
@@ -180,20 +248,20 @@ class ProcessTable:
 
     @property
     def processes(self) -> list[Process]:
-        """Every process still known, oldest first."""
+        """Return every process still known, oldest first."""
         return list(self._processes.values())
 
     @property
     def living(self) -> list[Process]:
-        """Those that have not ended, oldest first."""
+        """Return those that have not ended, oldest first."""
         return [p for p in self._processes.values() if not p.status.ended]
 
     def get(self, process_id: str) -> Process | None:
-        """The process of that id, or None."""
+        """Return the process of that id, or None."""
         return self._processes.get(process_id)
 
     def lives(self, process_id: str) -> Process | None:
-        """The process of that id if it has not ended."""
+        """Return the process of that id if it has not ended."""
         process = self._processes.get(process_id)
         return process if process is not None and not process.status.ended else None
 
@@ -208,7 +276,7 @@ class ProcessTable:
         returns: bool = False,
         epoch: int = 0,
     ) -> Process:
-        """A new process, whose goals are of this epoch; ended ones beyond the number to keep are forgotten."""
+        """Add a process whose goals are of this epoch; ended ones beyond the number to keep are forgotten."""
         process = Process(
             self._new_id(), instruction, door, sender, strategy, self._now(), source, returns=returns, epoch=epoch
         )
@@ -218,7 +286,7 @@ class ProcessTable:
         return process
 
     def restore(self, processes: Iterable[Process]) -> None:
-        """Take up what an earlier run has left, oldest first. Of what had ended then nobody is told once more."""
+        """Take up the processes of an earlier run, oldest first. `on_change` hears only of living ones."""
         for process in processes:
             self._processes[process.process_id] = process
             if not process.status.ended:
@@ -226,7 +294,7 @@ class ProcessTable:
         self._forget()
 
     def change(self, process_id: str, **changes: object) -> Process | None:
-        """Replace fields of a living process; its status follows. Without a difference nobody is told."""
+        """Replace fields of a living process; its status follows. `on_change` hears only of a difference."""
         old = self.lives(process_id)
         if old is None:
             return self._processes.get(process_id)
@@ -237,7 +305,7 @@ class ProcessTable:
         return process
 
     def amend(self, process_id: str, **changes: object) -> Process | None:
-        """Replace fields that tell what it has cost, also of a process that has ended: of that nobody is told."""
+        """Replace fields of cost, also of a process that has ended; `on_change` does not hear of an ended one."""
         ended = self._processes.get(process_id)
         if ended is None or not ended.status.ended:
             return self.change(process_id, **changes)

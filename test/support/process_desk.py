@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from skill_kernel.processes.process import CallRecord, Process, ProcessSource, ProcessStatus
-from skill_kernel.processes.process_commands import (
+from skill_kernel.processes.commands import (
     Changed,
     Command,
     EndProcess,
@@ -17,7 +16,8 @@ from skill_kernel.processes.process_commands import (
     ResumeProcess,
     SchedulerSettings,
 )
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.process import CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
 PAUSED, RUNS, WAITING = ProcessStatus.PAUSED, ProcessStatus.IN_PROGRESS, ProcessStatus.WAITING

@@ -11,9 +11,9 @@ from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor, Surr
 from planners.processes.process_prompt import system_prompt
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import EndProcess, ProcessError
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
-from skill_kernel.processes.process_commands import EndProcess, ProcessError
-from skill_kernel.processes.process_relations import Relation
+from skill_kernel.processes.relations import Relation
 
 STOPPED, SUCCESS = ProcessStatus.STOPPED, ProcessStatus.SUCCESS
 
@@ -170,7 +170,7 @@ def test_a_new_task_that_is_over_before_the_answer_does_not_end_what_it_displace
     for _ in range(3):
         desk.answer()
         desk.core.tick()
-        desk.core.kernel_state({})
+        desk.core.kernel_state(())
     assert desk.status(patrol, new) == [PAUSED, SUCCESS], "it waits for the answer, and no longer"
     if answer == "none":
         desk.clock.run(until_s=3.0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from process_desk import IDLE, REACTIVE, USER, Desk
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.process_idle import IDLE_RETRY_S
+from skill_kernel.processes.scheduler import IDLE_RETRY_S
 
 
 def test_idle_behaviour_runs_alone_once_and_not_against_the_users_will() -> None:

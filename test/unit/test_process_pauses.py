@@ -6,9 +6,14 @@ from __future__ import annotations
 import pytest
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, Desk
 
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import EndProcess, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
 from skill_kernel.processes.process import ProcessStatus
-from skill_kernel.processes.process_commands import EndProcess, Held, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
+
+
+def hold(process_id: str, *causes: str, subsystems: tuple[str, ...] = ()) -> ProcessHoldState:
+    return ProcessHoldState(process_id, subsystems, causes)
 
 
 def test_a_task_that_asks_for_a_return_displaces_and_gives_back() -> None:
@@ -73,7 +78,7 @@ def test_subsystems_still_being_given_back_are_asked_for_again() -> None:
     desk.asked.clear()
     desk.core.pauses.resumed(patrol, "s3", False, [look])
     assert desk.status(patrol) == [PAUSED] and not desk.asked
-    desk.core.kernel_state({patrol: Held(pause_causes=frozenset({"s3"}))})
+    desk.core.kernel_state([hold(patrol, "s3")])
     assert desk.asked == [ResumeProcess(patrol, "s3")]
     desk.answer()
     assert desk.status(patrol) == [RUNS]
@@ -83,7 +88,7 @@ def test_no_resume_wakes_what_another_cause_holds() -> None:
     desk = Desk()
     patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
     desk.core.pause(patrol)
-    desk.core.kernel_state({patrol: Held((), frozenset({"s0", "s3", "user"}))})
+    desk.core.kernel_state([hold(patrol, "s0", "s3", "user")])
     desk.answer()
     assert desk.process(patrol).pause_causes == {"user", "s3", "s0"}
     desk.finishes(look)
@@ -92,7 +97,7 @@ def test_no_resume_wakes_what_another_cause_holds() -> None:
     assert desk.core.resume(patrol) == ""
     desk.answer()
     assert desk.status(patrol) == [PAUSED]
-    desk.core.kernel_state({})
+    desk.core.kernel_state(())
     assert desk.status(patrol) == [RUNS]
 
 
@@ -177,7 +182,7 @@ def test_what_a_reflex_pauses_shows_as_paused_and_is_the_reflexes_to_take_back()
     patrol, kitchen = desk.says("patrol"), desk.says("go to the kitchen")
     desk.wants_legs(patrol)
     for causes in ({"s0"}, {"waiting"}):
-        desk.core.kernel_state({patrol: Held((), frozenset(causes)), "reflex": Held(("legs",), frozenset())})
+        desk.core.kernel_state([hold(patrol, *causes), hold("reflex", subsystems=("legs",))])
         assert desk.status(patrol) == [PAUSED] and desk.process(patrol).pause_causes == causes
         desk.core.contention(kitchen, "reflex")
         desk.core.contention(patrol, kitchen)
@@ -186,19 +191,19 @@ def test_what_a_reflex_pauses_shows_as_paused_and_is_the_reflexes_to_take_back()
         with pytest.raises(ProcessError, match=f"paused by {causes.pop()}; only what the user paused"):
             desk.core.resume(patrol)
     assert not desk.asked, "nobody is displaced, replaced or resumed for it"
-    desk.core.kernel_state({patrol: Held(("legs",), frozenset())})
+    desk.core.kernel_state([hold(patrol, subsystems=("legs",))])
     assert desk.status(patrol, kitchen) == [RUNS, RUNS] and not desk.asked
 
 
 def test_the_users_pause_outlasts_the_reflex_and_the_reflexes_pause_the_user() -> None:
     desk = Desk()
     patrol = desk.says("patrol")
-    desk.core.kernel_state({patrol: Held((), frozenset({"s0"}))})
+    desk.core.kernel_state([hold(patrol, "s0")])
     desk.core.pause(patrol)
     desk.answer()
-    desk.core.kernel_state({patrol: Held((), frozenset({"user"}))})
+    desk.core.kernel_state([hold(patrol, "user")])
     assert desk.process(patrol).pause_causes == {"user"}
-    desk.core.kernel_state({patrol: Held((), frozenset({"s0", "user"}))})
+    desk.core.kernel_state([hold(patrol, "s0", "user")])
     desk.core.resume(patrol)
     assert desk.asked == [ResumeProcess(patrol, "user")]
     desk.asked.clear()

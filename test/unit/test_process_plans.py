@@ -7,9 +7,8 @@ import pytest
 from process_desk import PAUSED, RUNS, Desk
 
 from skill_kernel.codes import CallCode, TaskCode
-from skill_kernel.processes.process import FIRED, CallRecord, ProcessStatus
-from skill_kernel.processes.process_commands import Amended, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess
-from skill_kernel.processes.process_usage import ModelAnswer
+from skill_kernel.processes.commands import Amended, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess
+from skill_kernel.processes.process import FIRED, CallRecord, ModelAnswer, ProcessStatus
 
 
 def test_a_call_that_could_not_pause_makes_the_plan_anew_when_it_goes_on() -> None:

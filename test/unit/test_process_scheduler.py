@@ -7,15 +7,8 @@ import pytest
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, WAITING, Desk
 
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import EndProcess, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
-from skill_kernel.processes.process_commands import (
-    EndProcess,
-    InterruptPlan,
-    PauseProcess,
-    ProcessError,
-    ReleaseProcess,
-    ResumeProcess,
-)
 
 
 def test_two_run_together_until_they_contend() -> None:

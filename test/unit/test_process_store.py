@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from skill_kernel.processes.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
-from skill_kernel.processes.process_store import ProcessStore, StoreError
-from skill_kernel.processes.process_usage import LayerUsage
+from skill_kernel.processes.process import HISTORY, CallRecord, LayerUsage, Process, ProcessSource, ProcessStatus
+from skill_kernel.processes.store import ProcessStore, StoreError
 
 
 def process(name: str = "a", **fields: object) -> Process:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planners.models.base import Image, Message, ModelRequest, Usage
 from planners.models.usage import IMAGE_TOKENS, prompt_tokens, tokens_in, used
-from skill_kernel.processes.process_usage import LayerUsage, ModelAnswer, added, skipped
+from skill_kernel.processes.process import LayerUsage, ModelAnswer, added, skipped
 
 REQUEST = ModelRequest("r" * 400, (Message("user", "q" * 40),))
 

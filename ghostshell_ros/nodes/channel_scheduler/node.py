@@ -11,17 +11,19 @@ from typing import Any
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import StepQueue as StepQueueMsg
 from ghostshell.srv import Interrupt
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
+from function_tokens.scheduling.step_queue import StepQueue
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
-from ghostshell_ros.nodes.channel_scheduler.step_reports import StepReports
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.runtime.node import RosClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import ParseCode, TaskCode
 
 KINDS = {
@@ -33,14 +35,14 @@ KINDS = {
 }
 
 NO_PROCESS = "none-"
-"""How the id begins that an interrupt which only makes contact names."""
+"""Prefix of the process id of an interrupt that only makes contact."""
 
 MAX_PROCESSES = 16
-"""Ended processes are remembered so that late tokens of one end as dropped. Of so many that have calls none makes way: one
-more is refused."""
+"""Processes that are remembered, also ended ones, so that their late tokens end as dropped. When all of them have calls,
+one more is refused."""
 
 MAX_REFUSED = 64
-"""Refused streams are remembered, so that their later tokens are not taken for new streams."""
+"""Refused streams that are remembered, so that their later tokens are not taken for new streams."""
 
 
 @dataclass
@@ -51,7 +53,7 @@ class _Process:
 
 
 class ChannelScheduler(RuntimeNode):
-    """Schedules the calls of every process by the channel laws and reports each call's outcome on `events`.
+    """Schedule the calls of every process by the channel laws and report each call's outcome on `events`.
 
     Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
     `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
@@ -86,7 +88,7 @@ class ChannelScheduler(RuntimeNode):
         self._oldest_epoch = 0
         self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self)
-        self._steps = StepReports(self)
+        self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
@@ -97,14 +99,14 @@ class ChannelScheduler(RuntimeNode):
         self.steady_timer(0.1, self._beat)
 
     def _beat(self) -> None:
-        """The kernel hears from us, so that it can stop our calls when we are gone. The first beat says: ready."""
+        """Tell the kernel that we are alive, so that it stops our calls when we are gone. The first beat says: ready."""
         self._proven = self._proven or self._link.ready()
         if self._proven:
             live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
             self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
     def _process(self, process_id: str) -> _Process | None:
-        """The process of that id; None where it would be one too many."""
+        """Return the process of that id; None where it would be one too many."""
         process = self._processes.pop(process_id, None)
         if process is None:
             while len(self._processes) >= MAX_PROCESSES:
@@ -123,7 +125,7 @@ class ChannelScheduler(RuntimeNode):
                 routines=self._robot.routines,
                 settings=self._settings,
                 conditions=self._conditions.of(process_id),
-                on_steps=lambda steps: self.call_soon(self._steps.write, process_id, steps),
+                on_steps=lambda steps: self.call_soon(self._publish_steps, process_id, steps),
             )
             executor.scheduler.pause(process_id in self._paused)
             process = _Process(executor.scheduler, self._oldest_epoch)
@@ -131,7 +133,7 @@ class ChannelScheduler(RuntimeNode):
         return process
 
     def _refuse(self, process_id: str, stream_id: str) -> None:
-        """Nothing of the stream is performed; it ends like one that was taken, so that nobody waits for it."""
+        """End a stream like one that was taken, so that nobody waits for it, and perform nothing of it."""
         self._refused[stream_id] = None
         while len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
@@ -201,6 +203,21 @@ class ChannelScheduler(RuntimeNode):
                 response.stopped += process.scheduler.interrupt(request.cause or "interrupted", request.channels)
         response.epoch = request.epoch
         return response
+
+    def _publish_steps(self, process_id: str, steps: StepQueue) -> None:
+        running = steps.running
+        self._steps.publish(
+            StepQueueMsg(
+                stamp=self.get_clock().now().to_msg(),
+                process_id=process_id,
+                running=ros_text(running.source) if running is not None else "",
+                running_stream=running.stream_id if running is not None else "",
+                queued=[ros_text(step.source) for step in steps.queued],
+                queued_streams=[step.stream_id for step in steps.queued],
+                done=steps.done,
+                reading=steps.reading,
+            )
+        )
 
 
 def _token_of(message: TokenMsg) -> FunctionToken:

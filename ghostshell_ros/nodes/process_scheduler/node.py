@@ -9,11 +9,11 @@ import sys
 from ghostshell.msg import ProcessArray, ProcessHeartbeat, SkillEvent
 from ghostshell.srv import ProcessLease
 
+from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
 from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
 from ghostshell_ros.nodes.process_scheduler.lease_client import LeaseClient
-from ghostshell_ros.nodes.process_scheduler.prescription_doors import PrescriptionDoors
+from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
-from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
 from ghostshell_ros.nodes.process_scheduler.process_reports import ProcessReports
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level
@@ -24,8 +24,7 @@ from ghostshell_ros.wire.process_messages import process_state
 from planners.installed_strategies import strategy_names
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
-from skill_kernel.processes.process import Process
-from skill_kernel.processes.process_commands import (
+from skill_kernel.processes.commands import (
     Amended,
     Changed,
     Command,
@@ -36,8 +35,9 @@ from skill_kernel.processes.process_commands import (
     ResumeProcess,
     SchedulerSettings,
 )
-from skill_kernel.processes.process_scheduler import ProcessScheduler
-from skill_kernel.processes.process_store import ProcessStore, StoreError
+from skill_kernel.processes.process import Process
+from skill_kernel.processes.scheduler import ProcessScheduler
+from skill_kernel.processes.store import ProcessStore, StoreError
 
 TICK_S = 0.25
 """How often idle behaviour and what waits is looked at."""
@@ -86,10 +86,12 @@ class ProcessSchedulerNode(RuntimeNode):
         self._leases = LeaseClient(self, self._interrupter, self._problem)
         self._core = ProcessScheduler(self._command, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
         self._reports = ProcessReports(self, self._core, self._events, self._interrupter)
-        self._doors = ProcessDoors(self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted)
-        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._doors.halted)
+        self._instructions = InstructionServer(
+            self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted
+        )
+        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._instructions.halted)
         self._reports.on_event = self._advice.event
-        self._prescriptions = PrescriptionDoors(self, robot, self._doors, self._advice, self._events)
+        self._prescriptions = PrescriptionServer(self, robot, self._instructions, self._advice, self._events)
         self._open_store(self.get_parameter("data_dir").value)
         self.steady_timer(TICK_S, self._core.tick)
         self.steady_timer(0.1, self._beat)
@@ -195,7 +197,7 @@ class ProcessSchedulerNode(RuntimeNode):
                 error_msg=process.message,
                 text=process.status.name,
             )
-        self._doors.changed(process)
+        self._instructions.changed(process)
         self._advice.changed(process, fresh=fresh)
 
     def _publish_due_now(self) -> None:

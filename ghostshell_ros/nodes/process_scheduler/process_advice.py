@@ -32,7 +32,7 @@ from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 from skill_kernel.processes.process import Process
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 LOOK_S = 0.1
 """Guidelines look at the observation so often at most."""

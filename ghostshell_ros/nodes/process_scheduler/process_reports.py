@@ -13,9 +13,9 @@ from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, RuntimeNode
 from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.process_messages import call_record, model_answer
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.process_commands import Held
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
 """Nodes a running process depends on, each with a topic it publishes."""
@@ -84,7 +84,8 @@ class ProcessReports:
             self._core.plans.call_ended(event.process_id, event.stream_id, call_record(event))
 
     def _kernel_state(self, state: KernelState) -> None:
-        self._core.kernel_state({p.process_id: Held(tuple(p.subsystems), frozenset(p.pause_causes)) for p in state.processes})
+        holds = [ProcessHoldState(p.process_id, tuple(p.subsystems), tuple(p.pause_causes)) for p in state.processes]
+        self._core.kernel_state(holds)
 
     def _gate(self, message: Bool) -> None:
         was, self.halted = self.halted, message.data

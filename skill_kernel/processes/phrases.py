@@ -42,8 +42,10 @@ _NOT_CN = re.compile(r"(?:别|不|不要|不用|不再|勿|没|甭)$")
 
 @dataclass(frozen=True)
 class Wording:
-    """The task to plan, without the words that only say how it stands to the others. `stops`: what moves now stops at
-    once. `returns`: what it displaces goes on after it."""
+    """Hold the task to plan, without the words that only say how it stands to the others.
+
+    `stops`: everything that moves now stops at once. `returns`: what it displaces goes on after it.
+    """
 
     task: str
     stops: bool = False
@@ -51,7 +53,7 @@ class Wording:
 
 
 def read_wording(text: str) -> Wording:
-    """What an instruction says of other tasks. Whatever is not clearly one of the phrases is a plain task."""
+    """Return what an instruction says of other tasks. Anything that is not clearly one of the phrases is a plain task."""
     task, stops, returns = text.strip(), False, False
     if found := _STOP_EN.fullmatch(task) or _STOP_CN.fullmatch(task):
         task, stops = found["rest"].strip(), True

@@ -11,7 +11,7 @@ from skill_kernel.processes.process import Process
 
 
 class ProcessError(ValueError):
-    """A command that cannot be obeyed; the message says why and what to do. `code` is for a task that does not begin."""
+    """Report a command that cannot be obeyed; the message says why and what to do. `code` is for a task that does not begin."""
 
     def __init__(self, message: str, code: TaskCode = TaskCode.TOO_MANY_PROCESSES) -> None:
         super().__init__(message)
@@ -20,9 +20,12 @@ class ProcessError(ValueError):
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """Set how processes begin. `strategy`: how an instruction becomes actions, `strategies`: the names a task may ask for;
-    `idle`: instruction of the idle process, empty for none, begun after `idle_after_s` without another one.
-    `max_processes` may live at a time; the newest `keep` are remembered."""
+    """Set how processes begin and how many there are.
+
+    `strategy` is how an instruction becomes actions, `strategies` are the names a task may ask for. `idle` is the
+    instruction of the idle process, empty for none, begun after `idle_after_s` without another one. `max_processes` may
+    live at a time; the newest `keep` are remembered.
+    """
 
     strategy: str = ""
     strategies: Collection[str] = ()
@@ -33,30 +36,22 @@ class SchedulerSettings:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What the skill kernel keeps for a process."""
-
-    subsystems: tuple[str, ...] = ()
-    pause_causes: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
 class Changed:
-    """A process is as it stands here."""
+    """Tell that a process has changed to this block."""
 
     process: Process
 
 
 @dataclass(frozen=True)
 class Amended:
-    """What an ended process has cost was learned later; it has been told of as ended before."""
+    """Tell what an ended process has cost that was learned later; its end has been told before."""
 
     process: Process
 
 
 @dataclass(frozen=True)
 class EndProcess:
-    """Interrupt whatever it does, along the whole way, then free what it holds."""
+    """Interrupt whatever a process does, along the whole way, then free what it holds."""
 
     process_id: str
     cause: str
@@ -64,14 +59,14 @@ class EndProcess:
 
 @dataclass(frozen=True)
 class ReleaseProcess:
-    """It has ended by itself: free what it holds."""
+    """Free what a process holds that has ended by itself."""
 
     process_id: str
 
 
 @dataclass(frozen=True)
 class PauseProcess:
-    """Add a pause cause at the skill kernel; `ProcessScheduler.paused` is to hear the answer."""
+    """Add a pause cause at the skill kernel; the answer goes to `ProcessPauses.paused`."""
 
     process_id: str
     cause: str
@@ -79,7 +74,7 @@ class PauseProcess:
 
 @dataclass(frozen=True)
 class ResumeProcess:
-    """Take a pause cause back at the skill kernel; `ProcessScheduler.resumed` is to hear the answer."""
+    """Take a pause cause back at the skill kernel; the answer goes to `ProcessPauses.resumed`."""
 
     process_id: str
     cause: str
@@ -87,7 +82,7 @@ class ResumeProcess:
 
 @dataclass(frozen=True)
 class InterruptPlan:
-    """Void all that was planned so far; `ProcessScheduler.interrupted` is to hear the new epoch."""
+    """Void everything planned so far; the new epoch goes to `ProcessPauses.interrupted`."""
 
     process_id: str
     cause: str

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from skill_kernel.processes.commands import Command, PauseProcess, ResumeProcess
+from skill_kernel.processes.plans import ProcessPlans
 from skill_kernel.processes.process import CAUSE_S3, Process, ProcessTable
-from skill_kernel.processes.process_commands import Command, PauseProcess, ResumeProcess
-from skill_kernel.processes.process_plans import ProcessPlans
 
 
 class ProcessPauses:
-    """Pauses processes at the skill kernel and lets them go on; the kernel's answers come back by method. One that is
-    `undecided` stays paused: it is not known yet whether it goes on after the one that displaced it."""
+    """Pause processes at the skill kernel and let them go on; the kernel's answers come back by method.
+
+    A process that is `undecided` stays paused: it is not known yet whether it goes on after the one that displaced it.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class ProcessPauses:
         self._do(PauseProcess(process.process_id, cause))
 
     def displace(self, loser: Process, winner: Process) -> None:
-        """Pause it until the other one has ended."""
+        """Pause a process until the other one has ended."""
         self._table.change(loser.process_id, displaced_by=winner.process_id, resumes=True)
         self._put_off(loser.process_id, {CAUSE_S3})
         self.pause(loser, CAUSE_S3)
@@ -52,7 +54,7 @@ class ProcessPauses:
             self._do(ResumeProcess(process.process_id, cause))
 
     def stay(self, process: Process, cause: str) -> bool:
-        """Keep a cause that is to be taken back and has not been yet; whether there was one."""
+        """Keep a cause that is about to be taken back; return whether there was one."""
         process_id, due = process.process_id, self._due.get(process.process_id, set())
         if (process_id, cause) in self._asked:
             self._kept.add((process_id, cause))
@@ -72,13 +74,13 @@ class ProcessPauses:
                 self.resume(process, self._due.pop(process.process_id))
 
     def winner_ended(self, winner: Process) -> None:
-        """What it displaced goes on."""
+        """Let the processes go on that this one had displaced."""
         for process in self._table.living:
             if process.displaced_by == winner.process_id and process.resumes and not self._undecided(process):
                 self.resume(process, self._due.pop(process.process_id, {CAUSE_S3}))
 
     def forget(self, process_id: str) -> None:
-        """The process has ended."""
+        """Drop everything noted of a process that has ended."""
         self._due.pop(process_id, None)
         self._asked = {asked for asked in self._asked if asked[0] != process_id}
         self._kept &= self._asked
@@ -86,12 +88,12 @@ class ProcessPauses:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def paused(self, process_id: str, stopped: Sequence[str]) -> None:
-        """The kernel's answer to a pause: these calls ended because they can neither pause nor tell what remains."""
+        """Take the kernel's answer to a pause: these calls ended because they can neither pause nor tell what remains."""
         if stopped:
             self._plans.make_anew(process_id, "a call could not be paused")
 
     def resumed(self, process_id: str, cause: str, ok: bool, holders: Iterable[str] = ()) -> None:
-        """The kernel's answer to a resume; not done while others hold what the process needs."""
+        """Take the kernel's answer to a resume; it is not done while others hold what the process needs."""
         process = self._table.lives(process_id)
         self._asked.discard((process_id, cause))
         if process is None:
@@ -110,7 +112,7 @@ class ProcessPauses:
         self._table.change(process_id, pause_causes=left, displaced_by=displaced, resumes=bool(displaced), message="")
 
     def interrupted(self, process_id: str, epoch: int) -> None:
-        """The answer to an interrupt of the plan: it is void everywhere, and the next one has this epoch."""
+        """Take the answer to an interrupt of the plan: it is void everywhere, and the next one has this epoch."""
         process = self._plans.voided(process_id, epoch)
         if process is not None and self._due.get(process_id) and not process.displaced_by:
             self.resume(process, self._due.pop(process_id))

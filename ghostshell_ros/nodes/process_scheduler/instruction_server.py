@@ -17,12 +17,12 @@ from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from reflexes.stop_words import is_stop
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import ProcessError
 from skill_kernel.processes.process import Process, ProcessSource
-from skill_kernel.processes.process_commands import ProcessError
-from skill_kernel.processes.process_scheduler import ProcessScheduler
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 NAME_CHARS = 100
-"""Of a task's sender and door so much is kept."""
+"""Characters that are kept of a task's sender and door."""
 
 _COMMANDS = {
     ControlProcess.Request.STOP: "stop",
@@ -31,9 +31,10 @@ _COMMANDS = {
 }
 
 
-class ProcessDoors:
-    """Subscribes `instruction` and, with `global_instruction`, `/instruction`; serves `run_task` and `control_process`. A
-    stop word halts the robot here, before anything is made of it. Declares `reactive_doors`, `max_instruction_chars` and
+class InstructionServer:
+    """Subscribe `instruction` and, with `global_instruction`, `/instruction`; serve `run_task` and `control_process`.
+
+    A stop word halts the robot here, before anything is made of it. Declares `reactive_doors`, `max_instruction_chars` and
     `global_instruction`."""
 
     def __init__(
@@ -79,35 +80,37 @@ class ProcessDoors:
     # -- instructions -------------------------------------------------------------------------------------------------
 
     def stops(self, text: str) -> bool:
-        """Whether it is nothing but a stop word, which has then been obeyed."""
+        """Return whether it is nothing but a stop word, which has then been obeyed."""
         if not is_stop(text, self._robot):
             return False
         self._stop_everything(text)
         return True
 
     def begin(self, text: str, *, door: str, sender: str = "") -> Process | str:
-        """A process for an instruction, or why there is none."""
-        refusal = self._refusal(text)
-        if refusal is not None:
-            return refusal[1]
-        try:
-            return self._core.instruct(text, door=door, sender=sender[:NAME_CHARS])
-        except ProcessError as error:
-            return str(error)
+        """Return the process of an instruction, or why there is none."""
+        made = self._instruct(text, door=door, sender=sender)
+        return made if isinstance(made, Process) else made[1]
 
     def _heard(self, text: str, door: str) -> None:
+        made = self._instruct(text, door=door)
+        if not isinstance(made, Process) and made[0]:
+            self._events.write(SkillEvent.NOTICE, error_code=int(made[0]), error_msg=made[1], text=text[:200])
+
+    def _instruct(
+        self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
+    ) -> Process | tuple[TaskCode, str]:
         refusal = self._refusal(text)
-        if refusal is None:
-            try:
-                self._core.instruct(text, door=door)
-                return
-            except ProcessError as error:
-                refusal = error.code, str(error)
-        if refusal[0]:
-            self._events.write(SkillEvent.NOTICE, error_code=int(refusal[0]), error_msg=refusal[1], text=text[:200])
+        if refusal is not None:
+            return refusal
+        try:
+            return self._core.instruct(
+                text, door=door[:NAME_CHARS], sender=sender[:NAME_CHARS], source=source, strategy=strategy
+            )
+        except ProcessError as error:
+            return error.code, str(error)
 
     def _refusal(self, text: str) -> tuple[TaskCode, str] | None:
-        """Why an instruction starts no process: NONE when it was a stop word, which has then been obeyed."""
+        """Return why an instruction starts no process: NONE when it was a stop word, which has then been obeyed."""
         if self.stops(text):
             return TaskCode.NONE, "stopped and halted; " + CLEAR_HINT
         if not text.strip():
@@ -121,7 +124,7 @@ class ProcessDoors:
 
     @property
     def halted(self) -> bool:
-        """Whether the robot is halted, or is being halted."""
+        """Return whether the robot is halted, or is being halted."""
         return self._gate_halted() or bool(self._halting)
 
     def _stop_everything(self, text: str) -> None:
@@ -144,26 +147,19 @@ class ProcessDoors:
 
     def _goal(self, goal: Goal) -> None:
         request = goal.request
-        refusal = self._refusal(request.instruction)
-        if refusal is None:
-            try:
-                door = request.door or "action"
-                source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
-                process = self._core.instruct(
-                    request.instruction,
-                    door=door[:NAME_CHARS],
-                    sender=request.sender[:NAME_CHARS],
-                    source=source,
-                    strategy=request.strategy.strip(),
-                )
-                self._goals[process.process_id] = goal
-                goal.feedback(RunTask.Feedback(state=process_state(process), note="started"))
-                return
-            except ProcessError as error:
-                refusal = error.code, str(error)
-        status = ProcessState.STOPPED if refusal[0] is TaskCode.NONE else ProcessState.FAILED
-        result = RunTask.Result(status=status, error_code=int(refusal[0]), error_msg=refusal[1], cost_usd=-1.0)
-        (goal.succeed if refusal[0] is TaskCode.NONE else goal.abort)(result)
+        door = request.door or "action"
+        source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
+        made = self._instruct(
+            request.instruction, door=door, sender=request.sender, source=source, strategy=request.strategy.strip()
+        )
+        if isinstance(made, Process):
+            self._goals[made.process_id] = goal
+            goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
+            return
+        code, why = made
+        status = ProcessState.STOPPED if code is TaskCode.NONE else ProcessState.FAILED
+        result = RunTask.Result(status=status, error_code=int(code), error_msg=why, cost_usd=-1.0)
+        (goal.succeed if code is TaskCode.NONE else goal.abort)(result)
 
     def _cancel_goal(self, goal: Goal) -> None:
         for process_id, other in list(self._goals.items()):

@@ -1,25 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of each process's plan: its streams and calls, its end, and when it is void and made anew."""
+"""The plan of each process: its streams and calls, its end, and when it is void and made again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from skill_kernel.codes import CallCode, Outcome, TaskCode
-from skill_kernel.processes.process import FIRED, HISTORY, CallRecord, Process, ProcessStatus, ProcessTable
-from skill_kernel.processes.process_commands import Amended, Command, InterruptPlan
-from skill_kernel.processes.process_ends import ProcessEnds
-from skill_kernel.processes.process_usage import ModelAnswer, added, skipped
+from skill_kernel.processes.commands import Amended, Command, EndProcess, InterruptPlan, ReleaseProcess
+from skill_kernel.processes.process import (
+    FIRED,
+    HISTORY,
+    CallRecord,
+    ModelAnswer,
+    Process,
+    ProcessStatus,
+    ProcessTable,
+    added,
+    skipped,
+)
+
+
+class ProcessEnds:
+    """End processes; `after` hears of each once, when it has ended."""
+
+    def __init__(self, table: ProcessTable, on_command: Callable[[Command], None], after: Callable[[Process], None]) -> None:
+        self._table, self._do, self._after = table, on_command, after
+
+    def end(self, process: Process, status: ProcessStatus, code: TaskCode, why: str) -> None:
+        """End a process now, whatever it does."""
+        ended = self._table.end(process.process_id, status, int(code), why)
+        self._do(EndProcess(process.process_id, why))
+        if ended is not None:
+            self._after(ended)
+
+    def settle(self, process_id: str, **changes: object) -> None:
+        """Change fields that may complete a process."""
+        before = self._table.lives(process_id)
+        after = self._table.change(process_id, **changes)
+        if before is not None and after is not None and after.status.ended:
+            self._do(ReleaseProcess(process_id))
+            self._after(after)
+
 
 _BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED), int(TaskCode.NODE_UNAVAILABLE)})
 """How the plan of a paused process ends when a pause stopped its call or its planner is gone: it is planned anew."""
 
 
 class ProcessPlans:
-    """Takes in what planner, channel scheduler and kernel report of processes.
+    """Take in what planner, channel scheduler and kernel report of processes.
 
-    A plan that cannot go on is voided everywhere first; only then does the process have the next one, of a higher epoch.
-    What is still heard of a void one counts for the history alone.
+    A plan that cannot go on is voided everywhere first; only then does the process get the next one, of a higher epoch.
+    Later reports of a void plan count for the history alone.
     """
 
     def __init__(self, table: ProcessTable, on_command: Callable[[Command], None], ends: ProcessEnds) -> None:
@@ -33,7 +64,7 @@ class ProcessPlans:
     # -- void plans ---------------------------------------------------------------------------------------------------
 
     def is_voiding(self, process_id: str) -> bool:
-        """Whether its plan is void here and not everywhere yet."""
+        """Return whether its plan is void here and not everywhere yet."""
         return process_id in self._voiding
 
     def make_anew(self, process_id: str, why: str) -> None:
@@ -43,11 +74,11 @@ class ProcessPlans:
             self._do(InterruptPlan(process_id, f"it is planned anew when it goes on: {why}"))
 
     def taken_up(self, process_id: str) -> None:
-        """The process is of an earlier run, and so is its plan."""
+        """Note a process of an earlier run, whose plan is void."""
         self._voiding.add(process_id)
 
     def voided(self, process_id: str, epoch: int) -> Process | None:
-        """The plan is void everywhere, and the next one has this epoch; the process, if it waited for that."""
+        """Note that a plan is void everywhere and the next one has this epoch; return the process if it waited for that."""
         self.learn_epoch(epoch)
         if process_id not in self._voiding:
             return None
@@ -67,11 +98,11 @@ class ProcessPlans:
         )
 
     def learn_epoch(self, epoch: int) -> None:
-        """Somebody was told this epoch."""
+        """Note an epoch that somebody was told."""
         self.epoch = max(self.epoch, epoch)
 
     def forget(self, process_id: str) -> None:
-        """The process has ended."""
+        """Drop everything noted of a process that has ended."""
         self._voiding.discard(process_id)
         self._streams.pop(process_id, None)
         self._old_streams.pop(process_id, None)
@@ -79,17 +110,17 @@ class ProcessPlans:
     # -- what is reported ---------------------------------------------------------------------------------------------
 
     def stream_started(self, process_id: str, stream_id: str) -> None:
-        """Calls of a stream may follow."""
+        """Note a stream, whose calls may follow."""
         if self._table.lives(process_id) is not None:
             self._streams.setdefault(process_id, set()).add(stream_id)
             self._table.change(process_id, drained=False)
 
     def drained(self, process_id: str) -> None:
-        """Every call has ended and no stream is open."""
+        """Note that every call has ended and no stream is open."""
         self._ends.settle(process_id, drained=True)
 
     def ended(self, process_id: str, epoch: int, code: int, message: str) -> None:
-        """The planner has no further turn for the plan of that epoch."""
+        """Note that the planner has no further turn for the plan of that epoch."""
         process = self._table.lives(process_id)
         if process is None or process_id in self._voiding or epoch != process.epoch:
             return
@@ -99,13 +130,13 @@ class ProcessPlans:
             self._ends.settle(process_id, plan_ended=True, code=code, message=message)
 
     def call_started(self, process_id: str, record: CallRecord) -> None:
-        """A call of the process runs."""
+        """Note that a call of the process runs."""
         process = self._table.lives(process_id)
         if process is not None:
             self._table.change(process_id, running=(*process.running, record), waits_for="")
 
     def call_ended(self, process_id: str, stream_id: str, record: CallRecord) -> None:
-        """A call has its outcome."""
+        """Note the outcome of a call."""
         process = self._table.lives(process_id)
         if process is None:
             return
@@ -130,21 +161,23 @@ class ProcessPlans:
             self.make_anew(process_id, f"{record.function} could not be paused")
 
     def event_fired(self, process_id: str, event: str) -> None:
-        """A global event of its plan has come true: that is kept, and the process is planned anew to answer it."""
+        """Keep a global event of its plan that came true, and plan the process again to answer it."""
         process = self._table.lives(process_id)
         if process is not None:
             self._table.change(process_id, fired_events=(*process.fired_events, event)[-FIRED:])
             self.make_anew(process_id, f"an event came true: {event}")
 
     def turn_ended(self, process_id: str) -> None:
-        """A stream of the model has ended."""
+        """Count a stream of the model that has ended."""
         process = self._table.lives(process_id)
         if process is not None:
             self._table.change(process_id, turn=process.turn + 1)
 
     def model_answered(self, process_id: str, answer: ModelAnswer) -> None:
-        """A layer's model has answered for the process, or failed to; also when that is learned after its end. A layer
-        that was answered does without no longer."""
+        """Count an answer, or a failure, of a layer's model, also when it is learned after the end of the process.
+
+        A layer that was answered is no longer degraded.
+        """
         process = self._table.get(process_id)
         if process is None:
             return
@@ -162,13 +195,13 @@ class ProcessPlans:
         )
 
     def model_skipped(self, process_id: str, layer: str) -> None:
-        """A layer saw no need to ask, or was not allowed to."""
+        """Count that a layer saw no need to ask, or was not allowed to."""
         process = self._table.lives(process_id)
         if process is not None:
             self._table.change(process_id, usage=skipped(process.usage, layer))
 
     def degraded(self, process_id: str, layer: str, how: str) -> None:
-        """A layer goes on without its model."""
+        """Note that a layer goes on without its model."""
         process = self._table.lives(process_id)
         if process is not None:
             others = tuple(d for d in process.degraded if d[0] != layer)
@@ -180,7 +213,7 @@ class ProcessPlans:
             self._do(Amended(after))
 
     def calls_lost(self, why: str) -> None:
-        """The node that keeps the order of calls is gone: running processes end, paused ones are planned anew."""
+        """End running processes and plan paused ones again, because the node that keeps the order of calls is gone."""
         for process in self._table.living:
             if process.pause_causes:
                 self.make_anew(process.process_id, why)

@@ -13,8 +13,8 @@ from ghostshell.srv import CompileReflex, Prescribe
 from rclpy.task import Future
 from std_msgs.msg import String
 
+from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
-from ghostshell_ros.nodes.process_scheduler.process_doors import ProcessDoors
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import shipped_config
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
@@ -49,7 +49,7 @@ class RefusedError(PrescriptionError):
     """The reflexes or the process scheduler did not take it."""
 
 
-class PrescriptionDoors:
+class PrescriptionServer:
     """Serves `prescribe` (Prescribe), hears sentences on the topic `prescribe` and publishes all prescriptions on
     `prescriptions` (latched), reflexes among them; client of `compile_reflex`, reader of `reflex_states`.
 
@@ -58,9 +58,9 @@ class PrescriptionDoors:
     """
 
     def __init__(
-        self, node: RuntimeNode, robot: RobotSetup, doors: ProcessDoors, advice: ProcessAdvice, events: EventWriter
+        self, node: RuntimeNode, robot: RobotSetup, instructions: InstructionServer, advice: ProcessAdvice, events: EventWriter
     ) -> None:
-        self._node, self._doors, self._advice, self._events = node, doors, advice, events
+        self._node, self._instructions, self._advice, self._events = node, instructions, advice, events
         config = robot.config
         self._accessors = accessors_of(config)
         base = config.base.subsystems if config.base is not None else ()
@@ -101,7 +101,7 @@ class PrescriptionDoors:
 
     async def _take(self, sentence: str) -> None:
         try:
-            if self._doors.stops(sentence):
+            if self._instructions.stops(sentence):
                 return
             route = self._book.route(sentence)
             if route.kind is Kind.TASK:
@@ -175,7 +175,7 @@ class PrescriptionDoors:
         return prescription_message(kept)
 
     def _begin(self, sentence: str, sender: str = "") -> Process:
-        begun = self._doors.begin(sentence, door=DOOR, sender=sender)
+        begun = self._instructions.begin(sentence, door=DOOR, sender=sender)
         if isinstance(begun, Process):
             return begun
         raise RefusedError(begun)

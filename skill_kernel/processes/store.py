@@ -13,8 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skill_kernel.processes.process import HISTORY, CallRecord, Process, ProcessSource, ProcessStatus
-from skill_kernel.processes.process_usage import LayerUsage
+from skill_kernel.processes.process import HISTORY, CallRecord, LayerUsage, Process, ProcessSource, ProcessStatus
 
 VERSION = 1
 """Format of the file (SQLite's user_version)."""
@@ -33,14 +32,14 @@ _T = TypeVar("_T", Process, CallRecord, LayerUsage)
 
 
 class StoreError(RuntimeError):
-    """The file of processes cannot be read or written; the message says why and what to do."""
+    """Report that the file of processes cannot be read or written; the message says why and what to do."""
 
 
 class ProcessStore:
-    """Writes on a thread of its own, in the order of `save`; what is saved together is one transaction.
+    """Write processes on a thread of its own, in the order of `save`; what is saved together is one transaction.
 
-    The first write that fails is told to `on_problem` (on that thread), and nothing more is written. Raises StoreError
-    when the file cannot be opened.
+    `on_problem` hears (on that thread) of the first write that fails, and nothing more is written. Raises StoreError when
+    the file cannot be opened.
     """
 
     def __init__(self, path: Path, *, on_problem: Callable[[str], None], keep: int = 50) -> None:
@@ -59,7 +58,7 @@ class ProcessStore:
 
     @property
     def found(self) -> list[Process]:
-        """The processes that the file held when it was opened, oldest first."""
+        """Return the processes that the file held when it was opened, oldest first."""
         return self._found
 
     def save(self, process: Process) -> None:
@@ -67,7 +66,7 @@ class ProcessStore:
         self._queue.put(process)
 
     def flush(self, timeout_s: float = 2.0) -> bool:
-        """Wait until what was saved before is on disk; false when that took too long."""
+        """Wait until everything saved before is on disk; return false when that took too long."""
         done = threading.Event()
         self._queue.put(done)
         return done.wait(timeout_s)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a new instruction stands to those that run, once somebody has read its meaning: within the preemption table, which
-stays a hard limit (semantics section 5)."""
+"""How a new process stands to those that run: the preemption table (TypeGo 5.2), and within it what somebody read
+of an instruction's meaning (semantics section 5)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,48 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import ProcessError
+from skill_kernel.processes.plans import ProcessEnds
 from skill_kernel.processes.process import CAUSE_USER, Process, ProcessSource, ProcessStatus, ProcessTable
-from skill_kernel.processes.process_commands import ProcessError
-from skill_kernel.processes.process_ends import ProcessEnds
-from skill_kernel.processes.process_preemption import Verdict, verdict
+
+_USER, _REACTIVE, _IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
+
+
+class Verdict(Enum):
+    """Tell what becomes of a new process and one that runs."""
+
+    REPLACE = "replace"
+    """The running one ends and does not come back."""
+    PAUSE = "pause"
+    """The running one pauses and goes on when the new one has ended."""
+    WAIT = "wait"
+    """The new one waits until the running one has ended."""
+    ONE_ONLY = "one only"
+    """There is no second one: the new one does not begin."""
+
+
+TABLE: dict[tuple[ProcessSource, ProcessSource], Verdict] = {
+    (_USER, _USER): Verdict.REPLACE,
+    (_USER, _REACTIVE): Verdict.REPLACE,
+    (_USER, _IDLE): Verdict.PAUSE,
+    (_REACTIVE, _USER): Verdict.PAUSE,
+    (_REACTIVE, _REACTIVE): Verdict.WAIT,
+    (_REACTIVE, _IDLE): Verdict.PAUSE,
+    (_IDLE, _USER): Verdict.WAIT,
+    (_IDLE, _REACTIVE): Verdict.WAIT,
+    (_IDLE, _IDLE): Verdict.ONE_ONLY,
+}
+"""(new, running) → verdict."""
+
+
+def verdict(new: ProcessSource, running: ProcessSource, *, returns: bool = False) -> Verdict:
+    """Return what the table says; with `returns` the new task asks that what it displaces goes on after it."""
+    found = TABLE[new, running]
+    return Verdict.PAUSE if returns and found is Verdict.REPLACE else found
 
 
 class Relation(str, Enum):
-    """What a new instruction says of one that runs."""
+    """Tell what a new instruction says of one that runs."""
 
     REPLACE = "replace"
     """It is no longer wanted."""
@@ -26,11 +60,11 @@ class Relation(str, Enum):
 
 
 class ProcessRelations:
-    """Applies what was read late, as far as it is still true.
+    """Apply what was read late, as far as it is still true.
 
-    While an answer is awaited, whom the new process displaces by the table's REPLACE only pauses, also when the new one ends
-    meanwhile: nothing that a return was asked for ends before that is known. `decide` then does what the table says, and
-    `settled` hears of a new one that has ended before that.
+    While an answer is awaited, a process that the table would REPLACE only pauses, even if the new one ends meanwhile: it
+    may turn out that its return was asked for. `decide` then does what the table says, and `settled` hears of a new process
+    that has ended before that.
     """
 
     def __init__(
@@ -48,24 +82,26 @@ class ProcessRelations:
         self._returning: dict[str, set[str]] = {}
 
     def expect(self, new_id: str, others: Iterable[str]) -> None:
-        """Somebody reads what `new_id` says of these."""
+        """Note that somebody reads what `new_id` says of these."""
         self._shown[new_id] = frozenset(others)
         self._open[new_id] = set()
 
     def puts_off(self, newer: Process, older: Process) -> bool:
-        """Whether one that the table ends only pauses, for an answer is awaited."""
+        """Return whether a process that the table ends only pauses, because an answer is awaited."""
         if newer.process_id not in self._open or older.process_id not in self._shown[newer.process_id]:
             return False
         self._open[newer.process_id].add(older.process_id)
         return True
 
     def returns(self, newer: Process, older: Process) -> bool:
-        """Whether the older one goes on after the newer one."""
+        """Return whether the older one goes on after the newer one."""
         return newer.returns or older.process_id in self._returning.get(newer.process_id, ())
 
     def apply(self, new_id: str, old_id: str, relation: Relation) -> str:
-        """Do what was read; in words what came of it, "" when there was nothing to do. Raises ProcessError for what the
-        table or the user forbids."""
+        """Do what was read and return in words what came of it, "" when there was nothing to do.
+
+        Raises ProcessError for what the table or the user forbids.
+        """
         if old_id not in self._shown.get(new_id, ()):
             raise ProcessError(f"process {old_id} was not there when the instruction came; nothing was done")
         old, new = self._table.get(old_id), self._table.get(new_id)
@@ -78,7 +114,7 @@ class ProcessRelations:
         return self._end(new, old) if relation is Relation.REPLACE else self._let_return(new, old)
 
     def decide(self, new_id: str) -> None:
-        """Nothing more will be read: what only paused until now ends, unless a return was asked for."""
+        """End what only paused until now, unless a return was asked for: nothing more will be read."""
         new = self._table.get(new_id)
         for old_id in sorted(self._open.pop(new_id, ())):
             old = self._table.lives(old_id)
@@ -88,11 +124,11 @@ class ProcessRelations:
             self._settled(new)
 
     def undecided(self, process: Process) -> bool:
-        """Whether an answer is awaited that says if it goes on after the one that displaced it."""
+        """Return whether an answer is awaited that says if it goes on after the one that displaced it."""
         return process.process_id in self._open.get(process.displaced_by, ())
 
     def forget(self, process_id: str) -> None:
-        """Nobody reads it any more."""
+        """Note that nobody reads the instruction any more."""
         self._shown.pop(process_id, None)
         if self._table.lives(process_id) is None:
             self._returning.pop(process_id, None)

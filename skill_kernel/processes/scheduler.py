@@ -4,34 +4,66 @@ injected clock: events in by method, commands out through one callback, on one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable
 
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
+from skill_kernel.processes.commands import Changed, Command, InterruptPlan, PauseProcess, ProcessError, SchedulerSettings
+from skill_kernel.processes.pauses import ProcessPauses
+from skill_kernel.processes.phrases import Wording, read_wording
+from skill_kernel.processes.plans import ProcessEnds, ProcessPlans
 from skill_kernel.processes.process import CAUSE_USER, OWN_CAUSES, Process, ProcessSource, ProcessStatus, ProcessTable
-from skill_kernel.processes.process_commands import (
-    Changed,
-    Command,
-    Held,
-    InterruptPlan,
-    PauseProcess,
-    ProcessError,
-    SchedulerSettings,
-)
-from skill_kernel.processes.process_ends import ProcessEnds
-from skill_kernel.processes.process_idle import IdleWatch
-from skill_kernel.processes.process_pauses import ProcessPauses
-from skill_kernel.processes.process_phrases import Wording, read_wording
-from skill_kernel.processes.process_plans import ProcessPlans
-from skill_kernel.processes.process_preemption import Verdict, verdict
-from skill_kernel.processes.process_relations import ProcessRelations
+from skill_kernel.processes.relations import ProcessRelations, Verdict, verdict
+
+IDLE_RETRY_S = 60.0
+"""How long idle behaviour that failed is left alone."""
+
+
+class IdleWatch:
+    """Decide when idle behaviour begins: once nothing else has run for the time set (TypeGo 5.2).
+
+    Idle behaviour that the user stopped stays away until the next instruction, and so it does after a restart that found
+    processes.
+    """
+
+    def __init__(self, settings: SchedulerSettings, now: Callable[[], float]) -> None:
+        self._settings, self._now = settings, now
+        self._quiet_since_s = now()
+        self._not_before_s = -math.inf
+        self._unwanted = False
+
+    def due(self, living: Iterable[Process]) -> bool:
+        """Return whether idle behaviour is to begin now. What the user paused does not keep the robot busy."""
+        if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in living):
+            self.disturbed()
+        due_s = max(self._quiet_since_s + self._settings.idle_after_s, self._not_before_s)
+        return bool(self._settings.idle) and not self._unwanted and self._now() >= due_s
+
+    def disturbed(self) -> None:
+        """Note that something else has happened just now."""
+        self._quiet_since_s = self._now()
+
+    def instructed(self) -> None:
+        """Note that somebody uses the robot again."""
+        self._unwanted = False
+
+    def unwanted(self) -> None:
+        """Begin no idle behaviour before the next instruction."""
+        self._unwanted = True
+
+    def ended(self, process: Process) -> None:
+        """Note the end of a process."""
+        if process.source is ProcessSource.IDLE and process.status is ProcessStatus.FAILED:
+            self._not_before_s = self._now() + IDLE_RETRY_S
 
 
 class ProcessScheduler:
-    """Owns the processes. New ones join those that run; only contention for an exclusive subsystem, or an instruction
-    that begins with a stop word, makes the preemption table decide.
+    """Own the processes of one robot.
 
-    A process whose calls a pause had to stop is planned anew with a higher epoch when it goes on. Nothing here waits:
-    the answers to commands come back as further events.
+    New ones join those that run; the preemption table decides only on contention for an exclusive subsystem, or for an
+    instruction that begins with a stop word. A process whose calls a pause had to stop is planned again with a higher epoch
+    when it goes on. Nothing here waits: the answers to commands come back as further events.
     """
 
     def __init__(
@@ -48,9 +80,9 @@ class ProcessScheduler:
         self._ends = ProcessEnds(self._table, on_command, self._after)
         self._idle = IdleWatch(self._settings, now)
         self.plans = ProcessPlans(self._table, on_command, self._ends)
-        """What planner, channel scheduler and kernel report of a process goes here …"""
+        """Take the reports of planner, channel scheduler and kernel."""
         self.pauses = ProcessPauses(self._table, on_command, self.plans, lambda process: self.relations.undecided(process))
-        """… and here what the kernel answers to commands."""
+        """Take the kernel's answers to commands."""
         self.relations = ProcessRelations(
             self._table,
             self._ends,
@@ -58,7 +90,7 @@ class ProcessScheduler:
             lambda one, other: self._order.get(one, 0) > self._order.get(other, 0),
             self.pauses.winner_ended,
         )
-        """… and here what somebody read of an instruction's meaning."""
+        """Take what somebody read of an instruction's meaning."""
         self._count = 0
         self._order: dict[str, int] = {}
         """When a user asked for it last; the preemption table goes by it."""
@@ -69,16 +101,16 @@ class ProcessScheduler:
 
     @property
     def processes(self) -> list[Process]:
-        """Every process still known, oldest first."""
+        """Return every process still known, oldest first."""
         return self._table.processes
 
     @property
     def living(self) -> list[Process]:
-        """Those that have not ended, oldest first."""
+        """Return those that have not ended, oldest first."""
         return self._table.living
 
     def get(self, process_id: str) -> Process | None:
-        """The process of that id, or None."""
+        """Return the process of that id, or None."""
         return self._table.get(process_id)
 
     # -- instructions and commands ------------------------------------------------------------------------------------
@@ -86,9 +118,11 @@ class ProcessScheduler:
     def instruct(
         self, text: str, *, door: str = "", sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
     ) -> Process:
-        """Make an instruction a process beside the running ones, with the strategy of the settings unless another is
-        named. Raises ProcessError when there are too many, or when it is unknown; what moves is paused all the same when
-        the user's instruction began with a stop."""
+        """Make an instruction a process beside the running ones, with the named strategy or that of the settings.
+
+        Raises ProcessError when there are too many, or when the strategy is unknown; what moves is paused all the same when
+        the user's instruction began with a stop.
+        """
         said = read_wording(text)
         if said.returns and not said.stops and not self._table.living:
             said = Wording(text.strip())
@@ -116,8 +150,10 @@ class ProcessScheduler:
         return self._table.get(process.process_id) or process
 
     def chosen(self, process_id: str, command: str) -> Process:
-        """The process a command "stop", "pause" or "resume" means, "" = the newest it fits. Raises KeyError with the
-        reason when there is none of that id, or nothing to choose from."""
+        """Return the process a command "stop", "pause" or "resume" means, "" = the newest it fits.
+
+        Raises KeyError with the reason when there is none of that id, or nothing to choose from.
+        """
         if process_id:
             found = self._table.get(process_id)
             if found is None:
@@ -161,8 +197,10 @@ class ProcessScheduler:
             raise ProcessError(f"process {process_id} is paused already; ghostshell resume {process_id} lets it go on")
 
     def resume(self, process_id: str) -> str:
-        """Take the user's pause back; says what it still waits for, "" for nothing known. Raises ProcessError when the
-        user has not paused it."""
+        """Take the user's pause back; return what the process still waits for, "" for nothing known.
+
+        Raises ProcessError when the user has not paused it.
+        """
         process = self._living(process_id, "resumed")
         if CAUSE_USER not in process.pause_causes:
             state = f"paused by {', '.join(sorted(process.pause_causes))}" if process.pause_causes else process.status.name
@@ -179,7 +217,7 @@ class ProcessScheduler:
         self._ending_all = False
 
     def halted(self, halted: bool) -> None:
-        """The robot is halted, which ends every process, or no longer is."""
+        """Note that the robot is halted, which ends every process, or no longer is."""
         if halted and not self._halted:
             self.end_all("the robot was halted")
         self._halted = halted
@@ -188,7 +226,7 @@ class ProcessScheduler:
     # -- contention ---------------------------------------------------------------------------------------------------
 
     def contention(self, wants_id: str, holder_id: str) -> None:
-        """`wants_id` was refused an exclusive subsystem that `holder_id` holds. Repeats do nothing."""
+        """Settle that `wants_id` was refused an exclusive subsystem that `holder_id` holds. Repeats do nothing."""
         wants, holder = self._table.lives(wants_id), self._table.lives(holder_id)
         if wants is None or holder is None or wants_id == holder_id or wants.pause_causes:
             return
@@ -205,12 +243,13 @@ class ProcessScheduler:
         if wants is not None and not wants.pause_causes:
             self._table.change(wants_id, waits_for=holder_id)
 
-    def kernel_state(self, held: Mapping[str, Held]) -> None:
-        """What the skill kernel keeps for each process now. Its causes beside our own (s0, teleop) count as well."""
+    def kernel_state(self, holds: Iterable[ProcessHoldState]) -> None:
+        """Take what the skill kernel keeps for each process now. Its causes beside our own (s0, teleop) count as well."""
+        held = {hold.process_id: hold for hold in holds}
         for process in self._table.living:
-            mine = held.get(process.process_id, Held())
-            causes = (process.pause_causes & OWN_CAUSES) | (mine.pause_causes - OWN_CAUSES)
-            holder = held.get(process.waits_for, Held()) if process.waits_for else None
+            mine = held.get(process.process_id) or ProcessHoldState(process.process_id)
+            causes = (process.pause_causes & OWN_CAUSES) | (frozenset(mine.pause_causes) - OWN_CAUSES)
+            holder = held.get(process.waits_for)
             waits = process.waits_for if holder is not None and holder.subsystems and not causes else ""
             self._table.change(
                 process.process_id, subsystems=tuple(sorted(mine.subsystems)), pause_causes=causes, waits_for=waits
@@ -229,7 +268,7 @@ class ProcessScheduler:
             self._replace(older, newer)
 
     def _replace(self, loser: Process, winner: Process) -> None:
-        """What the loser had displaced contends with the winner in its place."""
+        """End the loser; what it had displaced contends with the winner in its place."""
         heirs = [p for p in self._table.living if p.displaced_by == loser.process_id]
         for heir in heirs:
             self._table.change(heir.process_id, displaced_by=winner.process_id)
@@ -244,7 +283,7 @@ class ProcessScheduler:
     # -- time, and an earlier run -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Called now and then: what waits for a holder nobody here knows is tried again, idle behaviour begins."""
+        """Try what waits again and begin idle behaviour if it is due. Called now and then."""
         self.pauses.try_again()
         if not self._halted and self._idle.due(self._table.living):
             self._idle.disturbed()
@@ -259,8 +298,11 @@ class ProcessScheduler:
             self._asked(idle.process_id)
 
     def restore(self, processes: Iterable[Process]) -> None:
-        """Take up the processes of an earlier run as they were. Living ones are paused by the user's cause and are
-        planned anew when the user resumes them; `reach` stops what they may still do."""
+        """Take up the processes of an earlier run as they were.
+
+        Living ones are paused by the user's cause and are planned again when the user resumes them; `reach` stops what they
+        may still do.
+        """
         restored = [p.restored("the process scheduler was started anew; resume or stop it") for p in processes]
         for process in restored:
             if not process.status.ended:
@@ -270,7 +312,7 @@ class ProcessScheduler:
         self._table.restore(restored)
 
     def reach(self) -> None:
-        """The other nodes answer: pause restored processes there and void what was planned for them."""
+        """Pause restored processes at the other nodes, which answer now, and void what was planned for them."""
         for process in self._table.living:
             if self.plans.is_voiding(process.process_id):
                 self._do(PauseProcess(process.process_id, CAUSE_USER))
@@ -286,7 +328,7 @@ class ProcessScheduler:
         return process
 
     def _after(self, ended: Process) -> None:
-        """What it displaced goes on."""
+        """Let what an ended process had displaced go on."""
         self.pauses.forget(ended.process_id)
         self._order.pop(ended.process_id, None)
         self.plans.forget(ended.process_id)
