@@ -27,8 +27,9 @@ _SETTINGS = SchedulerSettings(max_unstarted=10**9)
 
 @dataclass
 class DryRun:
-    """Result of `dry_run`: every call in token order, what the parser mended, the violation that ended a strict run, and
-    `reason`, why the turn ended (as in `TURN_ENDED`)."""
+    """Hold the result of `dry_run`: every call in token order, what the parser mended, the violation that ended a strict
+    run, and `reason`, why the turn ended (as in `TURN_ENDED`).
+    """
 
     calls: list[CallRecord] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
@@ -38,12 +39,12 @@ class DryRun:
 
     @property
     def refused(self) -> bool:
-        """Whether any call was refused."""
+        """Return whether any call was refused."""
         return any(c.outcome == "REFUSED" for c in self.calls)
 
     @property
     def failed(self) -> bool:
-        """Whether a step failed, because nobody could tell whether a condition holds or something in it was refused."""
+        """Return whether a step failed, because nobody could tell whether a condition holds or something in it was refused."""
         return any(c.outcome == "FAILED" for c in self.calls)
 
 

@@ -28,7 +28,7 @@ PARALLEL = frozenset({"default", "DEFAULT"})
 
 @dataclass(frozen=True)
 class Mapped:
-    """A token resolved to a function with typed arguments. `channels` holds main as well when `sync` was set."""
+    """Hold a token resolved to a function with typed arguments. `channels` holds main as well when `sync` was set."""
 
     function: str
     skill: Skill
@@ -42,12 +42,12 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Wrapper:
-    """An element that only wraps others; its children run as if it were not there."""
+    """Stand for an element that only wraps others; its children run as if it were not there."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem (law C11)."""
+    """Tell why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem (law C11)."""
 
     function: str
     code: CallCode
@@ -58,12 +58,11 @@ class Refusal:
 
 @dataclass
 class Mapper:
-    """Resolves tokens against a skill set, which may be replaced at any time by assigning `registry`.
+    """Resolve tokens against a skill set, which may be replaced at any time by assigning `registry`.
 
     `exclusive` tells per subsystem whether only one process may use it; an unknown subsystem counts as exclusive.
-    `parallel` names those that run several calls at a time.
-    `builtin_names` are the robot's own tags for built-ins, `limits` its bounds for parameters marked `Limited`.
-    Raises SkillDefinitionError when a skill takes a reserved name.
+    `parallel` names those that run several calls at a time. `builtin_names` are the robot's own tags for built-ins,
+    `limits` its bounds for parameters marked `Limited`. Raises SkillDefinitionError when a skill takes a reserved name.
     """
 
     registry: SkillRegistry
@@ -83,7 +82,7 @@ class Mapper:
 
     @classmethod
     def for_robot(cls, robot: RobotConfig, registry: SkillRegistry) -> Mapper:
-        """The mapper of a configured robot with a skill set."""
+        """Return the mapper of a configured robot with a skill set."""
         return cls(
             registry,
             exclusive={MAIN: False, **{n: s.exclusive_per_process for n, s in robot.subsystems.items()}},
@@ -94,7 +93,7 @@ class Mapper:
         )
 
     def map(self, name: str, attrs: Mapping[str, str]) -> Mapped | Wrapper | Refusal:
-        """What a start tag or an empty-element tag stands for; never raises for what a model wrote."""
+        """Return what a start tag or an empty-element tag stands for; never raises for what a model wrote."""
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, self._builtin_attrs(builtin, attrs), builtin=True)
@@ -123,7 +122,7 @@ class Mapper:
         return Mapped(skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped))
 
     def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
-        """What a refused one held was planned on, so that what follows it must not run either."""
+        """Resolve a built-in of plans. A refused one ends the turn: what follows it was planned on what it held."""
         if builtin.name == "if" and "cond" not in attrs:
             attrs = {("cond" if k == "condition" else k): v for k, v in attrs.items()}
         if builtin.name == "step":
@@ -164,7 +163,7 @@ class Mapper:
 
 
 def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """`<else if="…">`, `<else cond="…">` and `<else if cond="…">` are meant for the next branch; two conditions for nothing."""
+    """Read `<else if="…">`, `<else cond="…">` and `<else if cond="…">` as the next branch; leave anything else alone."""
     given = {k: v for k, v in attrs.items() if k != "if" or v != NO_VALUE}
     if len(given.keys() & {"if", "cond", "condition"}) != 1:
         return "else", attrs

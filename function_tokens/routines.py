@@ -29,12 +29,11 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class RoutineError(ValueError):
-    """A routine cannot be kept; the message says what is wrong with its name, description or source."""
+    """Report that a routine cannot be kept, and what is wrong with its name, description or source."""
 
 
 class RoutineFileError(RoutineError):
-    """The file of routines cannot be read or written. `kept_as` is where the unreadable file was put, if it was
-    moved."""
+    """Report that the file of routines cannot be read or written. `kept_as` is where an unreadable file was moved."""
 
     def __init__(self, message: str, kept_as: Path | None = None) -> None:
         super().__init__(message)
@@ -43,7 +42,7 @@ class RoutineFileError(RoutineError):
 
 @dataclass(frozen=True)
 class Routine:
-    """A named sequence. `source` is canonical function-token text, `created` seconds since the epoch."""
+    """Hold a named sequence. `source` is canonical function-token text, `created` seconds since the epoch."""
 
     name: str
     description: str
@@ -52,12 +51,12 @@ class Routine:
 
 
 class RoutineStore:
-    """The routines of one robot, in one JSON file that is replaced as a whole, so that a crash leaves the old or the
+    """Keep the routines of one robot in one JSON file that is replaced as a whole, so that a crash leaves the old or the
     new one.
 
-    A file that is not what was written is kept aside under another name and never overwritten: `load_error` then holds
-    the RoutineFileError to report, and the routines that could be read go on. A file changed by another process is read
-    anew. Safe to use from several threads.
+    A damaged file is kept aside under another name and never overwritten: `load_error` then holds the RoutineFileError to
+    report, and the routines that could be read go on. A file changed by another process is read again. Safe to use from
+    several threads.
     """
 
     def __init__(self, path: str | Path, *, clock: Callable[[], float]) -> None:
@@ -72,7 +71,7 @@ class RoutineStore:
 
     @property
     def path(self) -> Path:
-        """Where the routines are kept."""
+        """Return where the routines are kept."""
         return self._path
 
     def save(self, name: str, description: str, source: str) -> Routine:
@@ -86,19 +85,19 @@ class RoutineStore:
         return routine
 
     def get(self, name: str) -> Routine | None:
-        """The routine of that name, or None."""
+        """Return the routine of that name, or None."""
         with self._lock:
             self._refresh()
             return self._routines.get(_normal(name))
 
     def list(self) -> tuple[Routine, ...]:
-        """All routines, sorted by name."""
+        """Return all routines, sorted by name."""
         with self._lock:
             self._refresh()
             return tuple(self._routines[name] for name in sorted(self._routines))
 
     def remove(self, name: str) -> bool:
-        """Forget a routine; tells whether there was one. Raises RoutineFileError when the file cannot be written."""
+        """Remove a routine; return whether there was one. Raises RoutineFileError when the file cannot be written."""
         with self._lock:
             self._refresh()
             if _normal(name) not in self._routines:
@@ -172,8 +171,10 @@ class RoutineStore:
 
 
 def check_name(name: str) -> str:
-    """The routine's name in its one spelling. Raises RoutineError unless it is 1 to 64 letters, digits, ' ', '.', '-',
-    '_'."""
+    """Return the routine's name in its one spelling.
+
+    Raises RoutineError unless it is 1 to 64 letters, digits, ' ', '.', '-', '_'.
+    """
     normal = _normal(name)
     if not 0 < len(normal) <= MAX_NAME or not _NAME.fullmatch(normal):
         raise RoutineError(
@@ -184,7 +185,7 @@ def check_name(name: str) -> str:
 
 
 def to_source(tokens: Iterable[FunctionToken]) -> str:
-    """Canonical XML text of a balanced sequence of tokens; parsing it gives the same tokens, adjacent text joined.
+    """Return the canonical XML text of a balanced sequence of tokens; parsing it gives the same tokens, adjacent text joined.
 
     Raises RoutineError when the tokens do not nest or a name or character cannot stand in XML.
     """
@@ -244,7 +245,7 @@ def _check_source(source: str) -> str:
 
 
 def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
-    """The routines of a file, and what is wrong with it."""
+    """Return the routines of a file, and what is wrong with it."""
     try:
         document = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from skill_kernel.codes import CallCode, LeaseCode, Outcome
 
 @dataclass(frozen=True)
 class CallSpec:
-    """One typed call of a skill (SkillCall.msg).
+    """Ask for one typed call of a skill (SkillCall.msg).
 
     `channels` are the scheduling channels it claims. An `open` call runs until it is reset. With `streams_content` its
     character data follows through `Kernel.content`. A positive `deadline_s` replaces the kernel's own.
@@ -34,15 +34,18 @@ class CallSpec:
 
 @dataclass(frozen=True)
 class Accepted:
-    """The call runs; exactly one result follows. `clamped` notes values that were limited."""
+    """Answer that the call runs; exactly one result follows. `clamped` notes values that were limited."""
 
     clamped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The call does not run and no result follows. With SUBSYSTEM_HELD, `holder` is the process that has it: the call
-    may be tried again once the state shows the subsystem free; with PROCESS_PAUSED, once its process has no cause left."""
+    """Answer that the call does not run; no result follows.
+
+    With SUBSYSTEM_HELD, `holder` is the process that has the subsystem: the call may be tried again once the state shows it
+    free; with PROCESS_PAUSED, once its process has no cause left.
+    """
 
     code: CallCode
     message: str
@@ -51,8 +54,10 @@ class Refused:
 
 @dataclass(frozen=True)
 class CallResult:
-    """How a call ended (law C10). `error` says what is wrong and what to do, `message` is what the skill reports.
-    Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement."""
+    """Tell how a call ended (law C10). `error` says what is wrong and what to do, `message` is the skill's report.
+
+    Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement.
+    """
 
     outcome: Outcome
     code: int = CallCode.NONE
@@ -67,8 +72,9 @@ DONE = CallResult(Outcome.DONE)
 
 @dataclass(frozen=True)
 class Interruption:
-    """What an interrupt did: goals of an epoch older than `epoch` are void, `stopped` were running, and `uncertain`
-    are those that had not stopped within their stop time before."""
+    """Tell what an interrupt did: goals of an epoch older than `epoch` are void, `stopped` calls were running, and
+    `uncertain` ones had not stopped within their stop time before.
+    """
 
     epoch: int
     stopped: tuple[str, ...] = ()
@@ -77,8 +83,11 @@ class Interruption:
 
 @dataclass(frozen=True)
 class LeaseAnswer:
-    """What became of a request about a process. `holders` are processes that hold, or with a preemption held, what was
-    wanted; `paused` calls wait for the resume, `stopped` ones end because they cannot."""
+    """Answer a request about a process.
+
+    `holders` are processes that hold, or with a preemption held, the subsystems; `paused` calls wait for the resume,
+    `stopped` ones end because they cannot.
+    """
 
     code: LeaseCode = LeaseCode.NONE
     message: str = ""
@@ -88,7 +97,7 @@ class LeaseAnswer:
 
 
 class KernelEventType(Enum):
-    """What the kernel reports beside results."""
+    """Name what the kernel reports beside results."""
 
     HALTED = "halted"
     HALT_CLEARED = "halt_cleared"
@@ -102,8 +111,10 @@ class KernelEventType(Enum):
 
 @dataclass(frozen=True)
 class KernelEvent:
-    """One event, with the call and the process it concerns where there is one. Of a contention `call` is refused, because
-    `process_id` holds `subsystems`; of a pause or resume, `text` is the cause."""
+    """Report one event, with the call and the process it concerns where there is one.
+
+    Of a contention `call` is refused, because `process_id` holds `subsystems`; of a pause or resume, `text` is the cause.
+    """
 
     type: KernelEventType
     text: str
@@ -114,7 +125,7 @@ class KernelEvent:
 
 @dataclass(frozen=True)
 class SubsystemState:
-    """A physical resource, the process that uses or keeps it ("" when it is free) and the calls that run on it."""
+    """Show a physical resource, the process that uses or keeps it ("" when it is free) and the calls that run on it."""
 
     name: str
     exclusive_per_process: bool
@@ -125,7 +136,7 @@ class SubsystemState:
 
 @dataclass(frozen=True)
 class ProcessHoldState:
-    """What is kept for a process (ProcessHold.msg)."""
+    """Show what the kernel keeps for a process (ProcessHold.msg)."""
 
     process_id: str
     subsystems: tuple[str, ...] = ()
@@ -135,7 +146,7 @@ class ProcessHoldState:
 
 @dataclass(frozen=True)
 class KernelSnapshot:
-    """The kernel's state at one moment. `running` are call ids in the order they started, `calling` their processes."""
+    """Show the kernel's state at one moment. `running` are call ids in the order they started, `calling` their processes."""
 
     halted: bool
     halt_cause: str
