@@ -195,7 +195,7 @@ class KernelLink:
 
 
 class ProcessExecutor:
-    """Implements `shell.calls.Executor` for the calls of one process."""
+    """Implement `scheduling.calls.Executor` for the calls of one process."""
 
     def __init__(self, link: KernelLink, process_id: str) -> None:
         self._link = link

@@ -83,7 +83,7 @@ class StepConditions:
 
 @dataclass(frozen=True)
 class ProcessConditions:
-    """Implements `shell.conditions.ConditionSource` for one process."""
+    """Implement `scheduling.conditions.ConditionSource` for one process."""
 
     source: StepConditions
     process_id: str
