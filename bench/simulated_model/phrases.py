@@ -93,7 +93,7 @@ _PICTURE = re.compile(
 )
 _COUNT = {"two": 2, "three": 3, "four": 4, "five": 5, **{str(n): n for n in range(2, 10)}}
 _REPORT = re.compile(
-    r"^(?:report|tell me|say|announce|let me know)(?P<what>$| (?:where|what|whether|if|how many|that you)\b.*)$"
+    r"^(?:report|tell me|announce|let me know|say(?= ))(?P<what>$| (?:where|what|whether|if|how many|that you)\b.*)$"
 )
 _AT = re.compile(r"^(?P<command>(?:bark|nod)\b.*?) (?:at|to) (?P<what>.+)$")
 _FACE = re.compile(r"^(?:face|look at|turn (?:to|towards?)(?: face)?) (?P<what>.+)$")
@@ -182,6 +182,7 @@ class _Reader:
         self.thing = ""
 
     def sentence(self, text: str) -> None:
+        """Add what one sentence says."""
         low = text.lower()
         if found := _OTHERWISE.match(low):
             self._condition("not", text[found.end() :])
@@ -196,7 +197,7 @@ class _Reader:
             self.goals += self._parts(text)
 
     def _condition(self, condition: str, rest: str) -> None:
-        """A choice where the thing was looked for, or is to be looked for in a place; else an event."""
+        """Add a choice where the thing was looked for, or is to be looked for in a place; else an event."""
         before, denied = self.thing, bool(_NOT.search(condition))
         self.thing = thing = self._robot.thing_in(condition) or self.thing
         looked_for = any(goal.kind == "find" and goal.thing == thing for goal in self.goals)
@@ -227,14 +228,13 @@ class _Reader:
         """Return the goals of one clause; `before` are those of its sentence so far."""
         low = re.sub(r"^explore (?:the )?(?:whole )?", "patrol the ", _PLAINER.get(text.lower(), text.lower()))
         robot, skills = self._robot, self._robot.skills
-        last = before[-1] if before else Goal("")
-        bare = robot.places_in(low) if not re.search(r"[^\w ]", low) and len(low.split()) < 4 else ("", ())
         if _MORE.search(low) and not _QUOTED.search(low):
             return [_unknown(text)] if re.search(r"\bbut\b", low) else self._command(text)
-        if bare[1] and last.kind == "go" and re.fullmatch(r"(?:(?:to|in|the) )*[\w]+", low):
-            return [Goal("go", places=bare[1], name=bare[0])]
-        if home := _HOME.match(low):
-            return [Goal("home", at=(float(home["x"]), float(home["y"])) if home["x"] else None)]
+        name, places = robot.places_in(low)
+        if places and before and before[-1].kind == "go" and re.fullmatch(r"(?:(?:to|in|the) )*\w+", low):
+            return [Goal("go", places=places, name=name)]
+        if found := _HOME.match(low):
+            return [Goal("home", at=(float(found["x"]), float(found["y"])) if found["x"] else None)]
         if (found := _FIND.match(low)) and "search" in skills:
             place = next((goal for goal in reversed((*self.goals, *before)) if goal.kind == "go"), Goal(""))
             return list(self._search(low, found["what"], found["area"] or "", place))
@@ -246,10 +246,9 @@ class _Reader:
             return [*([Goal("face", thing)] if thing else []), Goal("do", name=low, calls=(Call("take_pic"),) * count)]
         if (side := _side(low)) and "rotate" in skills and not robot.thing_in(low):
             return [Goal("look", name=side)]
-        if report := _REPORT.match(low):
-            asked = robot.thing_in(report["what"])
-            thing = asked or ("" if "what you see" in low else self.thing)
-            return [Goal("count" if "how many" in low else "report", thing)] if low != "say" else self._command(text)
+        if found := _REPORT.match(low):
+            thing = robot.thing_in(found["what"]) or ("" if "what you see" in low else self.thing)
+            return [Goal("count" if "how many" in low else "report", thing)]
         if "search" in skills and (found := _AT.match(low) or _FACE.match(low)) and (thing := self._named(found["what"])):
             return [Goal("face", thing), *(self._command(found["command"]) if "command" in found.groupdict() else ())]
         if found := _TO.match(low):
@@ -292,8 +291,7 @@ class _Reader:
         reading = self._robot.parser.read(clear)
         if reading.trouble is not None or not reading.source:
             return [_unknown(text, (reading.trouble or "").strip(" ."))]
-        text = clear
-        return [Goal("do", name=text, calls=calls_in(reading.source))]
+        return [Goal("do", name=clear, calls=calls_in(reading.source))]
 
 
 def _unknown(text: str, why: str = "") -> Goal:

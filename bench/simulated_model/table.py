@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the simulated model: delays, token rates, prices and errors by row, and what is drawn from it."""
+"""Read the table of delays, token rates, prices and errors by row, and draw from it."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class Table(_Part):
     def with_options(
         self, *, seed: int | None = None, errors: float | None = None, scales: Mapping[str, float] | None = None
     ) -> Table:
-        """The same with another seed, one error rate for all rows, and rows made slower (factors above 1) or faster. Raises
-        TableError for a factor that is none or a row that is not there."""
+        """Return the table with another seed, one error rate for all rows, and rows made slower by factors above 1. Raises
+        TableError for a factor that is not positive or a row that is not there."""
         rows = dict(self.rows)
         for name, factor in (scales or {}).items():
             if name not in rows:
@@ -115,27 +115,27 @@ class Table(_Part):
 
 
 class Draw:
-    """The chances of one request: the same seed, row, prompt and turn give the same."""
+    """Draws the chances of one request: the same seed, row, prompt and turn give the same."""
 
     def __init__(self, seed: int, row: str, prompt: str, turn: int) -> None:
         self._key = f"{seed}\n{row}\n{turn}\n{prompt}"
 
     def random(self, what: str) -> random.Random:
-        """A generator of its own for each question, so that one more does not change the others."""
+        """Return a generator of its own for each question, so that one more does not change the others."""
         digest = hashlib.sha256(f"{what}\n{self._key}".encode("utf-8", "surrogatepass")).digest()
         return random.Random(int.from_bytes(digest[:8], "big"))
 
     def first_token_s(self, row: Row) -> float:
-        """Delay of the first token."""
+        """Return the delay of the first token in seconds."""
         delay = row.first_token
         return self.random("first token").lognormvariate(math.log(delay.median_s), delay.sigma) if delay.median_s else 0.0
 
     def tokens_per_s(self, row: Row) -> float:
-        """Rate of this answer."""
+        """Return the rate of this answer in tokens a second."""
         return self.random("rate").lognormvariate(math.log(row.tokens_per_s.median), row.tokens_per_s.sigma)
 
     def error(self, errors: Errors) -> ErrorKind | None:
-        """What goes wrong with this answer."""
+        """Return the kind of error of this answer, None for an honest one."""
         chance = self.random("error")
         if chance.random() >= errors.rate:
             return None
