@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from bench.simulated_model.phrases import HERE, Goal
@@ -86,12 +87,11 @@ class Run:
         given = ({n: _plain(c.arguments.get(n, p.default)) for n, p in parameters.items()} for c in (wanted, call))
         return wanted.function == call.function and next(given) == next(given)
 
-    def attempt(self, wanted: Call, places: Sequence[str] = ()) -> Call:
-        """Return the next call that is this one, or that goes to one of these places; write it where there is none."""
+    def attempt(self, wanted: Call, among: Sequence[str] = ()) -> Call:
+        """Return the next call that is this one, or has one of some other places or things; write it where there is none."""
         for index in range(self.at, len(self.calls)):
             call = self.calls[index]
-            there = call.function == wanted.function and call.arguments.get("waypoint") in places
-            if not (there if places else self.same(wanted, call)):
+            if not (_of(call, wanted.function, among) if among else self.same(wanted, call)):
                 continue
             if call.well or call.pending or call.bad:
                 self.at = index + 1
@@ -102,9 +102,9 @@ class Run:
         return self.write(wanted)
 
     def do(self, wanted: Call, tries: int = 2) -> None:
-        """Attempt a call until it does not fail. Raises StuckError after so many failures."""
+        """Attempt a call until it does not fail. Raises StuckError after so many failures in the end."""
         failures = 0
-        while failures < tries:
+        while failures < tries or any(self.same(wanted, call) for call in self.ahead):
             call = self.attempt(wanted)
             if not call.bad:
                 return
@@ -185,8 +185,13 @@ def _begun(run: Run, goal: Goal) -> float:
     if goal.kind not in names or any(call.bad or call.state == "INTERRUPTED" for call in run.ahead):
         return math.inf
     places = goal.places if goal.kind == "go" else ()
-    mine = (c.function == names[goal.kind] and (not places or c.arguments.get("waypoint") in places) for c in run.ahead)
+    mine = (_of(call, names[goal.kind], places) for call in run.ahead)
     return next((index for index, is_mine in enumerate(mine) if is_mine), math.inf)
+
+
+def _of(call: Call, function: str, names: Sequence[str]) -> bool:
+    """Return whether a call of a function goes to, or is about, one of these names; any where none is given."""
+    return call.function == function and (not names or any(value in names for value in call.arguments.values()))
 
 
 def _commands(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
@@ -198,14 +203,17 @@ def _go(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
     """Be at one of the places: a second one is tried where the way to the first is shut."""
     near = run.robot.near(run.facts.spot, NEAR_M)
     there = run.in_room(goal.places) and (len(goal.places) > 1 or near in goal.places)
-    begun = any(c.function == "goto_waypoint" and c.arguments.get("waypoint") in goal.places for c in run.ahead)
+    begun = any(_of(call, "goto_waypoint", goal.places) for call in run.ahead)
     if not begun and (run.place in goal.places if run.place else there):
         return
-    first = run.go(goal.places)
-    others = [place for place in goal.places if place != first.arguments["waypoint"]]
-    if first.bad and (second := run.go(others or goal.places, among=goal.places)).bad:
-        blocked = not second.message or re.search(r"\bno way\b|\bblocked\b|\bin the way\b", second.message)
-        raise StuckError(f"I cannot get to the {goal.name}: {'the way is blocked' if blocked else second.message}")
+    shut: list[str] = []
+    while len(shut) < 2 or any(_of(call, "goto_waypoint", goal.places) for call in run.ahead):
+        went = run.go([place for place in goal.places if place not in shut] or goal.places, among=goal.places)
+        if not went.bad:
+            return
+        shut.append(went.arguments["waypoint"])
+    blocked = not went.message or re.search(r"\bno way\b|\bblocked\b|\bin the way\b", went.message)
+    raise StuckError(f"I cannot get to the {goal.name}: {'the way is blocked' if blocked else went.message}")
 
 
 def _find(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
@@ -219,9 +227,22 @@ def _find(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
         left = [p for p in places if p not in checked | shut | {place}] if "goto_waypoint" in run.robot.skills else []
         following = run.nearest(left, place) if left else ""
         looks_next = inside and (place or HERE) not in checked | shut
-        told = next((c for c in run.ahead if run.same(look, c) or c.arguments.get("waypoint") in run.robot.places), None)
-        if told is None and not checked and not run.busy and not run.blind and _in_place(run, goal):
-            run.found[label], run.found_at[label] = True, place
+        near = next((c for c in run.ahead if _of(c, "approach", [label]) and (c.well or c.pending)), None)
+        places_known = list(run.robot.places)
+        told = next(
+            (
+                c
+                for c in run.ahead
+                if _of(c, "search", [label]) or _of(c, "goto_waypoint", places_known) or c.branches or c is near
+            ),
+            None,
+        )
+        if told is not None and told.branches:
+            run.found[label] = None
+            raise PausedError
+        in_place = told is None and not checked and not run.busy and not run.blind and _in_place(run, goal)
+        if in_place or (told is not None and told is near):
+            run.found[label], run.found_at[label], run.place = True, place, place
             return
         if told is None and not looks_next and (not following or (goal.name == HERE and checked)):
             break
@@ -229,14 +250,14 @@ def _find(run: Run, goal: Goal, after: Sequence[Goal]) -> None:
             went = run.go([told.arguments["waypoint"] if told else following])
             place, shut = (place, shut | {went.arguments["waypoint"]}) if went.bad else (run.place, shut)
             continue
-        search = run.attempt(look)
+        search = run.attempt(look, [label])
         if search.pending:
             other = [Call("goto_waypoint", {"waypoint": following})] if following else _outlook(run, after, label, False)
             _choose(run, label, _outlook(run, after, label, True), other)
         if search.well:
             run.found[label], run.found_at[label], run.place = True, place, place
             return
-        checked.add(place or HERE)
+        checked |= set(places) if search.arguments.get("where") == "everywhere" else {place or HERE}
     run.found[label] = False
     if not any(other.kind in ("if", "report") and other.thing in ("", label) for other in after):
         if shut and not checked:
@@ -260,7 +281,7 @@ def _in_place(run: Run, goal: Goal) -> bool:
 def _outlook(run: Run, after: Sequence[Goal], label: str, found: bool) -> list[Call]:
     """Return the call that would come next should the thing be found, or not; none where that depends on more."""
     fork = run.fork(room=1, branches=False, found={**run.found, label: found}, at=len(run.calls))
-    tried(fork, after)
+    tried(fork, list(takewhile(lambda goal: goal.kind != "if" or goal.thing == label, after)))
     return [call for call in fork.written if call.function != "search"]
 
 
@@ -281,15 +302,20 @@ def _at_sight(run: Run, label: str, wanted: Call) -> None:
         raise PausedError
     misses = failures = 0
     while misses < 2 and failures < 3:
-        if known or any(run.same(wanted, call) for call in run.ahead):
+        begun = any(run.same(wanted, call) for call in run.ahead)
+        if not begun and any(call.branches for call in run.ahead):
+            raise PausedError
+        if known or begun:
             if not run.attempt(wanted).bad:
                 return
             failures += 1
+            if any(run.same(wanted, call) and not call.bad for call in run.ahead):
+                continue
             if failures == 3:
                 break
         elif run.found.get(label) is False:
             break
-        search = run.attempt(Call("search", {"target": label}))
+        search = run.attempt(Call("search", {"target": label}), [label])
         if search.pending:
             _choose(run, label, [wanted], [])
         misses, known = misses + search.bad, search.well
@@ -389,7 +415,10 @@ POLICIES: Mapping[str, Callable[[Run, Goal, Sequence[Goal]], None]] = {
 def in_sight_is_found(goals: Sequence[Goal], facts: Facts) -> list[Goal]:
     """Return the goals of one who takes a thing in sight for the thing that was to be looked for elsewhere."""
     index = next((i for i, goal in enumerate(goals) if goal.kind == "find" and facts.seen(goal.thing)), None)
-    return [replace(goal, places=(), name=HERE) if i == index else goal for i, goal in enumerate(goals)]
+    return [
+        replace(goal, places=(), name=goal.name if goal.name == HERE else "") if i == index else goal
+        for i, goal in enumerate(goals)
+    ]
 
 
 def _decided(calls: Sequence[Call]) -> Iterator[Call]:
