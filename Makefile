@@ -5,15 +5,12 @@ SHELL := /bin/bash
 ENV := . scripts/env.sh &&
 ROBOT ?= coco
 VIEWER ?= 0
-CORES := skill_kernel function_tokens reflexes planners ghostshell_ros/navigation ghostshell_ros/perception
+N ?= 3
+SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
+# A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
+QUICK := not slow and not faults and not quarantined
 
-.PHONY: help setup build test test-faults test-extras lint unit integration demo bench clean
-# What failed is run once more by itself: passing then, it is flaky and wants mending.
-define run_nodes
-export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))}; pytest -q $(1) || { \
-	    echo "== once more, by itself: what failed. Passing now, it is flaky and wants mending."; \
-	    pytest -q --last-failed --last-failed-no-failures none $(1); }
-endef
+.PHONY: help setup build test test-slow test-faults test-extras lint unit integration repeat demo bench clean
 
 help: ## these lines
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
@@ -25,19 +22,27 @@ build: setup ## the same: the build is its last step
 
 test: lint unit integration ## lint, unit and integration
 
-lint: setup ## ruff, mypy (strict on the cores)
+lint: setup ## ruff, the import contract, mypy
 	@$(ENV) ruff check .
 	@$(ENV) ruff format --check --quiet .
-	@$(ENV) mypy $(CORES)
+	@$(ENV) lint-imports --no-logo
+	@$(ENV) mypy
 
 unit: setup ## the cores and tools, without ROS
-	@$(ENV) pytest -q -n auto test/unit
+	@$(ENV) pytest -q -n auto -m "$(QUICK)" test/unit
 
 integration: setup ## real nodes over real DDS, in a ROS domain of their own
-	@$(ENV) $(call run_nodes,-m "not faults" test/integration test/launch)
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "$(QUICK)" test/integration test/launch
 
-test-faults: setup ## the longer ones: each node killed, links cut, floods, races, recordings replayed
-	@$(ENV) $(call run_nodes,-m faults test/integration)
+repeat: setup ## the integration tests N times over (N=3), to find what fails now and then
+	@$(ENV) $(SHELL_DOMAIN) for round in $$(seq $(N)); do \
+	    echo "== round $$round of $(N)"; pytest -q -m "$(QUICK)" test/integration test/launch || exit; done
+
+test-slow: setup ## what takes minutes
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "slow and not faults and not quarantined" test
+
+test-faults: setup ## nodes killed, links cut, floods, races, recordings replayed: minutes
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "faults and not quarantined" test
 
 test-extras: setup ## what only the heavy extras have (ultralytics, sentence-transformers: 6 GB into .venv-extras)
 	@scripts/extras.sh
