@@ -62,7 +62,8 @@ class Runner:
         self.clock, self._ids = SteadyClock(), itertools.count()
         self.ended: dict[str, threading.Event] = {}
         self.changed = threading.Event()
-        skills = [f.__robot_skill__ for f in (act, hold)]
+        functions: list[Any] = [act, hold]
+        skills = [f.__robot_skill__ for f in functions]
         self.kernel = Kernel(SkillRegistry(skills), ROBOT, None, self.clock, on_result=self._result, on_change=self.changed.set)
 
     def _result(self, call_id: str, _: CallResult) -> None:

@@ -71,7 +71,8 @@ class TimedObserver(ObserverNode):
                 self.took.append(time.perf_counter() - began[0])
                 began[0] = 0.0
 
-        self._observer.scan, self._publisher.publish = scan, told
+        watched: list[Any] = [self._observer, self._publisher]
+        watched[0].scan, watched[1].publish = scan, told
 
 
 class Probe(ros_probe.Probe):

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lxml import etree
 
@@ -56,7 +56,7 @@ class _Taker:
         return self.last
 
 
-def ghostshell(mode: str) -> Feed:
+def ghostshell(mode: Literal["strict", "lenient"]) -> Feed:
     """A fresh StreamingParser whose tokens are taken as they come."""
     parser = StreamingParser(mode, ParserLimits(total_length=2**40))
     return parser.feed

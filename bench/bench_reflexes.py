@@ -21,6 +21,7 @@ import tempfile
 import time
 import uuid
 from array import array
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,20 +196,24 @@ def latencies(probe: Probe, trials: int) -> dict[str, list[float]]:
     return times
 
 
+def _walked(probe: Probe, start_m: float) -> bool:
+    return probe.x - start_m > WALK_M / 3
+
+
 def costs(probe: Probe, trials: int) -> dict[str, list[float]]:
     """Parts of the time in seconds that a firing takes from a walk besides the detour."""
     found: dict[str, list[float]] = {"cost": [], "there": [], "back": []}
     for _ in range(trials):
         time.sleep(0.8)
         since, heard = len(probe.events), probe.walk(WALK_M)
-        ros_probe.until(lambda before=heard["from"]: probe.x - before > WALK_M / 3, "the middle of the walk", 15.0)
+        ros_probe.until(partial(_walked, probe, heard["from"]), "the middle of the walk", 15.0)
         sent = probe.sense(left=AT_LEFT_M)
         try:
-            probe.wait(lambda n=since: probe.of("reflex-detour", SkillEvent.CALL_STARTED, n), "the detour", 5.0)
+            probe.wait(partial(probe.of, "reflex-detour", SkillEvent.CALL_STARTED, since), "the detour", 5.0)
         finally:
             probe.sense()
-        probe.wait(lambda n=since: probe.of("walker", SkillEvent.PROCESS_RESUMED, n), "the walk going on", 10.0)
-        probe.wait(lambda of=heard: "ended" in of, "the end of the walk", 40.0)
+        probe.wait(partial(probe.of, "walker", SkillEvent.PROCESS_RESUMED, since), "the walk going on", 10.0)
+        probe.wait(partial(heard.__contains__, "ended"), "the end of the walk", 40.0)
         if heard["result"] is None or heard["result"].error_code:
             raise RuntimeError(f"the walk failed: {heard['result']}")
         started, ended = (

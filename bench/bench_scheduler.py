@@ -71,7 +71,7 @@ class NotingExecutor:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.started: list[tuple[float, Call]] = []
-        self.scheduler: Scheduler | None = None
+        self.scheduler: Scheduler
 
     def start(self, call: Call) -> None:
         self.started.append((time.perf_counter(), call))
@@ -287,7 +287,8 @@ def main() -> None:
     options = parser.parse_args()
     coco = RobotConfig.load("coco")
     mapper = Mapper.for_robot(coco, SkillRegistry.from_modules(coco.skills, text_skill=coco.text_skill))
-    registry = SkillRegistry(f.__robot_skill__ for f in (act, hold))
+    functions: list[Any] = [act, hold]
+    registry = SkillRegistry(f.__robot_skill__ for f in functions)
     few = max(20, options.trials // 25)
     latency(mapper, 200)
     gc.collect()

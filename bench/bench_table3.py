@@ -215,7 +215,7 @@ def _events(
 ) -> Iterator[Any]:
     """The events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
     url = server.openai_url if provider == "openai" else server.anthropic_url
-    client: Any = make_client(ModelConfig(provider=provider, model="local", base_url=url))
+    client: Any = make_client(ModelConfig.model_validate({"provider": provider, "model": "local", "base_url": url}))
     client.prepare()
     cancel, fired = CancelToken(), []
 

@@ -89,8 +89,8 @@ def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient],
             part = _perform(task, text, robot, store)
             calls += _later(part.calls, max((c.end_s or 0.0 for c in calls), default=0.0), len(streams))
             request = planner.follow(_turn_result(part))
-        error = request.message if request.code else ""
-        return Performance(calls, _kept(store, robot), error, "\n".join(streams))
+        why = request.message if request.code else ""
+        return Performance(calls, _kept(store, robot), why, "\n".join(streams))
 
 
 def _routines(task: Task, folder: str) -> RoutineStore:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import rclpy
 from action_msgs.msg import GoalStatusArray
@@ -34,6 +35,9 @@ os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 if ECHO not in sys.argv:
     # Read when the first context is made, and inherited by every process started here: a domain of this run's own.
     os.environ["ROS_DOMAIN_ID"] = str(1 + os.getpid() % 100)
+
+
+P = TypeVar("P", bound="Probe")
 
 
 class Probe(RuntimeNode):
@@ -124,7 +128,7 @@ def serve_echo(make: Callable[[], RuntimeNode]) -> None:
 
 
 @contextmanager
-def brought_up(robot: str, make: Callable[[], Probe], /, **arguments: str) -> Iterator[Probe]:
+def brought_up(robot: str, make: Callable[[], P], /, **arguments: str) -> Iterator[P]:
     """A robot with all of its nodes, the other process of this benchmark, and a probe; its last lines are printed when
     something does not come."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

@@ -7,6 +7,7 @@ import functools
 import textwrap
 import warnings
 from pathlib import Path
+from typing import Any
 
 from function_tokens.scheduling.timeline import CallRecord, channel_order
 
@@ -123,7 +124,7 @@ def _families(first: str) -> list[str]:
     return [first, *(name for name in WIDE_FONTS if name in installed)]
 
 
-def _bar(axes: object, record: CallRecord, row: int, end: float, *, element: bool) -> None:
+def _bar(axes: Any, record: CallRecord, row: int, end: float, *, element: bool) -> None:
     start, stop = record.start_s or 0.0, record.end_s or 0.0
     width = max(stop - start, end * 0.003)
     tall = 0.86 if element else 0.56

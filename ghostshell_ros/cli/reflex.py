@@ -7,7 +7,7 @@ import getpass
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -218,7 +218,7 @@ class _Client:
             rclpy.spin_until_future_complete(self._node, future, timeout_sec=min(ASK_AGAIN_S, left_s))
             self._met = future.done()
 
-    def _nobody(self) -> None:
+    def _nobody(self) -> NoReturn:
         print(
             f"ghostshell: the node reflexes of robot '{self._robot}' does not answer; is it launched on this ROS domain?",
             file=sys.stderr,

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from rclpy.context import Context
@@ -194,15 +195,15 @@ class _Layout:
             self._hold("guard_condition", guard.handle, None)
         for node in executor.get_nodes():
             for timer in node.timers:
-                self._hold("timer", timer.handle, lambda t=timer: _take_timer(executor, t))
+                self._hold("timer", timer.handle, partial(_take_timer, executor, timer))
             for subscription in node.subscriptions:
-                self._hold("subscription", subscription.handle, lambda s=subscription: executor._take_subscription(s))
+                self._hold("subscription", subscription.handle, partial(executor._take_subscription, subscription))
             for guard in node.guards:
-                self._hold("guard_condition", guard.handle, lambda g=guard: executor._take_guard_condition(g))
+                self._hold("guard_condition", guard.handle, partial(executor._take_guard_condition, guard))
             for client in node.clients:
-                self._hold("client", client.handle, lambda c=client: executor._take_client(c))
+                self._hold("client", client.handle, partial(executor._take_client, client))
             for service in node.services:
-                self._hold("service", service.handle, lambda s=service: executor._take_service(s))
+                self._hold("service", service.handle, partial(executor._take_service, service))
             for waitable in node.waitables:
                 try:
                     self._held.enter_context(waitable)
@@ -211,6 +212,7 @@ class _Layout:
                 self._waitables.append(waitable)
                 count += waitable.get_num_entities()
         context = executor.context.handle
+        assert context is not None
         self._held.enter_context(context)
         have = {kind: len(handles) for kind, handles in self._handles.items()}
         self._wait_set = rclpy_implementation.WaitSet(
@@ -248,7 +250,7 @@ class _Layout:
         """For each entity that is ready: takes what arrived and gives the coroutine function that handles it."""
         executor = self._executor
         takes: list[Callable[[], Any]] = [
-            lambda w=waitable: executor._take_waitable(w) for waitable in self._waitables if waitable.is_ready(self._wait_set)
+            partial(executor._take_waitable, waitable) for waitable in self._waitables if waitable.is_ready(self._wait_set)
         ]
         for kind in _KINDS:
             entities = self._entities[kind]

@@ -35,8 +35,8 @@ def shelf(r: Random) -> Shape:
     w, d, h = r.uniform(0.3, 0.9), r.uniform(0.12, 0.2), r.uniform(0.4, 1.0)
     shape = Shape("", radius=w, materials={"wood": (MUTED, 0.1), "a": (ANY, 0.0), "b": (ANY, 0.0), "c": (ANY, 0.0)})
     shape.box("wood", (w, 0.01, h), (0, d, h))
-    for x in (-1, 1):
-        shape.box("wood", (0.015, d, h), (x * w, 0, h))
+    for side in (-1, 1):
+        shape.box("wood", (0.015, d, h), (side * w, 0, h))
     count = int(r.integers(2, 5))
     for k in range(count + 1):
         z = 2 * h * k / count

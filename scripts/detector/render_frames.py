@@ -37,7 +37,7 @@ def boxes(segments: npt.NDArray[np.int32], scene: Scene) -> list[tuple[float, ..
     instances = scene.instance[geoms]
     focal = HEIGHT / 2 / math.tan(math.radians(float(scene.model.cam_fovy[scene.camera_id])) / 2)
     told = set(np.unique(scene.telling[geoms]).tolist())
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for number in np.unique(instances[instances >= 0]).tolist():
         ys, xs = np.nonzero(instances == number)
         label, area, at = scene.describe(number)

@@ -113,8 +113,8 @@ class Room:
         r, label = self.random, body.shape.label
         tops = [b for b in self.furniture if b.shape.top]
         if label in SMALL and tops and r.random() < 0.4:
-            near = sorted(tops, key=lambda b: math.dist(self.data.mocap_pos[b.mocap][:2], self.camera[:2]))
-            on = near[min(len(near) - 1, int(r.integers(0, 2)))]
+            nearest = sorted(tops, key=lambda b: math.dist(self.data.mocap_pos[b.mocap][:2], self.camera[:2]))
+            on = nearest[min(len(nearest) - 1, int(r.integers(0, 2)))]
             reach = 0.5 * on.shape.radius
             x, y = self.data.mocap_pos[on.mocap][:2] + r.uniform(-reach, reach, 2)
             self._put(body, x, y, on.shape.top + 0.002)

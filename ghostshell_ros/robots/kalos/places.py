@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from skill_kernel.robot import RobotConfig
 
@@ -12,5 +12,8 @@ PLACES = tuple(CONFIG.waypoints)
 HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
 ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
 
-Place = Literal[PLACES]
+if TYPE_CHECKING:
+    Place = str
+else:
+    Place = Literal[PLACES]
 Thing = Literal["ball", "apple", "bottle", "person", "chair"]

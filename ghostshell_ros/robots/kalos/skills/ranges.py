@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ghostshell_ros.robots.kalos.places import CONFIG
 from skill_kernel import Limited
+from skill_kernel.robot import BaseConfig
 
 STOP_S = 0.5
 """A driver call returns within 0.2 s of its stop event; the base then needs its speed over its deceleration."""
@@ -30,6 +31,6 @@ def turn_s(radians: float) -> float:
     return 1.0 + abs(radians) / _base().cruise_turn
 
 
-def _base():
+def _base() -> BaseConfig:
     assert CONFIG.base is not None
     return CONFIG.base
