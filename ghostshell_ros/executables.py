@@ -25,6 +25,7 @@ NODES = {
         "object_detector",
         "memory",
         "observer",
+        "monitor",
         "reflexes",
         "teleop",
         "sim",
