@@ -33,10 +33,9 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler
-from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
-from planners.models.native_calls import ToolCall, ToolSpec
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import ModelCode, Outcome
 from skill_kernel.skills.arguments import parameters_schema, parse_json

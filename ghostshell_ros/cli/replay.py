@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from planners.models.mcap_file import RunFile
+    from planners.models.replay import RunFile
 
 
 def replay(
@@ -24,11 +24,11 @@ def replay(
 
     Exit status: 0 the same calls with the same outcomes, 1 not the same, 2 the file cannot be replayed.
     """
-    from planners.models.mcap_file import RunFileError
+    from planners.models.replay import RunFileError
 
     try:
         if info:
-            from planners.models.mcap_file import read_run
+            from planners.models.replay import read_run
 
             _tell(read_run(file, lambda topic: topic.endswith(("/instruction", "/processes"))))
             return

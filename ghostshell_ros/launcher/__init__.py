@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ghostshell_ros.launcher import ament, resolver
-from ghostshell_ros.launcher.errors import LaunchError
 from ghostshell_ros.launcher.resolver import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, Exited, LaunchRun, Output, Report, Started
-from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec
 
 __all__ = [
     "PACKAGE",

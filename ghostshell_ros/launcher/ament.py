@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ghostshell_ros.launcher.errors import LaunchError
+from ghostshell_ros.launcher.specs import LaunchError
 
 _MARKERS = Path("share", "ament_index", "resource_index", "packages")
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from ghostshell_ros.launcher.errors import LaunchError
 from ghostshell_ros.launcher.resolver import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Started
-from ghostshell_ros.launcher.specs import ProcessSpec
+from ghostshell_ros.launcher.specs import LaunchError, ProcessSpec
 
 _ONE_PRESS_S = 0.3
 """Signals closer than this are one: `timeout` and some shells send theirs to the process and to its group."""

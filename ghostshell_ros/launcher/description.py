@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ghostshell_ros.launcher.errors import Place
 from ghostshell_ros.launcher.parameters import ParameterValue
+from ghostshell_ros.launcher.specs import Place
 from ghostshell_ros.launcher.substitution import Template
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import yaml
 
 from ghostshell_ros.launcher import substitution
-from ghostshell_ros.launcher.errors import LaunchError, Place, nearest
+from ghostshell_ros.launcher.specs import LaunchError, Place, nearest
 from ghostshell_ros.launcher.substitution import Template
 
 Scalar = bool | int | float | str

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ghostshell_ros.launcher import description, parameters, substitution, xml_reader
 from ghostshell_ros.launcher.description import Action, Condition, LaunchFile, ProcessOptions
-from ghostshell_ros.launcher.errors import LaunchError, nearest
+from ghostshell_ros.launcher.specs import LaunchError, nearest
 from ghostshell_ros.launcher.substitution import Call, Template
 from ghostshell_ros.launcher.xml_reader import Element
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ghostshell_ros.launcher import ament, description, expression, parameters, parser
-from ghostshell_ros.launcher.errors import LaunchError, Place, nearest
-from ghostshell_ros.launcher.specs import InlineParameters, ProcessSpec
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, Place, ProcessSpec, nearest
 from ghostshell_ros.launcher.substitution import Call, Template
 
 NAMESPACE = "ros_namespace"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ghostshell_ros.launcher.errors import LaunchError, Place, nearest
+from ghostshell_ros.launcher.specs import LaunchError, Place, nearest
 
 ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "find-pkg-prefix": (1, 1), "dirname": (0, 0), "eval": (1, 1)}
 """The substitutions that are known, with the least and the most arguments each takes."""

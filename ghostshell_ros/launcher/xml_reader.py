@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
-from ghostshell_ros.launcher.errors import LaunchError, Place
+from ghostshell_ros.launcher.specs import LaunchError, Place
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import yaml
 
 from ghostshell_ros.recording.comparison import differences, start_tolerance_s
 from ghostshell_ros.recording.timeline import WANTED, Timeline, robots_of, timeline
-from planners.models.mcap_file import RunFile, read_run
+from planners.models.replay import RunFile, read_run
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 from ghostshell_ros.recording.call_book import ENDED, INTERRUPTED, SCHEDULER, CallBook, Key, Output, RecordedCall
 from planners.judging import KEPT_S, JudgeReader
-from planners.models.mcap_file import RunFile
 from planners.models.model_call import AnswerError
+from planners.models.replay import RunFile
 from planners.prompts.blocks import Layer, read_blocks
 
 STREAM_STARTED = 2

@@ -25,9 +25,9 @@ from planners.models.base import (
     Retrying,
     TextDelta,
     Usage,
+    used,
 )
 from planners.models.model_call import AnswerEnd, Budget
-from planners.models.usage import used
 from skill_kernel.codes import ModelCode, TaskCode
 
 ENOUGH_S = 1.0

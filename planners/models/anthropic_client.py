@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator
 from types import ModuleType
 from typing import Any
 
-from planners.models.base import Message, ModelRequest, TextDelta, Usage
+from planners.models.base import Message, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
 from planners.models.config import ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
-from planners.models.native_calls import ToolCall, ToolSpec
 
 _REASONS = {
     "end_turn": "stop",

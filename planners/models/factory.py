@@ -32,7 +32,7 @@ def make_client(
 
         return ReplayModelClient(config.path, speed=config.speed, monotonic_s=around.monotonic_s, wait=around.wait)
     if config.provider == "record" and config.path is not None and config.inner is not None:
-        from planners.models.record import RecordingModelClient
+        from planners.models.recording import RecordingModelClient
 
         inner = make_client(config.inner, offline=offline, surroundings=around)
         return RecordingModelClient(inner, config.path, monotonic_s=around.monotonic_s, wall_s=around.wall_s)

@@ -8,8 +8,7 @@ import math
 from collections.abc import Mapping
 
 from planners.models.base import ModelError
-from planners.models.config import ModelConfig
-from planners.models.keys import NO_KEY, key_variable, scrub
+from planners.models.config import NO_KEY, ModelConfig, key_variable, scrub
 from skill_kernel.codes import ModelCode
 
 _CODE_BY_TYPE: Mapping[str, int] = {

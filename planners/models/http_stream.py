@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib
 import os
@@ -13,18 +14,76 @@ import random
 import ssl
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
-from planners.models.config import ModelConfig
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+    TextDelta,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from planners.models.config import ModelConfig, find_key, is_local
 from planners.models.faults import translate
-from planners.models.io_thread import IoThread
-from planners.models.keys import find_key, is_local
-from planners.models.native_calls import ToolCall, ToolSpec
 from skill_kernel.codes import ModelCode
+
+T = TypeVar("T")
+
+
+class IoThread:
+    """Runs coroutines on a daemon thread that begins with the first of them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine; cancelling the future cancels it inside the loop."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def wake(self, event: asyncio.Event) -> None:
+        """Set an event of the loop from another thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    def stop(self, timeout_s: float = 1.0) -> None:
+        """Cancel what runs, wait for it to end and stop the thread. It may be used again afterwards."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        ending = asyncio.run_coroutine_threadsafe(_cancel_all(timeout_s), loop)
+        ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
+        if thread is not threading.current_thread():
+            thread.join(timeout_s * 2)
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _cancel_all(timeout_s: float) -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=timeout_s)
+
 
 MAX_WAITING_ITEMS = 1024
 """Events read ahead of the consumer; past it the network is no longer read, so a slow consumer slows the server."""

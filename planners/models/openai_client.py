@@ -9,11 +9,10 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from planners.models.base import Message, ModelRequest, TextDelta, Usage
+from planners.models.base import Message, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
-from planners.models.native_calls import ToolCall, ToolSpec
 
 _REASONS = {
     "stop": "stop",

@@ -6,14 +6,212 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta
-from planners.models.recording import RecordedStream, RecordingError, read_recording
-from planners.models.run_answers import read_run_answers
+from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
+from planners.models.recording import Piece, RecordedStream, RecordingError, read_recording
 from planners.prompts.blocks import Layer, layer_of
 from skill_kernel.codes import ModelCode
+
+MAGIC = b"\x89MCAP0\r\n"
+
+
+class RunFileError(ValueError):
+    """A file is no recording; the sentence names it and says why."""
+
+
+@dataclass(frozen=True)
+class RunMessage:
+    """One message of a topic. `value` has the fields of its type; `data` is what was on the wire."""
+
+    topic: str
+    kind: str
+    log_ns: int
+    value: Any
+    data: bytes
+
+
+@dataclass
+class RunFile:
+    """What was asked for of a file, in its order. `whole` is False for one whose end is missing."""
+
+    path: Path
+    messages: list[RunMessage] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Messages of each topic, also of those that were not asked for."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    attachments: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    begin_ns: int = 0
+    end_ns: int = 0
+    whole: bool = False
+    fault: str = ""
+    """What the end of a file that is not whole looks like."""
+
+
+def is_mcap(path: Path) -> bool:
+    """Whether a file begins as an MCAP file does. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read_run(path: Path, wanted: Callable[[str], bool]) -> RunFile:
+    """Read the messages of the topics that `wanted` chooses, in the order they were heard. Raises RunFileError."""
+    from mcap.records import Attachment, Channel, Footer, Message, Metadata, Schema
+    from mcap_ros2.decoder import DecoderFactory
+
+    run, decoders = RunFile(path), DecoderFactory()
+    schemas: dict[int, Schema] = {}
+    channels: dict[int, Channel] = {}
+    for record in _records(run):
+        if isinstance(record, Schema):
+            schemas[record.id] = record
+        elif isinstance(record, Channel):
+            channels[record.id] = record
+            run.kinds[record.topic] = schemas[record.schema_id].name if record.schema_id in schemas else ""
+        elif isinstance(record, Message) and record.channel_id in channels:
+            channel = channels[record.channel_id]
+            run.counts[channel.topic] = run.counts.get(channel.topic, 0) + 1
+            run.begin_ns = min(run.begin_ns or record.log_time, record.log_time)
+            run.end_ns = max(run.end_ns, record.log_time)
+            if wanted(channel.topic):
+                decode = decoders.decoder_for(channel.message_encoding, schemas.get(channel.schema_id))
+                if decode is None:
+                    raise RunFileError(f"{path}: topic {channel.topic} is not encoded as ROS 2 does (cdr, ros2msg)")
+                try:
+                    value = decode(record.data)
+                except Exception as error:
+                    raise RunFileError(f"{path}: a message of {channel.topic} is not of its type ({error})") from error
+                kind = run.kinds[channel.topic]
+                run.messages.append(RunMessage(channel.topic, kind, record.log_time, value, record.data))
+        elif isinstance(record, Attachment):
+            run.attachments[record.name] = record.data.decode("utf-8", "replace")
+        elif isinstance(record, Metadata):
+            run.metadata[record.name] = dict(record.metadata)
+        elif isinstance(record, Footer):
+            run.whole = True
+    run.messages.sort(key=lambda message: message.log_ns)
+    return run
+
+
+def _records(run: RunFile) -> Iterator[Any]:
+    """The file's records up to its end, or up to where it is cut off or damaged, which `run.fault` then says."""
+    from mcap.stream_reader import StreamReader
+
+    count = 0
+    try:
+        if not is_mcap(run.path):
+            raise RunFileError(f"{run.path} is no MCAP file; make one with: ghostshell record")
+        size = run.path.stat().st_size
+        with run.path.open("rb") as file:
+            records = StreamReader(file, validate_crcs=True, record_size_limit=size).records
+            while True:
+                try:
+                    record = next(records, None)
+                except OSError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - whatever the library makes of damaged bytes
+                    run.fault = f"{type(error).__name__} after {count} records"
+                    return
+                if record is None:
+                    return
+                count += 1
+                yield record
+    except OSError as error:
+        raise RunFileError(f"{run.path} cannot be read ({error.strerror}); check the path") from error
+
+
+TOPICS = ("prompts", "answers", "llm_chunks")
+
+
+def read_run_answers(path: Path) -> tuple[RecordedStream, ...]:
+    """All answers in the order they were asked for; none when the file is no MCAP file. `FILE.mcap#kalos` names one robot.
+
+    A stream without a message of its answer (its model still wrote when the recording ended) is put together from its
+    chunks. Raises RecordingError.
+    """
+    file, _, robot = str(path).rpartition("#") if "#" in path.name and not path.exists() else (str(path), "", "")
+    try:
+        if not is_mcap(Path(file)):
+            return ()
+        run = read_run(Path(file), lambda topic: _is_wanted(topic, robot))
+    except OSError as error:
+        raise RecordingError(f"{file} cannot be read ({error.strerror}); check the path or record it first") from error
+    except RunFileError as error:
+        raise RecordingError(str(error)) from error
+    answers = _answers(run.messages)
+    if not answers:
+        whose = f" of robot {robot}" if robot else ""
+        raise RecordingError(f"{file} holds no answer of a model{whose}; see: ghostshell replay --info {file}")
+    return answers
+
+
+def _is_wanted(topic: str, robot: str) -> bool:
+    namespace, _, name = topic.rpartition("/")
+    return name in TOPICS and (not robot or namespace.strip("/") == robot.strip("/"))
+
+
+def _answers(messages: list[RunMessage]) -> tuple[RecordedStream, ...]:
+    asked: dict[str, Any] = {}
+    chunks: dict[str, list[Any]] = {}
+    timed: list[tuple[float, RecordedStream]] = []
+    told: set[str] = set()
+    for message in messages:
+        value = message.value
+        if message.topic.endswith("/prompts"):
+            asked[value.stream_id] = value
+        elif message.topic.endswith("/answers"):
+            told.add(value.stream_id)
+            timed.append((_seconds(value.stamp) - value.end_s, _of_answer(value)))
+        else:
+            chunks.setdefault(value.stream_id, []).append(value)
+    for stream_id, pieces in chunks.items():
+        # Where answers were told, a stream that no prompt names is no model's: a motion that needed none, say.
+        if stream_id not in told and pieces[0].seq == 0 and (stream_id in asked or not told):
+            timed.append(_of_chunks(pieces, asked.get(stream_id)))
+    return tuple(stream for _, stream in sorted(timed, key=lambda item: item[0]))
+
+
+def _of_answer(value: Any) -> RecordedStream:
+    code = _code(value.error_code)
+    usage = Usage(
+        value.prompt_tokens, value.completion_tokens, value.cached_tokens, None if value.cost_usd < 0 else value.cost_usd
+    )
+    pieces = tuple(Piece(t_s, text) for t_s, text in zip(value.times_s, value.pieces, strict=False) if text)
+    return RecordedStream(
+        value.model, value.sha256, "", pieces, value.end_s, value.finish or "stop", code, value.error_msg, usage, value.layer
+    )
+
+
+def _of_chunks(chunks: list[Any], prompt: Any) -> tuple[float, RecordedStream]:
+    """Without the prompt's time the answer begins at its first chunk."""
+    began_s = _seconds(prompt.stamp if prompt is not None else chunks[0].stamp)
+    pieces = tuple(Piece(max(0.0, _seconds(c.stamp) - began_s), c.text) for c in chunks if c.text)
+    end = chunks[-1]
+    code = _code(end.error_code) if end.last else ModelCode.MODEL_CONNECTION
+    message = end.error_msg if end.last else "the recording ended before the answer did"
+    return began_s, RecordedStream(
+        prompt.model if prompt is not None else "",
+        prompt.sha256 if prompt is not None else "",
+        "",
+        pieces,
+        max(0.0, _seconds(end.stamp) - began_s),
+        "stop",
+        code,
+        message,
+        None,
+        prompt.layer if prompt is not None else "stream",
+    )
+
+
+def _code(number: int) -> ModelCode:
+    return ModelCode(number) if number in set(ModelCode) else ModelCode.MODEL_CONNECTION
+
+
+def _seconds(stamp: Any) -> float:
+    return float(stamp.sec + stamp.nanosec * 1e-9)
 
 
 class ReplayModelClient:

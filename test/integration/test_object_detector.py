@@ -19,7 +19,7 @@ from ghostshell.msg import DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 
 from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
-from ghostshell_ros.sim.legged import Legged
+from ghostshell_ros.sim.parts import Legged
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_message
 from ros_support import ROOT, Processes, wait_until

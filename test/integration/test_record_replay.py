@@ -26,7 +26,7 @@ from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
 
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
-from planners.models.mcap_file import read_run
+from planners.models.replay import read_run
 from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
 

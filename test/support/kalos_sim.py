@@ -7,8 +7,7 @@ import math
 from functools import lru_cache
 
 from ghostshell_ros.sim.actors import Actors
-from ghostshell_ros.sim.legged import Legged
-from ghostshell_ros.sim.lidar import Lidar
+from ghostshell_ros.sim.parts import Legged, Lidar
 from ghostshell_ros.sim.world import SimWorld
 
 MODEL = "robots/kalos/kalos.xml"

@@ -12,8 +12,7 @@ pytest.importorskip("mujoco")
 
 from ghostshell_ros.sim.actors import Actors
 from ghostshell_ros.sim.arrangement import Spot, Stage, read_arrangement
-from ghostshell_ros.sim.legged import Legged
-from ghostshell_ros.sim.lidar import Lidar
+from ghostshell_ros.sim.parts import Legged, Lidar
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")

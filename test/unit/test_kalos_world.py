@@ -11,7 +11,7 @@ import pytest
 from kalos_sim import MODEL, KalosSim, kalos
 
 from ghostshell_ros.sim.gait import JOINTS, Gait
-from ghostshell_ros.sim.legged import Legged
+from ghostshell_ros.sim.parts import Legged
 from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from ghostshell_ros.launcher import InlineParameters, LaunchError, ProcessSpec, declared_arguments, describe
-from ghostshell_ros.launcher.errors import Place
 from ghostshell_ros.launcher.expression import evaluate
+from ghostshell_ros.launcher.specs import Place
 from ghostshell_ros.launcher.substitution import Template, parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]

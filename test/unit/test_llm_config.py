@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from planners.models import Image, Message, ModelRequest
-from planners.models.config import ConfigError, ModelConfig, Prices, load_models, parse_spec
+from planners.models.config import ConfigError, ModelConfig, Prices, is_local, load_models, parse_spec, scrub
 from planners.models.factory import make_client
-from planners.models.keys import is_local, scrub
 from skill_kernel.config import plugins
 
 ROOT = Path(__file__).parents[2]

@@ -14,10 +14,10 @@ import pytest
 
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
 from planners.models import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import ToolCall, ToolSpec
 from planners.models.config import ModelConfig, Prices
 from planners.models.factory import make_client
 from planners.models.http_stream import MAX_WAITING_ITEMS, HttpModelClient, Item, Surroundings
-from planners.models.native_calls import ToolCall, ToolSpec
 from skill_kernel.codes import ModelCode
 
 ANSWER = '<walk distance="20"/>Hello, <nod/>how are you?'

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from planners.models import CancelToken, Finished, Message, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
-from planners.models.record import RecordingModelClient
-from planners.models.recording import RecordedStream, RecordingError, read_recording, write_recording
+from planners.models.recording import RecordedStream, RecordingError, RecordingModelClient, read_recording, write_recording
 from planners.models.replay import ReplayModelClient
 from skill_kernel.codes import ModelCode
 

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
+from ghostshell_ros.perception.boxes import Camera, Laser, place
 from ghostshell_ros.perception.detector import Box
-from ghostshell_ros.perception.placing import Camera, Laser, place
 from skill_kernel.skills.drivers import Scan
 
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from ghostshell_ros.drivers.faces import draw
-from ghostshell_ros.sim.picture_process import NICE, PictureProcess, Request
-from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Request, Shot
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError
 from skill_kernel.robot import RobotConfig
 

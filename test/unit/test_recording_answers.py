@@ -18,8 +18,7 @@ from ghostshell_ros.recording.definitions import definition
 from ghostshell_ros.recording.run_writer import RunWriter
 from planners.models import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.models.recording import RecordingError
-from planners.models.replay import ReplayModelClient
-from planners.models.run_answers import read_run_answers
+from planners.models.replay import ReplayModelClient, read_run_answers
 from planners.prompts.blocks import Layer, front
 from skill_kernel.codes import ModelCode
 

@@ -27,7 +27,7 @@ from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
 from ghostshell_ros.recording.secrets import HIDDEN, presentable, presentable_text
 from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, ground_truth_in, qos_text, robots_in
-from planners.models.mcap_file import RunFileError, read_run
+from planners.models.replay import RunFileError, read_run
 
 KALOS = Path(__file__).resolve().parents[2] / "config/robots/kalos.yaml"
 KIND = "ghostshell/msg/LlmChunk"

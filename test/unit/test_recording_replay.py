@@ -17,7 +17,7 @@ from ghostshell_ros.recording.conductor import IMPATIENCE_S, PATIENCE_S, Conduct
 from ghostshell_ros.recording.replayed_kernel import DROPPED, FAILED, REFUSED, Do, ReplayedKernel
 from ghostshell_ros.recording.replaying import ReplayError, replay_file
 from ghostshell_ros.recording.timeline import CONTENTION, Input, Timeline, What, timeline
-from planners.models.mcap_file import RunFile, RunMessage
+from planners.models.replay import RunFile, RunMessage
 from planners.prompts.blocks import block
 from skill_kernel.codes import CallCode
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.models.base import Image, Message, ModelRequest, Usage
-from planners.models.usage import IMAGE_TOKENS, prompt_tokens, tokens_in, used
+from planners.models.base import IMAGE_TOKENS, Image, Message, ModelRequest, Usage, prompt_tokens, tokens_in, used
 from skill_kernel.processes.process import LayerUsage, ModelAnswer, added, skipped
 
 REQUEST = ModelRequest("r" * 400, (Message("user", "q" * 40),))

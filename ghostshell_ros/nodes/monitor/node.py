@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+import rclpy
+
 from ghostshell_ros.runtime.node_runtime import run
 
 NODES = {
@@ -36,7 +38,7 @@ def main() -> int:
     try:
         names = wanted(sys.argv[1:])
     except ValueError as error:
-        print(error, file=sys.stderr)
+        rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 2
     factories = []
     for name in names:

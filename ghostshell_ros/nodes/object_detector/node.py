@@ -10,9 +10,9 @@ import time
 from ghostshell.msg import Detection, DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 
+from ghostshell_ros.perception.boxes import Camera, Laser, place
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
-from ghostshell_ros.perception.placing import Camera, Laser, place
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.wire.images import to_pixels

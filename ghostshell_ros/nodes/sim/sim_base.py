@@ -20,9 +20,7 @@ from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.base_ports import HOLD
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
-from ghostshell_ros.sim.battery import Battery
-from ghostshell_ros.sim.legged import Legged
-from ghostshell_ros.sim.lidar import Lidar
+from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.sim.world import BaseState, SimWorld
 
 POSITION_NOISE_M = 0.002

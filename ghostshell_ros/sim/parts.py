@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A 2D lidar in a simulated world: level rays all around, which leave the robot itself out."""
+"""Puts the gait controller between a simulated four-legged robot's sensors and its servos."""
 
 from __future__ import annotations
 
@@ -9,7 +9,33 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from ghostshell_ros.sim.gait import JOINTS, Gait, GaitConfig, Measurement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+
+IDLE_HOURS = 4.0
+WALK_HOURS = 1.5
+WALK_MPS = 0.4
+"""From full to empty: at rest, and at this speed without a pause; such robots do about that."""
+FULL_V, EMPTY_V = 29.4, 24.5
+"""Of seven lithium cells."""
+
+
+class Battery:
+    """`charge` is from 0 to 1."""
+
+    def __init__(self, charge: float = 1.0) -> None:
+        self.charge = min(max(charge, 0.0), 1.0)
+
+    def drain(self, seconds: float, speed_mps: float) -> None:
+        """Let it feed the robot for some time at a speed."""
+        share = min(speed_mps / WALK_MPS, 2.0)
+        per_hour = 1.0 / IDLE_HOURS + share * (1.0 / WALK_HOURS - 1.0 / IDLE_HOURS)
+        self.charge = max(0.0, self.charge - seconds / 3600.0 * per_hour)
+
+    @property
+    def voltage(self) -> float:
+        return EMPTY_V + (FULL_V - EMPTY_V) * self.charge
+
 
 LOWEST_M = 0.05
 """The rays never start lower: a robot that lies would else measure from below the floor."""
@@ -50,3 +76,30 @@ class Lidar:
         mujoco.mj_multiRay(model, data, origin, vectors, self._groups, True, -1, hit, distance, None, count, most)
         distance = np.where((hit < 0) | (distance > most), np.inf, distance)
         return (distance + self._random.normal(0.0, self._noise, count)).astype(np.float32)
+
+
+class Legged:
+    """Walks the robot of a world; `gait` takes the wishes. Attached to the world for good."""
+
+    def __init__(self, world: SimWorld, config: GaitConfig | None = None) -> None:
+        """Prepare the gait. Raises SimWorldError when the robot has other joints than the gait controls."""
+        missing = sorted(set(JOINTS) - set(world.joint_names))
+        if missing:
+            known = ", ".join(world.joint_names)
+            raise SimWorldError(f"the gait needs the joint '{missing[0]}', which the model lacks; it has {known}")
+        self.gait = Gait(config)
+        self._world = world
+        world.attach(self._update, self._reset)
+
+    def _reset(self) -> None:
+        self.gait.reset()
+        joints = dict(zip(JOINTS, self.gait.standing().tolist(), strict=True))
+        self._world.place(joints, self.gait.standing_height() + 0.005)
+
+    def _update(self, dt: float) -> None:
+        world = self._world
+        imu = world.imu()
+        measured = Measurement(
+            np.array(imu.orientation), np.array(imu.angular_velocity), np.array(world.base().linear_velocity)
+        )
+        world.set_joint_targets(dict(zip(JOINTS, self.gait.update(dt, measured).tolist(), strict=True)))
