@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
 from reflexes.answers import Answers
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest
+from skill_kernel.guard.trigger import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, StaleFieldError
 
@@ -66,8 +67,7 @@ class Watch:
     holds: bool | None = None
     stale_field: str = ""
     disabled: str = ""
-    armed: bool = True
-    false_since_s: float | None = None
+    trigger: Trigger = field(default_factory=lambda: Trigger(REARM_S))
     resting_until_s: float = float("-inf")
     firing: Firing | None = None
     evaluations: int = 0
@@ -90,7 +90,7 @@ class Watch:
 
     def due(self, now: float) -> bool:
         """Whether it has cause to fire and may."""
-        may = self.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
+        may = self.trigger.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
         return bool(self.holds) and may
 
 
@@ -219,7 +219,7 @@ class ReflexLoop:
         watch.resting_until_s = now + watch.loaded.rule.cooldown_s
         watch.last = f"{how.value}{': ' if message else ''}{message}"
         if how is Ended.NOT_NOW or watch.loaded.rule.repeats:
-            watch.armed = True
+            watch.trigger.armed = True
 
     def _watch_of(self, firing: Firing) -> Watch | None:
         return next((w for w in self._watches if w.firing is firing), None)
@@ -230,18 +230,15 @@ class ReflexLoop:
             holds: bool | None = watch.loaded.guarded.condition(answers)
         except StaleFieldError as error:
             watch.stale += 1
-            watch.stale_field, watch.holds, watch.false_since_s = error.field, None, None
+            watch.stale_field, watch.holds, watch.trigger.false_since_s = error.field, None, None
             return
         except Exception as error:  # noqa: BLE001 - a rule's fault must not reach the others
             self._disable(watch, f"its condition raised {_words(error)}")
             return
         watch.holds, watch.stale_field = holds, ""
-        if holds:
-            watch.false_since_s = None
-        elif not watch.armed:
-            if watch.false_since_s is None:
-                watch.false_since_s = now
-            watch.armed = now - watch.false_since_s >= REARM_S and watch.firing is None
+        watch.trigger.see(holds, now)
+        if watch.firing is not None:
+            watch.trigger.spend()
 
     def _charge(self, watch: Watch, cost_s: float) -> None:
         watch.cost_s += cost_s
@@ -263,7 +260,8 @@ class ReflexLoop:
             if rival.firing is not None:
                 self.interrupt(rival.firing, f"reflex '{watch.loaded.rule.name}' has a higher priority")
         firing = Firing(watch.loaded, now, watch.loaded.guarded.action(self._answer))
-        watch.firing, watch.armed, watch.fired, watch.fired_at_s = firing, False, watch.fired + 1, now
+        watch.firing, watch.fired, watch.fired_at_s = firing, watch.fired + 1, now
+        watch.trigger.spend()
         self._now = now
         self._performer.start(firing)
 

@@ -10,7 +10,7 @@ from ghostshell.msg import ReflexState
 
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept
-from planners.prescriptions.kinds import Conflict, Kind, Route
+from planners.prescriptions.prescription import Conflict, Kind, Route
 
 NUMBERS = {Kind.TASK: PrescriptionMsg.TASK, Kind.GUIDELINE: PrescriptionMsg.GUIDELINE, Kind.REFLEX: PrescriptionMsg.REFLEX}
 _STATES = {ReflexState.PROPOSED: "proposed: it waits for approval", ReflexState.APPROVED: "approved"}

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded default where no language model is configured: a deterministic parser of direct commands, labelled as
-that."""
+"""Read natural language without a model: words, numbers, conditions and direct commands, in English and plain Chinese."""
 
 from planners.language.client import NAME, OfflineClient
 from planners.language.parser import CommandParser, Reading

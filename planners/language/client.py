@@ -27,7 +27,7 @@ _BAD_OUTCOMES = ("FAILED", "REFUSED")
 
 
 class RoutineList(Protocol):
-    """Where the names of taught routines come from, such as a `RoutineStore`."""
+    """A source of taught routines, such as a `RoutineStore`."""
 
     def list(self) -> Sequence[Routine]: ...
 
@@ -35,11 +35,9 @@ class RoutineList(Protocol):
 class OfflineClient:
     """Answers direct commands in English and Chinese with function tokens of the skills it is given.
 
-    `skills` is read anew for every request, so a `SkillRegistry` whose set is exchanged is followed. What was not
-    understood is
-    spoken, with the clause; when nothing was, the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of
-    the same
-    task it reports what failed instead of repeating the instruction. It answers at once and uses no network.
+    `skills` and `routines` are read for every request, so exchanged ones are followed. What was not understood is spoken,
+    with the clause; when nothing was, the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same task
+    it reports what failed instead of repeating the instruction. It answers at once and uses no network.
     """
 
     def __init__(
@@ -60,64 +58,67 @@ class OfflineClient:
 
     @property
     def name(self) -> str:
-        """What it is, said plainly."""
+        """The name shown to people; it says that this is no language model."""
         return NAME
 
     def prepare(self) -> None:
-        """Nothing has to be prepared."""
+        """Do nothing: there is nothing to load."""
 
     def close(self) -> None:
-        """Running streams end with MODEL_CANCELLED at their next piece."""
+        """End running streams with MODEL_CANCELLED at their next piece."""
         self._closed = True
 
     def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
-        """The answer, a tag or a text at a time. Raises ModelError MODEL_NOT_UNDERSTOOD or MODEL_CANCELLED."""
+        """Yield the answer, a tag or a text at a time. Raises ModelError MODEL_NOT_UNDERSTOOD or MODEL_CANCELLED."""
         self._check(cancel, partial=False)
-        source = self.answer(request)
-        for piece in _PIECE.findall(source):
+        for piece in _PIECE.findall(self.answer(request)):
             yield TextDelta(piece)
             self._check(cancel, partial=True)
         yield Usage(prompt_tokens=0, completion_tokens=0, cost_usd=0.0)
         yield Finished()
 
     def answer(self, request: ModelRequest) -> str:
-        """The whole answer at once. Raises ModelError MODEL_NOT_UNDERSTOOD."""
+        """Return the whole answer at once. Raises ModelError MODEL_NOT_UNDERSTOOD."""
         prompt = request.messages[-1].text
+        plan_done = f"<{self._options.tag('plan_done')}/>"
         if turn_of(prompt) > 0:
-            return self._follow_up(prompt)
+            return f"{_failures(results_of(prompt))}{plan_done}"
         instruction = request.instruction or instruction_of(prompt)
         if len(instruction) > MAX_INSTRUCTION:
             raise _not_understood(f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}")
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
-        parser = CommandParser(self._skills, self._known(), self._options, self._robot_name)
+        parser = self._parser()
         reading = parser.read(instruction, last)
         if (done := results_of(prompt)) and reading.source:
-            return rest_of(reading.source, done, self._repeatable()) or f"<{self._options.tag('plan_done')}/>"
-        if reading.trouble is None:
-            if not reading.source:
-                raise _not_understood(f"there is no command in “{instruction[:80]}”. I can: {parser.abilities()}")
-            return reading.source
+            return rest_of(reading.source, done, self._repeatable()) or plan_done
+        if not reading.source and reading.trouble is None:
+            raise _not_understood(f"there is no command in “{instruction[:80]}”. I can: {parser.abilities()}")
         if not reading.source and not reading.understood:
             raise _not_understood(f"{reading.trouble} I can: {parser.abilities()}")
+        if reading.trouble is None:
+            return reading.source
         gap = "" if not reading.source or reading.source.endswith(">") else " "
         stopped = " I stop there." if reading.source else ""
         return f"{reading.source}{gap}{speech(reading.trouble + stopped).source}"
 
-    def _repeatable(self) -> frozenset[str]:
-        """Functions that may be begun anew when they were interrupted: no distance is covered twice by that."""
-        return frozenset((TEXT, *BUILTINS, *(s.name for s in self._skills if getattr(s, "idempotent", False))))
+    def read_wholly(self, text: str, done: Sequence[CallReport] = ()) -> str:
+        """Return the stream for a text that is understood wholly, without what was done of it; "" for any other text, and
+        where nobody knows how far something came."""
+        reading = self._parser().read(text) if len(text) <= MAX_INSTRUCTION else None
+        if reading is None or reading.trouble is not None or not reading.source:
+            return ""
+        try:
+            return rest_of(reading.source, done, self._repeatable())
+        except ModelError:
+            return ""
 
-    def _known(self) -> Sequence[Routine]:
-        return self._routines.list() if self._routines is not None else ()
+    def _repeatable(self) -> set[str]:
+        """Return the functions that may begin again when they were interrupted: no distance is covered twice by that."""
+        return {TEXT, *BUILTINS, *(s.name for s in self._skills if s.idempotent)}
 
-    def _follow_up(self, prompt: str) -> str:
-        """In a later turn there is nothing to plan: say what failed, and end."""
-        done = f"<{self._options.tag('plan_done')}/>"
-        failed = [r for r in results_of(prompt) if r.outcome in _BAD_OUTCOMES]
-        if not failed:
-            return done
-        names = ", ".join(dict.fromkeys(r.function.replace("_", " ") for r in failed[:3]))
-        return f"{speech(f'That did not work: {names}.').source}{done}"
+    def _parser(self) -> CommandParser:
+        routines = self._routines.list() if self._routines is not None else ()
+        return CommandParser(self._skills, routines, self._options, self._robot_name)
 
     def _check(self, cancel: CancelToken, *, partial: bool) -> None:
         if cancel.cancelled or self._closed:
@@ -125,8 +126,11 @@ class OfflineClient:
 
 
 def rest_of(source: str, done: Iterable[CallReport], repeatable: Collection[str]) -> str:
-    """What of a stream is still to do when a plan is made anew. Raises ModelError MODEL_NOT_UNDERSTOOD when a call was
-    interrupted of which nobody here knows how far it came, since beginning it anew could go too far."""
+    """Return what of a stream is still to do when a plan is made again.
+
+    Raises ModelError MODEL_NOT_UNDERSTOOD when a call that is not repeatable was interrupted: nobody knows how far it came,
+    and beginning it again could go too far.
+    """
     finished = Counter(r.function for r in done if r.outcome == "DONE")
     broken = {r.function for r in done if r.outcome == "INTERRUPTED"} - set(repeatable)
     kept = []
@@ -141,7 +145,7 @@ def rest_of(source: str, done: Iterable[CallReport], repeatable: Collection[str]
 
 
 def _elements(source: str) -> Iterator[tuple[list[str], str]]:
-    """The elements and texts on the top level, each with the functions in it, the outermost first."""
+    """Yield the elements and texts on the top level, each with the functions in it, the outermost first."""
     names: list[str] = []
     pieces: list[str] = []
     depth = 0
@@ -157,6 +161,12 @@ def _elements(source: str) -> Iterator[tuple[list[str], str]]:
         if not depth:
             yield names, "".join(pieces)
             names, pieces = [], []
+
+
+def _failures(results: Iterable[CallReport]) -> str:
+    """Return a sentence about the calls that failed: in a later turn there is nothing else to plan."""
+    failed = [r.function.replace("_", " ") for r in results if r.outcome in _BAD_OUTCOMES]
+    return speech(f"That did not work: {', '.join(dict.fromkeys(failed[:3]))}.").source if failed else ""
 
 
 def _not_understood(message: str) -> ModelError:

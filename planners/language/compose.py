@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts calls and sentences together to a stream of function tokens that runs in the order of the words (GhostShell
-3.4.3)."""
+"""Put calls and sentences together to a stream of function tokens that runs in the order of the words (GhostShell 3.4.3)."""
 
 from __future__ import annotations
 
@@ -16,9 +15,8 @@ _LINE_BREAKS = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 
 @dataclass(frozen=True)
 class Item:
-    """Something to emit. `opening` is the start tag where it may stand open around others; `bounded` when the words
-    said how
-    long, how far or how often; `endless` when it goes on until it is reset."""
+    """A piece of the stream. `opening` is the start tag where it may stand open around others; `bounded` when the words said
+    how long, how far or how often; `endless` when it goes on until it is reset."""
 
     source: str
     channels: frozenset[str]
@@ -27,7 +25,7 @@ class Item:
     endless: bool = False
 
     def around(self, inner: Item) -> Item:
-        """This as an open element that lasts as long as `inner`."""
+        """Return this as an open element that lasts as long as `inner`."""
         name = self.opening[1:-1].split(" ", 1)[0]
         return Item(f"{self.opening}{inner.source}</{name}>", self.channels | inner.channels, bounded=True)
 
@@ -36,28 +34,27 @@ NOTHING = Item("", frozenset())
 
 
 def speech(text: str) -> Item:
-    """Plain text, escaped."""
+    """Return plain text, escaped."""
     return Item(escape(" ".join(text.split())), _ON_MAIN)
 
 
 def tag(name: str, attributes: Mapping[str, str], *, ending: str = "/>") -> str:
-    """A tag with its attributes escaped; `ending` is `/>` or `>`."""
+    """Return a tag with its attributes escaped; `ending` is `/>` or `>`."""
     return f"<{name}{''.join(f' {k}={quoteattr(v, _LINE_BREAKS)}' for k, v in attributes.items())}{ending}"
 
 
 def element(name: str, attributes: Mapping[str, str], inner: str) -> str:
-    """An element around something."""
+    """Return an element around something."""
     return f"{tag(name, attributes, ending='>')}{inner}</{name}>"
 
 
 def repeated(item: Item, count: int) -> Item:
-    """The same several times in a row."""
+    """Return the same several times in a row."""
     return item if count == 1 else replace(item, source=item.source * count, opening="", bounded=True)
 
 
 def in_a_row(items: Sequence[Item]) -> Item:
-    """Joined by 'and': written one behind the other, so channels decide. What is endless is reset when the rest has
-    ended."""
+    """Join by 'and': one behind the other, so channels decide. An endless item is reset when the rest has ended."""
     items = [i for i in items if i.source]
     for at, item in enumerate(items):
         rest = items[at + 1 :]
@@ -67,7 +64,7 @@ def in_a_row(items: Sequence[Item]) -> Item:
 
 
 def together(first: Item, second: Item) -> Item:
-    """`first while second`: what has no length of its own is kept open exactly as long as the other."""
+    """Join by 'while': an item without a length of its own is kept open exactly as long as the other."""
     for frame, inner in ((first, second), (second, first)):
         if frame.opening and not frame.bounded and not frame.channels & inner.channels:
             return frame.around(inner)
@@ -76,7 +73,7 @@ def together(first: Item, second: Item) -> Item:
 
 
 def in_sequence(steps: Sequence[Item], wait: str) -> Item:
-    """Joined by 'then': each starts when everything before it has ended. `wait` is the robot's tag of that built-in."""
+    """Join by 'then': each starts when everything before it has ended. `wait` is the robot's tag of that built-in."""
     steps = [s for s in steps if s.source]
     if not steps:
         return NOTHING

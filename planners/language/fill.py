@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills a skill's parameters from directions, quantities and adverbs, and refuses what does not fit, with the range."""
+"""Fill a skill's parameters from directions, quantities and adverbs, and refuse what does not fit, with the range."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 
 from planners.language.lexicon import concept, stem
-from planners.language.units import (
+from planners.language.vocabulary import (
+    PITCH,
+    SIZE,
+    SPEED,
     STANDARD,
+    VOLUME,
+    YAW,
+    Entry,
     fraction,
-    is_pitch,
-    is_size,
-    is_speed,
-    is_volume,
-    is_yaw,
+    sets,
     sign_of,
     unit_of,
     written,
 )
-from planners.language.vocabulary import Entry
 from planners.language.words import Word
 from planners.prompts.declarations import Declared
 
@@ -30,7 +32,7 @@ MAX_REPEATS = 20
 
 
 class CannotDo(Exception):
-    """The words are understood, but cannot be carried out; the text says why, with the range."""
+    """A command is understood, but cannot be carried out; the text says why, with the range."""
 
 
 class Filling:
@@ -46,25 +48,25 @@ class Filling:
         self._amounts: dict[str, float] = {}
         self._whole_turn = False
 
-    def copy(self) -> Filling:
-        """An independent copy."""
-        other = Filling(self.entry)
-        vars(other).update({k: dict(v) if isinstance(v, dict) else v for k, v in vars(self).items()})
+    def having(self, name: str, value: str) -> Filling:
+        """Return a copy with one more argument."""
+        other = copy.copy(self)
+        other.attributes = {**self.attributes, name: value}
         return other
 
     def take(self, words: Sequence[Word]) -> list[Word]:
-        """Use what fits this skill's parameters; the words it cannot use come back. `take_named` comes before it."""
+        """Use what fits this skill's parameters, after `take_named`; return the words it cannot use."""
         rest = list(words)
         for step in (self._take_direction, self._take_quantity, self._take_manner, self._take_text):
             rest = [w for w in rest if not step(w)]
         return [w for w in rest if not self._take_shape(w)]
 
     def complete(self) -> tuple[dict[str, str], int]:
-        """The attributes to write and how often to call. Raises CannotDo."""
+        """Return the attributes to write and how often to call. Raises CannotDo."""
         out, count = dict(self.attributes), self.count
         for p in self.entry.parameters:
             amount = self._amounts.get(p.name)
-            if amount is None and (p.name in self._signs or self._whole_turn and is_yaw(p)):
+            if amount is None and (p.name in self._signs or self._whole_turn and sets(p, YAW)):
                 amount = self._standard(p)
             if amount is None and p.required and p.name not in out:
                 amount = self._missing(p)
@@ -73,7 +75,7 @@ class Filling:
             if p.name in self._signs and amount < 0:
                 raise CannotDo(f"{amount:g} and a direction contradict each other; leave out the minus sign")
             amount *= self._signs.get(p.name, 1)
-            if self._whole_turn and is_yaw(p) and not p.admits(amount) and p.name not in self._amounts:
+            if self._whole_turn and sets(p, YAW) and not p.admits(amount) and p.name not in self._amounts:
                 amount, count = amount / 2, count * 2
             out[p.name] = self._checked(p, amount)
         if count > MAX_REPEATS:
@@ -90,7 +92,7 @@ class Filling:
         return text
 
     def _standard(self, p: Declared) -> float:
-        """The amount meant when only a direction was named, in the parameter's unit."""
+        """Return the amount meant when only a direction was named, in the parameter's unit."""
         if isinstance(p.default, (int, float)) and not isinstance(p.default, bool) and p.default and not self._whole_turn:
             return abs(float(p.default))
         unit = unit_of(p, self.entry.skill)
@@ -105,7 +107,7 @@ class Filling:
         unit = unit_of(p, self.entry.skill)
         if p.is_number and unit is not None and unit[0] in STANDARD:
             return self._standard(p)
-        if p.is_number and (is_speed(p) or is_size(p) or is_volume(p)) and (middle := fraction(p, 0.5)) is not None:
+        if p.is_number and sets(p, SPEED | SIZE | VOLUME) and (middle := fraction(p, 0.5)) is not None:
             return middle
         raise CannotDo(
             f"it needs {p.name}"
@@ -113,28 +115,28 @@ class Filling:
         )
 
     def take_named(self, words: list[Word]) -> list[Word]:
-        """`leg 2`, `speed 50`, `50 percent volume`, `half speed`: a number beside the name of a parameter."""
+        """Use numbers beside names of parameters (`leg 2`, `speed 50`, `50 percent volume`, `half speed`); return the rest."""
         for p in self.entry.parameters:
+            stems = {stem(part) for part in p.name.lower().split("_")} if p.is_number or p.choices else set()
+            alike = [name for name, names in (("speed", SPEED), ("volume", VOLUME)) if sets(p, names)]
             for at, word in enumerate(words):
-                same = (
-                    word.kind == "word"
-                    and (p.is_number or p.choices)
-                    and stem(word.text) in map(stem, p.name.lower().split("_"))
-                )
-                alike = word.kind == "word" and (
-                    (concept(word.text) == "speed" and is_speed(p)) or (concept(word.text) == "volume" and is_volume(p))
-                )
-                if not (same or alike):
+                if word.kind != "word" or not (stem(word.text) in stems or concept(word.text) in alike):
                     continue
-                for near in (at + 1, at - 1):
-                    if 0 <= near < len(words) and words[near].kind == "number" and f"{words[near].value:g}" in p.choices:
-                        self.attributes[p.name] = f"{words[near].value:g}"
-                        return self.take_named([w for i, w in enumerate(words) if i not in (at, near)])
-                    value = self._bare(p, words[near]) if 0 <= near < len(words) else None
-                    if value is not None and p.name not in self._amounts:
-                        self._amounts[p.name] = value
+                for near in (n for n in (at + 1, at - 1) if 0 <= n < len(words)):
+                    if self._take_value(p, words[near]):
                         return self.take_named([w for i, w in enumerate(words) if i not in (at, near)])
         return words
+
+    def _take_value(self, p: Declared, word: Word) -> bool:
+        """Use a word beside the name of a parameter as its value."""
+        if word.kind == "number" and f"{word.value:g}" in p.choices:
+            self.attributes[p.name] = f"{word.value:g}"
+            return True
+        value = self._bare(p, word)
+        if value is None or p.name in self._amounts:
+            return False
+        self._amounts[p.name] = value
+        return True
 
     def _bare(self, p: Declared, word: Word) -> float | None:
         if word.kind == "number" and p.is_number:
@@ -151,9 +153,9 @@ class Filling:
         for p in self.entry.parameters:
             if not p.is_number or p.name in self._signs:
                 continue
-            sideways = is_yaw(p) and direction in ("left", "right")
+            sideways = sets(p, YAW) and direction in ("left", "right")
             along = direction in ("forward", "backward") and self._is_distance(p)
-            if sideways or along or (is_pitch(p) and direction in ("up", "down")):
+            if sideways or along or (sets(p, PITCH) and direction in ("up", "down")):
                 sign = sign_of(direction, p, self.entry.skill)
                 if sign < 0 and p.lower is not None and p.lower >= 0:
                     return False
@@ -161,16 +163,16 @@ class Filling:
                     self._signs[p.name] = sign
                 return bool(sign)
         if direction == "forward" and self.entry.aims:
-            self._amounts.update({p.name: 0.0 for p in self.entry.parameters if is_yaw(p) or is_pitch(p)})
+            self._amounts.update({p.name: 0.0 for p in self.entry.parameters if sets(p, YAW) or sets(p, PITCH)})
             return True
-        return direction == "forward" and any(k.concept == "walk" for k in self.entry.name)
+        return direction == "forward" and self.entry.means("walk")
 
     def _is_distance(self, p: Declared) -> bool:
         unit = unit_of(p, self.entry.skill)
         return unit is not None and unit[0] == "length"
 
     def _take_quantity(self, word: Word) -> bool:
-        if word.kind == "number" and not any(k.concept in ("turn", "look") for k in self.entry.name):
+        if word.kind == "number" and not self.entry.means("turn", "look"):
             return False
         if word.kind not in ("number", "quantity"):
             return False
@@ -190,11 +192,11 @@ class Filling:
         return False
 
     def _candidates(self, dimension: str) -> list[Declared]:
-        """Parameters for a quantity, those a direction has picked first; an angle never goes to one that only shapes
-        the motion."""
+        """Return the parameters for a quantity, those a direction has picked first; an angle never goes to one that only
+        shapes the motion."""
         ordered = sorted(self.entry.parameters, key=lambda p: p.name not in self._signs)
         if dimension == "angle":
-            angles = [p for p in ordered if is_yaw(p)]
+            angles = [p for p in ordered if sets(p, YAW)]
             return [p for p in ordered if p.name in self._signs or (not self._signs and (p.required or angles == [p]))]
         return ordered
 
@@ -203,9 +205,9 @@ class Filling:
         share = _SHARES.get(manner, _LOUD.get(word.text))
         if share is None:
             return False
-        fits = is_volume if word.text in _LOUD else is_speed if manner in ("slow", "fast") else is_size
+        names = VOLUME if word.text in _LOUD else SPEED if manner in ("slow", "fast") else SIZE
         for p in self.entry.parameters:
-            if fits(p) and p.name not in self._amounts and (value := fraction(p, share)) is not None:
+            if sets(p, names) and p.name not in self._amounts and (value := fraction(p, share)) is not None:
                 self._amounts[p.name] = value
                 return True
         return False
@@ -220,7 +222,7 @@ class Filling:
         return False
 
     def _take_shape(self, word: Word) -> bool:
-        """Words that say nothing more than the movement does: shaking goes from side to side, nodding up and down."""
+        """Use words that say no more than the movement does: shaking goes from side to side, nodding up and down."""
         values = {concept(v) for v in self.attributes.values()} | {k.concept for k in self.entry.name}
         if word.text == "@sideways":
             return bool(values & {"shake", "wave"})
@@ -229,7 +231,7 @@ class Filling:
         return word.text == "@updown" and bool(values & {"nod"})
 
     def whole_turn(self) -> None:
-        """Once around, as `spin` says, unless an amount is named."""
+        """Turn once around, as `spin` says, unless an amount is named."""
         self._whole_turn = not self._amounts
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of direct commands in English and Chinese, their groups of meaning, units and numbers; nothing of any one
-robot."""
+"""The words of direct commands in English and Chinese: groups of meaning, phrases, units, numbers; nothing of any one robot."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -112,7 +112,7 @@ _PHRASES = _table(
     turn round: turn @half; spin around: spin; spin round: spin; rotate around: spin; in a circle: @full;
     all the way around: @full; all the way round: @full; left and right: @sideways; from side to side: @sideways;
     side to side: @sideways; up and down: @updown; back and forth: @sideways; to and fro: @sideways;
-    on the spot: the; in place: the; and at the same time as: while; at the same time as: while;
+    on the spot: the; on spot: the; in place: the; and at the same time as: while; at the same time as: while;
     and at the same time: meanwhile; at the same time: @together; and simultaneously: meanwhile;
     simultaneously: @together; all together: @together; together: @together; meanwhile: meanwhile; and then: then;
     after that: then; and after that: then; after this: then; afterwards: then; and afterwards: then; next: then;
@@ -189,8 +189,15 @@ UNITS: dict[str, tuple[str, float]] = {
 """Unit word to its dimension and the factor to the base unit: metre, degree, second, count, percent."""
 
 
+def with_pieces(form: str, pieces: Mapping[str, str]) -> str:
+    """Return a pattern in which words in capitals stand for these pieces, whose order is that of replacing them."""
+    for word, piece in pieces.items():
+        form = form.replace(word, piece)
+    return form
+
+
 def stem(word: str) -> str:
-    """A word without its English ending, the same for all its forms: waving and wave, nods and nod."""
+    """Return a word without its English ending, the same for all its forms: waving and wave, nods and nod."""
     for ending in ("ing", "ed"):
         body = word[: -len(ending)]
         if word.endswith(ending) and len(body) >= 2 and re.search("[aeiouy]", body):
@@ -199,6 +206,8 @@ def stem(word: str) -> str:
             return body.rstrip("e") if len(body) > 3 else body
     if word.endswith(("ches", "shes", "sses", "xes")):
         return word[:-2]
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
         word = word[:-1]
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
@@ -208,5 +217,5 @@ _STEMS = {stem(word): concept for word, concept in CONCEPT.items()}
 
 
 def concept(word: str) -> str:
-    """The group of meaning a word belongs to, else its stem."""
+    """Return the group of meaning a word belongs to, else its stem."""
     return CONCEPT.get(word) or _STEMS.get(stem(word)) or stem(word)

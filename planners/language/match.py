@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the skill a clause names; every word of the clause must be accounted for, or nothing of it is done."""
+"""Find the skill a clause names; every word of the clause must be accounted for, or nothing of it is done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 from planners.language.compose import Item, element, repeated, tag
 from planners.language.fill import CannotDo, Filling
 from planners.language.lexicon import FILLERS, LIGHT, RELATED, concept, stem
-from planners.language.vocabulary import Choice, Entry, entries_of, unmatched
+from planners.language.vocabulary import Choice, Entry, Key, entries_of
 from planners.language.words import Word
 from planners.prompts.declarations import Limits
 from skill_kernel.skills.arguments import ArgumentError, bind
@@ -54,27 +54,26 @@ class Matcher:
         self.entries = entries_of([s for s in skills if not s.speaks_text], limits)
 
     def item(self, words: Sequence[Word]) -> Item:
-        """The call or calls a clause stands for.
+        """Return the call or calls a clause stands for.
 
         Raises NotUnderstood when no skill accounts for all of its words, CannotDo when one does but a value does not
         fit.
         """
         best = self._best(words)
-        sides = self._both_sides(best, words)
-        if sides:
-            made = [self._emit(replace_side(best, *side)) for side in sides]
+        if sides := self._both_sides(best, words):
+            made = [self._emit(best.entry, best.filling.having(*side)) for side in sides]
             return Item("".join(i.source for i in made), frozenset().union(*(i.channels for i in made)), bounded=True)
-        return self._emit(best)
+        return self._emit(best.entry, best.filling)
 
     def meant(self, words: Sequence[Word]) -> str:
-        """The word of a skill's name or of an allowed value that one of these is a misspelling of, or ""."""
+        """Return the word of a skill's name or of an allowed value that one of these words misspells, or ""."""
         known = {key.text for entry in self.entries for key in entry.name}
         known |= {key.text for e in self.entries for choices in e.choices.values() for c in choices for key in c.keys}
         near = (difflib.get_close_matches(word.text, known, n=1, cutoff=0.8) for word in words if word.kind == "word")
         return next((close[0] for close in near if close), "")
 
     def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
-        """The channels of what a clause names, for stopping it; raises NotUnderstood."""
+        """Return the channels of what a clause names, for stopping it. Raises NotUnderstood."""
         named = [w for w in words if w.text not in FILLERS]
         for entry in self.entries:
             for subsystem in entry.skill.subsystems:
@@ -107,7 +106,7 @@ class Matcher:
         for word in open_words:
             if word.kind != "word" or not self._take_name(attempt, word):
                 rest.append(word)
-        missing = unmatched(entry, attempt.matched | ({"forward"} if any(k.concept == "walk" for k in entry.name) else set()))
+        missing = entry.unmatched(attempt.matched | ({"forward"} if entry.means("walk") else set()))
         vague = bool(missing) and not attempt.exact
         accounted = len(attempt.matched)
         attempt.score -= len(missing)
@@ -125,7 +124,7 @@ class Matcher:
         return attempt
 
     def _take_choice(self, attempt: _Try, name: str, choices: Sequence[Choice], words: list[Word]) -> list[Word]:
-        """Account for the words that name an allowed value of this parameter, if any do."""
+        """Account for the words that name an allowed value of this parameter, if any do; return the others."""
         found = max(((_fit(c, words), -i) for i, c in enumerate(choices)), default=(0.0, 0))
         if found[0] <= 0:
             return words
@@ -160,7 +159,7 @@ class Matcher:
         return False
 
     def _both_sides(self, attempt: _Try, words: Sequence[Word]) -> list[tuple[str, str]]:
-        """The two values of a side parameter when both sides are meant and none was named."""
+        """Return the two values of a side parameter when both sides are meant and none was named."""
         for parameter in attempt.entry.parameters:
             if set(parameter.choices) == _SIDES and parameter.name not in attempt.filling.attributes:
                 names = {k.text for k in attempt.entry.name}
@@ -171,8 +170,7 @@ class Matcher:
                     raise CannotDo("it needs a side, left or right")
         return []
 
-    def _emit(self, attempt: _Try) -> Item:
-        entry, filling = attempt.entry, attempt.filling
+    def _emit(self, entry: Entry, filling: Filling) -> Item:
         attributes, count = filling.complete()
         inner = attributes.pop(entry.skill.content) if entry.skill.content in attributes else None
         try:
@@ -191,33 +189,17 @@ class Matcher:
         return repeated(once, count)
 
 
-def replace_side(attempt: _Try, name: str, side: str) -> _Try:
-    """The same attempt with one side filled in."""
-    copy = _Try(attempt.entry)
-    copy.filling = attempt.filling.copy()
-    copy.filling.attributes[name] = side
-    return copy
-
-
 def _fit(choice: Choice, words: Sequence[Word]) -> float:
-    """How well the words name this value: 5 by the word itself, 4 by its group of meaning, 1 by a related one, 0
-    not."""
-    if not choice.keys:
-        return 0.0
-    total = 0.0
-    for key in choice.keys:
-        fits = [0.0]
-        for word in (w for w in words if w.kind == "word"):
-            if stem(word.text) == key.stem:
-                fits.append(5.0)
-            elif concept(word.text) == key.concept:
-                fits.append(4.0)
-            elif key.concept in RELATED.get(concept(word.text), ()):
-                fits.append(1.0)
-        if max(fits) == 0.0:
-            return 0.0
-        total += max(fits)
-    return total / len(choice.keys)
+    """Return how well the words name this value: 5 by the word itself, 4 by its group of meaning, 1 by a related one, 0 not."""
+    fits = [max((_likeness(key, w.text) for w in words if w.kind == "word"), default=0.0) for key in choice.keys]
+    return sum(fits) / len(fits) if fits and all(fits) else 0.0
+
+
+def _likeness(key: Key, word: str) -> float:
+    if stem(word) == key.stem:
+        return 5.0
+    meaning = concept(word)
+    return 4.0 if meaning == key.concept else 1.0 if key.concept in RELATED.get(meaning, ()) else 0.0
 
 
 def _direction(entry: Entry) -> str:
@@ -225,11 +207,7 @@ def _direction(entry: Entry) -> str:
 
 
 def _opposite(one: Entry, other: Entry) -> bool:
-    """Whether two skills differ in their direction only, so that guessing between them would be wrong."""
+    """Return whether two skills differ in their direction only, so that guessing between them would be wrong."""
     directions = {_direction(one), _direction(other)}
     rest = [[k.stem for k in e.name if k.concept not in DIRECTIONS] for e in (one, other)]
-    return len(directions) == 2 and "" not in directions and rest[0] == rest[1] and _movement(one)
-
-
-def _movement(entry: Entry) -> bool:
-    return any(k.concept in ("walk", "turn") for k in entry.name)
+    return len(directions) == 2 and "" not in directions and rest[0] == rest[1] and one.means("walk", "turn")

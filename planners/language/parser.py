@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A deterministic parser of direct commands: sentences, steps and clauses become a stream of function tokens."""
+"""Parse direct commands without a model: sentences, steps and clauses become a stream of function tokens."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from function_tokens.routines import Routine, RoutineError, check_name
 from planners.language.clauses import ClauseReader, Unclear
 from planners.language.compose import Item, element, in_sequence, tag
+from planners.language.conditional import is_question
 from planners.language.fill import MAX_REPEATS
 from planners.language.lexicon import FILLERS, word_set
 from planners.language.match import Matcher
 from planners.language.sentences import SentenceReader, sentences_of
 from planners.language.words import clean, words_of
-from planners.memory.questions import is_question
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.skills.skill import MAIN, Skill
 
@@ -31,7 +31,7 @@ _SAVE_CN = re.compile(
     re.DOTALL,
 )
 MEMORY_SKILL = "query_memory"
-"""What answers questions, where a robot has a skill of this name."""
+"""The skill that answers questions, where a robot has it."""
 _REFERS_BACK = re.compile(
     r"^(?:this|that|it|the following|this routine|that routine|this dance|that dance|what you (?:just )?did)?$", re.IGNORECASE
 )
@@ -42,7 +42,7 @@ _BACK_WORDS = word_set("do it that this all repeat again once more instead same 
 
 @dataclass(frozen=True)
 class Reading:
-    """What an instruction came to: the stream to perform, and what was left undone and why (None when nothing was)."""
+    """The stream to perform for an instruction, and what was left undone and why (None when nothing was)."""
 
     source: str
     trouble: str | None = None
@@ -50,8 +50,7 @@ class Reading:
 
 
 class CommandParser:
-    """Reads direct commands against the skills and routines of the robot that is loaded. No model, no randomness, no
-    state."""
+    """Reads direct commands for the skills and routines of one robot. No model, no randomness, no state."""
 
     def __init__(
         self,
@@ -66,8 +65,7 @@ class CommandParser:
         self._names = frozenset(w.text for w in words_of(clean(robot_name))) if robot_name else frozenset()
 
     def read(self, instruction: str, last: str = "") -> Reading:
-        """The stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as
-        …"."""
+        """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …"."""
         text = clean(instruction).strip()
         try:
             special = self._saving(text, last) or self._again(text, last) or self._asking(text)
@@ -87,7 +85,7 @@ class CommandParser:
         return Reading(in_sequence(steps, self._options.tag("wait")).source)
 
     def _asking(self, text: str) -> str | None:
-        """A question alone is put to the memory, where the robot has one."""
+        """Put a question that stands alone to the memory, where the robot has one."""
         names = "|".join(map(re.escape, self._names)) or "(?!)"
         asked = re.sub(rf"^(?:(?:{names}|please|hey)[\s,:]+)+", "", text, flags=re.IGNORECASE)
         alone = not re.search(r"[.!?;]\s+\S", asked)
@@ -95,7 +93,7 @@ class CommandParser:
         return tag(MEMORY_SKILL, {"question": asked}) if known and alone and is_question(asked) else None
 
     def abilities(self, count: int = 12) -> str:
-        """A short list of what can be said, made of the robot's own skills and routines."""
+        """Return a short list of commands, made of the robot's own skills and routines."""
         named = [e.skill.name.replace("_", " ") for e in self._matcher.entries]
         more = f" and {len(named) - count} more" if len(named) > count else ""
         taught = f"; routines: {', '.join(self._routines.values())}" if self._routines else ""
@@ -116,29 +114,25 @@ class CommandParser:
         if body:
             reading = self.read(body)
             if reading.trouble or not reading.source:
-                raise Unclear(
-                    f"I kept nothing as “{name}”. {reading.trouble or 'There was nothing to keep.'}",
-                    understood=reading.understood,
-                )
+                why = reading.trouble or "There was nothing to keep."
+                raise Unclear(f"I kept nothing as “{name}”. {why}", understood=reading.understood)
             if f"<{self._options.tag('save')} " in reading.source:
                 raise Unclear(f"I kept nothing as “{name}”: a routine cannot keep another one.", understood=True)
             source, described = reading.source, body
         else:
             source, described = _unwrapped(last, self._options.tag("save")), "as performed before"
             if not source:
-                raise Unclear(
-                    f"I kept nothing as “{name}”, because I have not done anything yet that I could keep.", understood=True
-                )
+                why = "because I have not done anything yet that I could keep"
+                raise Unclear(f"I kept nothing as “{name}”, {why}.", understood=True)
         return element(self._options.tag("save"), {"name": name, "description": described[:200]}, source)
 
     def _again(self, text: str, last: str) -> str | None:
-        words = [
-            w for w in words_of(text) if w.kind != "mark" and not (w.kind == "word" and w.text in FILLERS - {"it", "again"})
-        ]
+        aside = FILLERS - {"it", "again"}
+        words = [w for w in words_of(text) if w.kind != "mark" and not (w.kind == "word" and w.text in aside)]
         counts = [w for w in words if w.kind == "quantity" and w.dimension == "count"]
         plain = {w.text for w in words if w not in counts}
         back = bool(plain & _AGAIN_WORDS) or (bool(counts) and bool(plain & {"do", "instead"}))
-        if not _AGAIN.match(text) and not (words and back and len(counts) <= 1 and plain <= _BACK_WORDS):
+        if not _AGAIN.match(text) and not (back and len(counts) <= 1 and plain <= _BACK_WORDS):
             return None
         if not last:
             raise Unclear("I have not done anything yet that I could repeat.", understood=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts an instruction into words, quotations, numbers and quantities with units, each with its place in the text."""
+"""Cut a text into words, quotations, numbers and quantities with units, each with its place in the text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,6 +36,9 @@ _SCAN = re.compile(
     r"|(?P<other>[^\s\-])"
 )
 _LONGEST_PHRASE = max(map(len, PHRASES))
+_PARTS = {"half": 0.5, "quarter": 0.25}
+_MARKS = {"\n": ";", "。": ".", "、": ",", "…": "."}
+_BASE_UNITS = {"length": "m", "percent": "%", "time": "s", "angle": "degrees"}
 _TURN_NOUNS = word_set("turn turns circle circles revolution revolutions rotation rotations")
 
 Kind = Literal["word", "number", "quantity", "quote", "mark"]
@@ -43,10 +46,11 @@ Kind = Literal["word", "number", "quantity", "quote", "mark"]
 
 @dataclass(frozen=True)
 class Word:
-    """A piece of the instruction. `text` is a lower-case English word, a mark, or the words in quotation marks.
-    Numbers and
-    quantities carry `value`, quantities in the base unit of their `dimension` (metre, degree, second, count,
-    percent)."""
+    """A piece of the text. `text` is a lower-case English word, a mark, or the words in quotation marks.
+
+    Numbers and quantities carry `value`, quantities in the base unit of their `dimension` (metre, degree, second, count,
+    percent).
+    """
 
     text: str
     start: int
@@ -55,19 +59,40 @@ class Word:
     value: float = 0.0
     dimension: str = ""
 
+    def is_count(self, most: float = float("inf")) -> bool:
+        """Return whether this says how often, as a whole number from 1 to `most`."""
+        return self.kind == "quantity" and self.dimension == "count" and 1 <= self.value <= most and self.value % 1 == 0
+
 
 def clean(text: str) -> str:
-    """The instruction with full-width forms made plain and invisible characters removed; places of words refer to
-    it."""
+    """Return the text with plain forms for full-width ones and without invisible characters. Places of words refer to it."""
     return _INVISIBLE.sub("", text.translate(_WIDE))
 
 
 def words_of(cleaned: str) -> list[Word]:
-    """The words of a cleaned instruction, phrases and numbers joined."""
-    return list(_with_units(_join_numbers(_join_phrases(list(_raw(cleaned))))))
+    """Return the words of a cleaned text, with phrases and numbers joined."""
+    return list(_with_units(_joined(plain_words(cleaned), _number)))
 
 
-def _raw(text: str) -> Iterator[Word]:
+def plain_words(cleaned: str) -> list[Word]:
+    """Return the words of a cleaned text with phrases as the plain words they stand for, and numbers as they are written."""
+    return _joined(list(_scan(cleaned)), _phrase)
+
+
+def figures(text: str) -> str:
+    """Return the text with its numbers in figures and its quantities in m, %, s and degrees: `half a metre` is `0.5 m`."""
+    text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d),(?=\d)", ".", clean(text)))
+    for word in reversed(words_of(text)):
+        said = text[word.start : word.end].lower()
+        turns = word.dimension == "angle" and "deg" not in said and "°" not in said
+        spelt = word.kind == "number" and not said[0].isdigit() and said != "one"
+        if spelt or (word.kind == "quantity" and word.dimension in _BASE_UNITS and not turns):
+            unit = f" {_BASE_UNITS[word.dimension]}" if word.dimension else ""
+            text = f"{text[: word.start]}{round(word.value, 4):g}{unit}{text[word.end :]}"
+    return text
+
+
+def _scan(text: str) -> Iterator[Word]:
     for match in _SCAN.finditer(text):
         start, end, group = match.start(), match.end(), match.lastgroup or ""
         piece = match.group(group)
@@ -77,25 +102,20 @@ def _raw(text: str) -> Iterator[Word]:
             yield Word(piece, start, end, "number", float(piece))
         elif group == "cjk":
             yield from _chinese(piece, start)
+        elif piece == "&":
+            yield Word("and", start, end)
         elif group == "mark":
-            yield Word(
-                {"\n": ";", "。": ".", "、": ",", "…": ".", "&": "and"}.get(piece, piece.strip()[:1] or ";"),
-                start,
-                end,
-                "word" if piece == "&" else "mark",
-            )
+            yield Word(_MARKS.get(piece, piece.strip()[:1] or ";"), start, end, "mark")
         elif group == "word":
-            yield from _english(piece.lower(), start, end)
+            yield Word(_english(piece.lower()), start, end)
         else:
             yield Word(piece, start, end)
 
 
-def _english(word: str, start: int, end: int) -> Iterator[Word]:
+def _english(word: str) -> str:
     if word.endswith("n't") or word == "cannot":
-        yield Word("not", start, end)
-        return
-    head, quote, _ = word.partition("'")
-    yield Word(word if word in ("let's", "that's") else head if quote else word, start, end)
+        return "not"
+    return word if word in ("let's", "that's") else word.partition("'")[0] or word
 
 
 def _chinese(run: str, offset: int) -> Iterator[Word]:
@@ -125,77 +145,67 @@ def _chinese_value(text: str) -> float:
     return float(total + digit)
 
 
-def _join_phrases(words: list[Word]) -> list[Word]:
-    """Phrases become their plain words, longest first."""
+_Rule = Callable[[list[Word], int], tuple[list[Word], int]]
+"""Makes words of those from a place on, and says of how many; 0 where it makes none."""
+
+
+def _joined(words: list[Word], rule: _Rule) -> list[Word]:
     out: list[Word] = []
     at = 0
     while at < len(words):
-        for count in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1):
-            span = words[at : at + count]
-            plain = PHRASES.get(tuple(w.text for w in span)) if all(w.kind == "word" for w in span) else None
-            if plain is not None:
-                out += [Word(text, span[0].start, span[-1].end) for text in plain]
-                at += count
-                break
-        else:
-            out.append(words[at])
-            at += 1
+        made, taken = rule(words, at)
+        out += made if taken else [words[at]]
+        at += taken or 1
     return out
 
 
-def _join_numbers(words: list[Word]) -> list[Word]:
-    """Number words become numbers: `forty five`, `one and a half`, `half a metre`, `a second`."""
-    out: list[Word] = []
-    at = 0
-    while at < len(words):
-        value, taken = _number_at(words, at)
-        if taken:
-            out.append(
-                Word(
-                    " ".join(w.text for w in words[at : at + taken]),
-                    words[at].start,
-                    words[at + taken - 1].end,
-                    "number",
-                    value,
-                )
-            )
-            at += taken
-        else:
-            out.append(words[at])
-            at += 1
-    return out
+def _phrase(words: list[Word], at: int) -> tuple[list[Word], int]:
+    """Make the plain words of the longest phrase."""
+    for count in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1):
+        span = words[at : at + count]
+        plain = PHRASES.get(tuple(w.text for w in span)) if all(w.kind == "word" for w in span) else None
+        if plain is not None:
+            return [Word(text, span[0].start, span[-1].end) for text in plain], count
+    return [], 0
+
+
+def _number(words: list[Word], at: int) -> tuple[list[Word], int]:
+    """Make a number of number words: `forty five`, `one and a half`, `half a metre`, `a second`."""
+    value, taken = _number_at(words, at)
+    span = words[at : at + taken]
+    text = " ".join(w.text for w in span)
+    return ([Word(text, span[0].start, span[-1].end, "number", value)] if span else []), taken
 
 
 def _number_at(words: list[Word], at: int) -> tuple[float, int]:
+    """Return the number that begins at a place, and of how many words it consists."""
     texts = [w.text if w.kind == "word" else "" for w in words[at : at + 7]] + [""] * 7
-    here = words[at]
-    value, taken = (here.value, 1) if here.kind == "number" else (0.0, 0)
-    if not taken and texts[0] == "@percent" and at + 1 < len(words) and words[at + 1].kind == "number":
+    first, second = texts[:2]
+    if words[at].kind == "number":
+        value, taken = words[at].value, 1
+    elif first == "@percent" and at + 1 < len(words) and words[at + 1].kind == "number":
         return words[at + 1].value, 2
-    if not taken and texts[0] in NUMBERS:
-        value, taken = NUMBERS[texts[0]], 1
-        if value >= 20 and texts[1] in NUMBERS and 0 < NUMBERS[texts[1]] < 10:
-            value, taken = value + NUMBERS[texts[1]], 2
-    if not taken and texts[0] in ("a", "an") and texts[1] in ("half", "quarter"):
-        return {"half": 0.5, "quarter": 0.25}[texts[1]], 2
-    if not taken and texts[0] in ("half", "quarter") and (texts[1] in ("a", "an") or _is_measure(texts[1])):
-        return {"half": 0.5, "quarter": 0.25}[texts[0]], 2 if texts[1] in ("a", "an") else 1
-    if not taken and texts[0] in ("a", "an", "one", "full") and (_is_measure(texts[1]) or texts[1] == "full"):
-        return 1.0, 2 if texts[1] == "full" else 1
-    if not taken and texts[0] in ("a", "hundred") and "hundred" in texts[:2]:
-        value, taken = 1.0, texts[:2].index("hundred")
-    if (taken or texts[0] == "hundred") and texts[taken] == "hundred":
-        value, taken = (value or 1.0) * 100, taken + 1
+    elif first in NUMBERS:
+        value, taken = NUMBERS[first], 1
+        if value >= 20 and 0 < NUMBERS.get(second, 0.0) < 10:
+            value, taken = value + NUMBERS[second], 2
+    elif first in ("a", "an") and second in _PARTS:
+        return _PARTS[second], 2
+    elif first in _PARTS and (second in ("a", "an") or _is_measure(second)):
+        return _PARTS[first], 2 if second in ("a", "an") else 1
+    elif first in ("a", "an", "full") and (second == "full" or _is_measure(second)):
+        return 1.0, 2 if second == "full" else 1
+    elif first == "hundred" or (first, second) == ("a", "hundred"):
+        value, taken = 1.0, 1 if first == "a" else 0
+    else:
+        return 0.0, 0
+    if texts[taken] == "hundred":
+        value, taken = value * 100, taken + 1
         skip = 1 if texts[taken] == "and" else 0
-        more, extra = (
-            _number_at(words, at + taken + skip)
-            if at + taken + skip < len(words) and texts[taken + skip] in NUMBERS
-            else (0.0, 0)
-        )
-        value, taken = value + more, taken + (skip + extra if extra else 0)
-    if taken and texts[taken : taken + 3] == ["and", "a", "half"]:
-        return value + 0.5, taken + 3
-    return value, taken
+        if texts[taken + skip] in NUMBERS:
+            more, extra = _number_at(words, at + taken + skip)
+            value, taken = value + more, taken + skip + extra
+    return (value + 0.5, taken + 3) if texts[taken : taken + 3] == ["and", "a", "half"] else (value, taken)
 
 
 def _is_measure(word: str) -> bool:
@@ -203,35 +213,30 @@ def _is_measure(word: str) -> bool:
 
 
 def _with_units(words: Iterable[Word]) -> Iterator[Word]:
-    """A number and the unit behind it become one quantity; `twice` and turns of a circle too."""
-    pending: Word | None = None
+    """Make one quantity of a number and the unit behind it, also of `twice` and of turns of a circle."""
+    number: Word | None = None
     for word in words:
-        unit = UNITS.get(word.text) if word.kind == "word" else None
-        if pending is not None and unit is not None:
-            yield replace(pending, kind="quantity", end=word.end, value=pending.value * unit[1], dimension=unit[0])
-            pending = None
-            continue
-        if pending is not None and word.kind == "word" and word.text in _TURN_NOUNS:
-            yield replace(pending, kind="quantity", end=word.end, value=pending.value * 360.0, dimension="angle")
-            pending = None
-            if word.text.startswith("turn"):
+        plain = word.text if word.kind == "word" else ""
+        if number is not None and (plain in UNITS or plain in _TURN_NOUNS):
+            dimension, factor = UNITS.get(plain, ("angle", 360.0))
+            yield replace(number, kind="quantity", end=word.end, value=number.value * factor, dimension=dimension)
+            if plain.startswith("turn"):
                 yield replace(word, text="turn")
+            number = None
             continue
-        if pending is not None:
-            yield _percent(pending)
-        pending = None
-        if word.kind == "number":
-            pending = word
-        elif word.kind == "word" and word.text in COUNTS:
-            yield replace(word, kind="quantity", value=COUNTS[word.text], dimension="count")
+        if number is not None:
+            yield _percent(number)
+        number = word if word.kind == "number" else None
+        if plain in COUNTS:
+            yield replace(word, kind="quantity", value=COUNTS[plain], dimension="count")
         elif word.text in ("@half", "@full"):
             yield replace(word, kind="quantity", value=180.0 if word.text == "@half" else 360.0, dimension="angle")
-        else:
+        elif number is None:
             yield word
-    if pending is not None:
-        yield _percent(pending)
+    if number is not None:
+        yield _percent(number)
 
 
 def _percent(number: Word) -> Word:
-    """A Chinese 百分之 stands before its number."""
+    """Return a percentage where the Chinese 百分之 stands before a number."""
     return replace(number, kind="quantity", dimension="percent") if number.text.startswith("@percent") else number

@@ -20,7 +20,6 @@ import datetime
 import json
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +39,7 @@ from planners.models.base import (
     Usage,
 )
 from skill_kernel.codes import ModelCode
+from skill_kernel.config.records import replace_file
 
 FORMAT = "ghostshell-stream/1"
 MAX_BYTES = 64 * 1024 * 1024
@@ -76,18 +76,7 @@ class RecordedStream:
 
 def write_recording(path: Path, streams: Sequence[RecordedStream]) -> None:
     """Write all streams so that the file is either the old one or the new one, whole. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            for stream in streams:
-                file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in _lines(stream))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for stream in streams for line in _lines(stream)))
 
 
 def read_recording(path: Path) -> tuple[RecordedStream, ...]:

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds, without a model, standing sentences that cannot be followed together: always and never, quiet and speak, the same
+"""Find, without a model, standing sentences that cannot be followed together: always and never, quiet and speak, the same
 condition with tasks that exclude one another."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
-from planners.prescriptions import wording
-from planners.prescriptions.conditions import may_meet
-from planners.prescriptions.kinds import Conflict, Kind, Standing
+from planners.language.conditional import plain, split
+from planners.language.lexicon import stem
+from planners.prescriptions.prescription import Conflict, Kind, Standing
 
 _NOT = re.compile(
     r"\b(?:not|never|don't|doesn't|mustn't|shouldn't|cannot|can't|aren't|no longer|avoid|refrain|without|stop \w+ing|ignore|no|"
@@ -20,7 +22,7 @@ _NOT = re.compile(
     re.IGNORECASE,
 )
 _AWAY = re.compile(r"\b(?:avoid|ignore|keep (?:\w+ )?(?:away|off|out|clear)|stay (?:away|out|off|clear)|leave \w+ alone)\b")
-"""Forbids something, and is itself something to do."""
+"""Bans that are themselves something to do."""
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[\u4e00-\u9fff]")
 _LEFT_OUT = frozenset(
     "a an and are as at be been but by can could do does for from had has have he her him his i in into is it its may "
@@ -29,23 +31,20 @@ _LEFT_OUT = frozenset(
     "ever if once will only also just below above under over less more than drops falls rises gets don't doesn't "
     "mustn't shouldn't cannot can't aren't avoid refrain without any all about away".split()
 )
-_SAME = {
-    word: group[0]
-    for group in (
-        "person people persons human humans visitor visitors guest guests someone somebody anyone anybody everyone everybody "
-        "man woman stranger strangers child children kid kids customer customers nobody".split(),
-        "speak talk say tell announce shout sing bark greet welcome chat call comment".split(),
-        "quiet silent silence mute".split(),
-        "go walk drive move enter visit approach near come join".split(),
-        "see notice spot detect".split(),
-        "follow accompany chase".split(),
-        "stop halt freeze".split(),
-        "engage play entertain interact".split(),
-        "back retreat".split(),
-        "stay wait remain".split(),
-    )
-    for word in group
-}
+_GROUPS = """\
+person people persons human humans visitor visitors guest guests someone somebody anyone anybody everyone everybody man woman \
+stranger strangers child children kid kids customer customers nobody
+speak talk say tell announce shout sing bark greet welcome chat call comment
+quiet silent silence mute
+go goes walk drive move enter visit approach near come join
+see notice spot detect
+follow accompany chase
+stop halt freeze
+engage play entertain interact
+back retreat
+stay wait remain
+"""
+_MEANING = {stem(word): line.split()[0] for line in _GROUPS.splitlines() for word in line.split()}
 _EXCLUSIVE = (
     (
         r"\b(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)\b|\bsilence\b|\bdo not speak\b",
@@ -97,13 +96,13 @@ class _Meaning:
 
 
 def contradictions(new: Standing, others: Iterable[Standing]) -> list[Conflict]:
-    """The others that cannot be followed together with the new one, and why, in their order."""
+    """Return the others that cannot be followed together with the new one, with the reasons, in their order."""
     return [found for other in others if other.name != new.name and (found := _conflict(new, other)) is not None]
 
 
 @lru_cache(maxsize=8192)
 def _conflict(new: Standing, other: Standing) -> Conflict | None:
-    """Kept, so that whenever one changes only that one is weighed anew."""
+    """Return why two contradict each other. Cached: when one changes, only its own pairs are compared again."""
     why = _why(_meant(new), _meant(other))
     if not why:
         return None
@@ -113,9 +112,9 @@ def _conflict(new: Standing, other: Standing) -> Conflict | None:
 
 @lru_cache(maxsize=1024)
 def _meant(standing: Standing) -> _Meaning:
-    plain = wording.plain(standing.sentence).lower().rstrip(" .!")
-    clause = wording.split(plain)
-    condition, said = (clause.condition, clause.action) if clause is not None else ("", plain)
+    sentence = plain(standing.sentence).lower().rstrip(" .!")
+    clause = split(sentence)
+    condition, said = (clause.condition, clause.action) if clause is not None else ("", sentence)
     if clause is not None and not said:
         said = condition
     forbids = bool(_NOT.search(said))
@@ -139,21 +138,7 @@ def _meant(standing: Standing) -> _Meaning:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_stem(w) for w in _WORD.findall(text) if w not in _LEFT_OUT)
-
-
-def _stem(word: str) -> str:
-    if word in _SAME:
-        return _SAME[word]
-    for end, put in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", "")):
-        if word.endswith(end) and len(word) - len(end) >= 3:
-            stem = word[: -len(end)] + put
-            doubled = stem[:-1] if len(stem) > 3 and stem[-1] == stem[-2] else stem
-            for form in (stem, f"{stem}e", doubled):
-                if form in _SAME:
-                    return _SAME[form]
-            return doubled.rstrip("e")
-    return word.rstrip("e") if len(word) > 3 else word
+    return frozenset(_MEANING.get(stem(w), stem(w)) for w in _WORD.findall(text) if w not in _LEFT_OUT)
 
 
 def _why(one: _Meaning, other: _Meaning) -> str:
@@ -179,7 +164,7 @@ def _why(one: _Meaning, other: _Meaning) -> str:
 
 
 def _together(one: _Meaning, other: _Meaning) -> bool:
-    """Whether there are moments at which both apply."""
+    """Return whether there are moments at which both apply."""
     if one.source and other.source:
         return may_meet(one.source, other.source)
     for up, number in one.bounds:
@@ -192,7 +177,7 @@ def _together(one: _Meaning, other: _Meaning) -> bool:
 
 
 def _about(banned: frozenset[str], wanted: frozenset[str]) -> bool:
-    """Whether a ban is wide enough to hit what is wanted: all that it names is named there, or the other way round."""
+    """Return whether a ban is wide enough to hit a wish: all that one names the other names too, or they share two words."""
     return banned <= wanted or wanted <= banned or len(banned & wanted) >= 2
 
 
@@ -203,3 +188,68 @@ def _opposed(one: str, other: str) -> tuple[str, str] | None:
         if first.search(other) and second.search(one) and not (first.search(one) and second.search(other)):
             return y, x
     return None
+
+
+_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+
+
+@lru_cache(maxsize=4096)
+def may_meet(one: str, other: str) -> bool:
+    """Return whether two conditions may hold at one time: they are the same or read the same accessor, and neither excludes
+    the other. Told from their source alone."""
+    first, second = _parsed(one), _parsed(other)
+    if first is None or second is None:
+        return one == other
+    if ast.dump(first) == ast.dump(second):
+        return True
+    if not _calls(first) & _calls(second):
+        return False
+    return not any(_exclude(a, b) for a, b in product(_parts(first), _parts(second)))
+
+
+def _parsed(source: str) -> ast.expr | None:
+    try:
+        return ast.parse(source.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _calls(tree: ast.expr) -> set[str]:
+    return {ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def _parts(tree: ast.expr) -> list[ast.expr]:
+    """Return the conditions that all have to hold."""
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        return [part for value in tree.values for part in _parts(value)]
+    return [tree]
+
+
+def _exclude(one: ast.expr, other: ast.expr) -> bool:
+    for yes, no in ((one, other), (other, one)):
+        if isinstance(no, ast.UnaryOp) and isinstance(no.op, ast.Not) and ast.dump(no.operand) == ast.dump(yes):
+            return True
+    a, b = _comparison(one), _comparison(other)
+    if a is None or b is None or a[0] != b[0]:
+        return False
+    return _apart(a[1], a[2], b[1], b[2]) or _apart(b[1], b[2], a[1], a[2])
+
+
+def _comparison(part: ast.expr) -> tuple[str, type[ast.cmpop], object] | None:
+    """Return the compared expression, the comparison and the constant."""
+    if not (isinstance(part, ast.Compare) and len(part.ops) == 1):
+        return None
+    left, how, right = part.left, type(part.ops[0]), part.comparators[0]
+    if isinstance(left, ast.Constant):
+        left, how, right = right, _TURNED.get(how, how), left
+    return (ast.dump(left), how, right.value) if isinstance(right, ast.Constant) else None
+
+
+def _apart(how: type[ast.cmpop], value: object, other_how: type[ast.cmpop], other: object) -> bool:
+    if how is ast.Eq and other_how in (ast.Eq, ast.NotEq):
+        return (value == other) is (other_how is ast.NotEq)
+    if not (isinstance(value, (int, float)) and isinstance(other, (int, float))):
+        return False
+    if how in (ast.Lt, ast.LtE, ast.Eq) and other_how in (ast.Gt, ast.GtE):
+        return value < other or (value == other and not (how in (ast.LtE, ast.Eq) and other_how is ast.GtE))
+    return how is ast.Eq and other_how in (ast.Lt, ast.LtE) and (value > other or (value == other and other_how is ast.Lt))

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's reflexes: those in the store, compiled, and what a person may do with them."""
+"""The robot's reflexes: those in the store, compiled, and the commands of a person on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
-from planners.prescriptions.duration import limit_of
 from planners.prescriptions.reflex_compiler import Proposal
+from planners.prescriptions.reflex_duration import limit_of
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
 from reflexes.store import RuleStore, Unreadable
-from skill_kernel.config.sections import nearest, one_sentence
+from skill_kernel.config.records import RecordError, checked
+from skill_kernel.config.sections import nearest
 from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 
-MOST_RULES = 200
+MAX_RULES = 200
 
 
 class RuleBook:
@@ -45,22 +44,22 @@ class RuleBook:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """All that could be read, by name."""
+        """All rules that could be read, by name."""
         return tuple(self._rules[name] for name in sorted(self._rules))
 
     def runnable(self) -> list[LoadedRule]:
-        """Those that may fire: approved and fit for this robot."""
+        """Return the rules that may fire: approved and fit for this robot."""
         return [loaded for loaded in self._loaded.values() if loaded.rule.state is RuleState.APPROVED]
 
     def loaded(self, name: str) -> LoadedRule:
-        """A rule with its code, whatever its state. Raises ReflexError."""
+        """Return a rule with its code, whatever its state. Raises ReflexError."""
         self.get(name)
         if name in self.unfit:
             raise ReflexError(f"reflex '{name}': {self.unfit[name]}")
         return self._loaded[name]
 
     def get(self, name: str) -> Rule:
-        """Raises ReflexError with the nearest name."""
+        """Return a rule by name. Raises ReflexError with the nearest name."""
         rule = self._rules.get(name)
         if rule is None:
             refused = next((u for u in self.unreadable if u.name == name), None)
@@ -76,7 +75,7 @@ class RuleBook:
         taken = frozenset(self._rules) | {u.name for u in self.unreadable}
         if name and name in taken:
             raise ReflexError(f"there is a reflex '{name}' already; remove it first, or choose another name")
-        if len(self._rules) >= MOST_RULES:
+        if len(self._rules) >= MAX_RULES:
             raise ReflexError(f"there are {len(self._rules)} reflexes, more are not evaluated in time; remove one first")
         fields = {
             "name": name or name_of(proposal.sentence, taken),
@@ -88,14 +87,12 @@ class RuleBook:
             **(settings or {}),
         }
         try:
-            rule = Rule.model_validate(fields)
-        except ValidationError as error:
-            raise ReflexError(one_sentence(Rule, error)) from error
-        self._put(rule)
-        return rule
+            return self._put(checked(Rule, fields))
+        except RecordError as error:
+            raise ReflexError(str(error)) from error
 
     def approve(self, name: str, approver: str) -> Rule:
-        """A person takes responsibility for it. Raises ReflexError."""
+        """Approve a rule in the name of a person. Raises ReflexError."""
         rule = self.get(name)
         if not approver.strip():
             raise ReflexError("an approval needs the name of the person who gives it")
@@ -105,11 +102,11 @@ class RuleBook:
         changed: dict[str, Any] = {"state": RuleState.APPROVED, "reason": ""}
         if not rule.shipped:
             changed |= {"approver": approver.strip()[:200], "approved_s": self._wall()}
-        return self._changed(rule, changed)
+        return self._put(rule.model_copy(update=changed))
 
     def disable(self, name: str, reason: str) -> Rule:
-        """It does not fire any more, until it is enabled. Raises ReflexError; where only the disk refuses, it is disabled all
-        the same, until a restart."""
+        """Keep a rule from firing until it is enabled. Raises ReflexError; where only the disk refuses, it is disabled all the
+        same, until a restart."""
         rule = self.get(name).model_copy(update={"state": RuleState.DISABLED, "reason": reason[:1000]})
         self._rules[name] = rule
         if (before := self._loaded.get(name)) is not None:
@@ -118,12 +115,12 @@ class RuleBook:
         return rule
 
     def enable(self, name: str) -> Rule:
-        """An approved rule that was disabled may fire again. Raises ReflexError."""
+        """Let an approved rule that was disabled fire again. Raises ReflexError."""
         rule = self.get(name)
         self.loaded(name)
         if not rule.approver:
             raise ReflexError(f"reflex '{name}' was never approved; test and approve it first")
-        return self._changed(rule, {"state": RuleState.APPROVED, "reason": ""})
+        return self._put(rule.model_copy(update={"state": RuleState.APPROVED, "reason": ""}))
 
     def remove(self, name: str) -> None:
         """Delete a rule, also one whose file is refused. Raises ReflexError."""
@@ -138,14 +135,10 @@ class RuleBook:
         self._loaded.pop(name, None)
         self.unfit.pop(name, None)
 
-    def _changed(self, rule: Rule, fields: dict[str, Any]) -> Rule:
-        new = rule.model_copy(update=fields)
-        self._put(new)
-        return new
-
-    def _put(self, rule: Rule) -> None:
+    def _put(self, rule: Rule) -> Rule:
         compiled = compile_guarded(rule.source, self._vocabulary) if rule.name not in self.unfit else None
         self._store.save(rule)
         self._rules[rule.name] = rule
         if compiled is not None:
             self._loaded[rule.name] = LoadedRule(rule, compiled)
+        return rule

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standing guidelines of System 3: when one fires, a reactive process begins (TypeGo 5.2 and 6)."""
+"""Watch the standing guidelines of System 3: when one fires, a reactive process begins (TypeGo 5.2 and 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field
 
-from planners.models.model_call import CallEnd, Model, ModelCall
-from planners.processes.process_advisor import Surroundings, Voice
-from planners.processes.process_prompt import S3Answer, S3Reader, guideline_request
-from planners.prompts.blocks import Layer
+from planners.language.stop_words import is_stop
+from planners.models.model_call import CallEnd, ModelCall
+from planners.processes.process_advisor import Voice
+from planners.processes.process_prompt import AdvisorContext, S3Answer
 from planners.strategies.layered.changes import Changes
-from reflexes.stop_words import is_stop
 from skill_kernel.clock import Clock
 from skill_kernel.guard import GuardedExpression
+from skill_kernel.guard.trigger import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.processes.commands import ProcessError
@@ -23,7 +22,7 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 DOOR = "guideline"
 REARM_S = 1.0
-"""A condition has to be false for so long before it can fire again: detections flicker."""
+"""How long a condition has to be false before it can fire again."""
 PERIOD_S = 2.0
 BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 60.0
 BY_RULE = "guidelines whose sentence is a plain rule go on without it, the others wait"
@@ -31,8 +30,8 @@ BY_RULE = "guidelines whose sentence is a plain rule go on without it, the other
 
 @dataclass(frozen=True)
 class Guideline:
-    """A standing wish. With `when` and `task` it needs no model. `rule`: condition and task as far as the sentence itself
-    gives them, for the time no model answers. It rests for `cooldown_s` after its process has ended."""
+    """A standing wish. With `when` and `task` it needs no model; `rule` holds both as read from the sentence, for the time no
+    model answers. It rests for `cooldown_s` after its process has ended."""
 
     name: str
     sentence: str
@@ -43,26 +42,18 @@ class Guideline:
 
     @property
     def fixed(self) -> bool:
-        """Whether condition and task are both said."""
+        """Return whether condition and task are both stated."""
         return self.when is not None and bool(self.task)
-
-
-class _State(Enum):
-    """Of a condition: it may fire, it has fired for this time, or it was false and is not armed again yet."""
-
-    ARMED = 0
-    SPENT = 1
 
 
 @dataclass
 class _Watch:
-    """One guideline at work. `rests_until` on the clock, `false_since` as well."""
+    """One guideline at work. `rests_until_s` is on the clock; `holds` is its condition's last value."""
 
     guideline: Guideline
-    state: _State = _State.ARMED
-    false_since: float | None = None
+    trigger: Trigger = field(default_factory=lambda: Trigger(REARM_S))
     holds: bool = False
-    rests_until: float = 0.0
+    rests_until_s: float = 0.0
 
 
 class GuidelineLoop:
@@ -71,7 +62,7 @@ class GuidelineLoop:
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.
     `fired` hears of each that began. With `blind` the model is asked every `period_s`, whatever has changed; `wait_s` is how
-    long the budget still wants it to wait. `halting` tells of a halt that is on its way.
+    long the budget still wants it to wait. `halting` tells of a halt that is on its way. Without `context` there is no model.
     """
 
     def __init__(
@@ -82,9 +73,7 @@ class GuidelineLoop:
         voice: Voice,
         *,
         fired: Callable[[Guideline, Process], None],
-        model: Model | None = None,
-        around: Surroundings | None = None,
-        deadline_s: float = 3.0,
+        context: AdvisorContext | None = None,
         period_s: float = PERIOD_S,
         blind: Callable[[], bool] = lambda: False,
         wait_s: Callable[[], float] = lambda: 0.0,
@@ -93,8 +82,8 @@ class GuidelineLoop:
         steady: Callable[[], float] | None = None,
     ) -> None:
         self._scheduler, self._clock, self._accessors, self._voice = scheduler, clock, accessors, voice
-        self._fired, self._model, self._around, self._robot = fired, model, around, robot
-        self._deadline_s, self._period_s, self._blind = deadline_s, period_s, blind
+        self._fired, self._context, self._robot = fired, context, robot
+        self._period_s, self._blind = period_s, blind
         self._wait_s, self._halting, self._steady = wait_s, halting, steady or clock.now
         self._watches: dict[str, _Watch] = {}
         self._changes = Changes()
@@ -104,10 +93,8 @@ class GuidelineLoop:
         self._not_before_s = 0.0
         self._failures = 0
 
-    # -- what happens -------------------------------------------------------------------------------------------------
-
     def set(self, guidelines: Iterable[Guideline]) -> None:
-        """These are enabled now; one that is as it was keeps its state."""
+        """Watch these, which are enabled now; one that is as it was keeps its state."""
         old, self._watches = self._watches, {}
         for guideline in guidelines:
             watch = old.get(guideline.name)
@@ -117,24 +104,22 @@ class GuidelineLoop:
             self._watches[guideline.name] = watch
 
     def halted(self, halted: bool) -> None:
-        """The robot is halted, or no longer is."""
-        if halted and self._call is not None:
-            self._call.cancel()
-            self._call = None
+        """Take note that the robot is halted, or no longer is."""
+        if halted:
+            self.close()
         self._halted = halted
         self._changes.take()
 
     def process_ended(self, process: Process) -> None:
-        """A process has ended; one of a guideline lets it rest."""
+        """Let a guideline rest whose process has ended."""
         if process.door == DOOR:
-            watch = self._watches.get(process.sender)
-            if watch is not None:
-                watch.rests_until = self._clock.now() + watch.guideline.cooldown_s
+            if (watch := self._watches.get(process.sender)) is not None:
+                self._rest(watch)
         elif process.source is ProcessSource.USER:
             self._changes.note(f"the task “{process.instruction[:80]}” has ended: {process.status.name}")
 
     def observe(self, observation: Observation) -> None:
-        """What is observed now, on the steady clock."""
+        """Look at an observation on the steady clock."""
         now = self._steady()
         self._observed = observation
         if not self._watches:
@@ -142,10 +127,12 @@ class GuidelineLoop:
         self._changes.observe(observation, now)
         halted = self._halted or self._halting()
         for watch in list(self._watches.values()):
-            rose = self._evaluate(watch, observation, now)
-            if halted:
-                watch.state = _State.SPENT if watch.holds else watch.state
-            elif rose and self._may(watch):
+            holds = self._evaluate(watch, observation, now)
+            rose = watch.trigger.see(holds, now)
+            watch.holds = bool(holds)
+            if halted and watch.holds:
+                watch.trigger.spend()
+            elif rose and self._may_fire(watch):
                 self._rose(watch)
         if halted:
             self._changes.take()
@@ -153,106 +140,71 @@ class GuidelineLoop:
             self._ask()
 
     def close(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Cancel the question to the model."""
         if self._call is not None:
             self._call.cancel()
             self._call = None
 
-    # -- conditions ---------------------------------------------------------------------------------------------------
-
     def _by_model(self, watch: _Watch) -> bool:
-        """Whether the model judges it; while that fails, a plain rule goes on without."""
-        return self._model is not None and not watch.guideline.fixed and not (self._failures and watch.guideline.rule)
+        """Return whether the model judges it; while the model fails, a plain rule goes on without."""
+        return self._context is not None and not watch.guideline.fixed and not (self._failures and watch.guideline.rule)
 
-    def _condition(self, watch: _Watch) -> GuardedExpression | None:
-        guideline = watch.guideline
-        if guideline.when is not None or self._by_model(watch):
-            return guideline.when
-        return guideline.rule[0] if guideline.rule is not None else None
-
-    def _evaluate(self, watch: _Watch, observation: Observation, now: float) -> bool:
-        """Whether its condition holds and has not fired yet for this time. Unknown is neither true nor false."""
-        condition = self._condition(watch)
-        if condition is None:
-            return False
+    def _evaluate(self, watch: _Watch, observation: Observation, now: float) -> bool | None:
+        """Return whether its condition holds; None where that is unknown, or where it has no condition."""
+        condition = watch.guideline.when
+        if condition is None and watch.guideline.rule is not None and not self._by_model(watch):
+            condition = watch.guideline.rule[0]
         try:
-            watch.holds = bool(condition.evaluate(View(observation, self._accessors, now).call))
+            return None if condition is None else bool(condition.evaluate(View(observation, self._accessors, now).call))
         except (ObservationError, ArithmeticError, ValueError):
-            watch.holds = False
-            return False
-        if watch.holds:
-            watch.false_since = None
-            return watch.state is _State.ARMED
-        watch.false_since = now if watch.false_since is None else watch.false_since
-        if now - watch.false_since >= REARM_S:
-            watch.state = _State.ARMED
-        return False
+            return None
 
-    def _may(self, watch: _Watch) -> bool:
+    def _may_fire(self, watch: _Watch) -> bool:
         name = watch.guideline.name
         lives = any(p.door == DOOR and p.sender == name for p in self._scheduler.living)
-        return not self._halted and not self._halting() and not lives and self._clock.now() >= watch.rests_until
+        return not self._halted and not self._halting() and not lives and self._clock.now() >= watch.rests_until_s
 
     def _rose(self, watch: _Watch) -> None:
         guideline = watch.guideline
         if self._by_model(watch):
             self._changes.note(f"the condition of guideline '{guideline.name}' has come true")
-            watch.state = _State.SPENT
+            watch.trigger.spend()
         elif guideline.fixed:
             self._begin(watch, guideline.task)
         elif guideline.rule is not None:
             self._begin(watch, guideline.rule[1])
 
     def _begin(self, watch: _Watch, task: str) -> None:
-        watch.state = _State.SPENT
+        name = watch.guideline.name
+        watch.trigger.spend()
         if is_stop(task, self._robot):
-            self._voice.notice("", f"guideline '{watch.guideline.name}': “{task}” is no task; only a person stops")
+            self._voice.notice("", f"guideline '{name}': “{task}” is no task; only a person stops")
             return
         try:
-            process = self._scheduler.instruct(task, door=DOOR, sender=watch.guideline.name, source=ProcessSource.REACTIVE)
+            process = self._scheduler.instruct(task, door=DOOR, sender=name, source=ProcessSource.REACTIVE)
         except ProcessError as error:
-            watch.rests_until = self._clock.now() + watch.guideline.cooldown_s
-            self._voice.notice("", f"guideline '{watch.guideline.name}' could not begin: {error}")
+            self._rest(watch)
+            self._voice.notice("", f"guideline '{name}' could not begin: {error}")
             return
         self._fired(watch.guideline, process)
 
-    # -- the model ----------------------------------------------------------------------------------------------------
-
-    def _candidates(self) -> list[_Watch]:
-        return [
-            w
-            for w in self._watches.values()
-            if self._may(w) and not w.guideline.fixed and (w.guideline.when is None or w.holds)
-        ]
+    def _rest(self, watch: _Watch) -> None:
+        watch.rests_until_s = self._clock.now() + watch.guideline.cooldown_s
 
     def _ask(self) -> None:
-        if self._model is None or self._around is None or self._call is not None or self._clock.now() < self._not_before_s:
+        if self._context is None or self._call is not None or self._clock.now() < self._not_before_s:
             return
-        candidates = self._candidates()
+        candidates = [
+            watch.guideline
+            for watch in self._watches.values()
+            if not watch.guideline.fixed and (watch.guideline.when is None or watch.holds) and self._may_fire(watch)
+        ]
         if not candidates or not (self._changes or self._blind()) or self._wait_s() > 0.0:
             return
         why = self._changes.take() or [f"{self._period_s:g} s have passed"]
-        names = [w.guideline.name for w in candidates]
-        shown = [{"name": w.guideline.name, "sentence": w.guideline.sentence} for w in candidates]
-        request = guideline_request(
-            self._around.system,
-            why,
-            shown,
-            self._scheduler.living,
-            observation=self._around.observation(),
-            deadline_s=self._deadline_s,
-        )
+        shown = [{"name": guideline.name, "sentence": guideline.sentence} for guideline in candidates]
         self._not_before_s = self._clock.now() + self._period_s
-        self._call = ModelCall(
-            self._model,
-            self._clock,
-            Layer.S3,
-            "",
-            request,
-            lambda: S3Reader(guidelines=names),
-            self._answered,
-            deadline_s=self._deadline_s,
-        )
+        self._call = self._context.ask_guidelines(why, shown, self._scheduler.living, self._answered)
 
     def _answered(self, end: CallEnd[S3Answer]) -> None:
         self._call = None
@@ -265,18 +217,14 @@ class GuidelineLoop:
                 self._voice.degraded("", BY_RULE, end.why)
             return
         self._failures = 0
-        for reaction in end.value.reactions:
-            watch = self._watches.get(reaction.guideline)
-            if watch is None or not self._may(watch):
-                self._voice.skipped("", f"guideline '{reaction.guideline}' may not fire any more")
-            elif watch.guideline.when is not None and not self._still(watch):
-                self._voice.skipped("", f"the condition of guideline '{reaction.guideline}' is no longer true")
+        for name, task in end.value.reactions.items():
+            watch = self._watches.get(name)
+            if watch is None or not self._may_fire(watch):
+                self._voice.skipped("", f"guideline '{name}' may not fire any more")
+            elif watch.guideline.when is not None and not self._holds_now(watch):
+                self._voice.skipped("", f"the condition of guideline '{name}' is no longer true")
             else:
-                self._begin(watch, reaction.task)
+                self._begin(watch, task)
 
-    def _still(self, watch: _Watch) -> bool:
-        if self._observed is None:
-            return False
-        probe = replace(watch)
-        self._evaluate(probe, self._observed, self._steady())
-        return probe.holds
+    def _holds_now(self, watch: _Watch) -> bool:
+        return self._observed is not None and bool(self._evaluate(watch, self._observed, self._steady()))

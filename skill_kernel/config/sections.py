@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sections of a robot's YAML file share: unknown keys are refused, with the nearest one that is known."""
+"""The common base of the sections of a robot's YAML file: unknown keys are refused, with the nearest one that is known."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
-    """The first fault as a sentence that names the key and, for an unknown one, what is valid in its place."""
+    """Return the first fault as a sentence that names the key and, for an unknown one, what is valid in its place."""
     first = error.errors(include_url=False)[0]
     where = [str(part) for part in first["loc"]]
     key = ".".join(where)
     more = f" ({error.error_count() - 1} more like this)" if error.error_count() > 1 else ""
+    if not where:  # a fault of the whole section names its key itself
+        return str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         valid = _keys(model, where[:-1])
         return f"key '{key}' is unknown{nearest(where[-1], valid)} (valid here: {', '.join(valid)}){more}"
@@ -60,7 +62,7 @@ def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    """What a member of a tagged union is told by."""
+    """Return the values that tell a member of a tagged union."""
     return tuple(tag for field in model.model_fields.values() if field.is_required() for tag in get_args(field.annotation))
 
 

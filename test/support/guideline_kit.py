@@ -7,8 +7,8 @@ from asked_model import AskedModel, Told
 from process_desk import REACTIVE, Desk
 
 from planners.processes.guidelines import Guideline, GuidelineLoop
-from planners.processes.process_advisor import Surroundings
-from planners.processes.process_prompt import system_prompt
+from planners.processes.process_prompt import AdvisorContext, system_prompt
+from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.guard import GuardedExpression, compile_expression
 from skill_kernel.observation.accessors import accessors_of
@@ -37,13 +37,15 @@ class Watched(Desk):
         self.clock, self.told, self.fired = VirtualClock(), Told(), list[tuple[str, Process]]()
         self.model = AskedModel()
         self.halting = False
+        context = AdvisorContext(
+            self.model, self.clock, system_prompt(RobotFacts("kalos", "", ())), lambda: {"room": "kitchen"}, lambda: ()
+        )
         self.loop = GuidelineLoop(
             self.core,
             self.clock,
             ACCESSORS,
             self.told,
-            model=self.model if model else None,
-            around=Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ()),
+            context=context if model else None,
             blind=lambda: blind,
             fired=lambda guideline, process: self.fired.append((guideline.name, process)),
             robot="kalos",

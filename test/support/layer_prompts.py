@@ -46,7 +46,7 @@ ROBOT = RobotFacts(
 )
 S1, S1P, JUDGE = step_system(ROBOT), first_action_system(ROBOT), judge_system(ROBOT)
 S2 = task_prompt.system_prompt(ROBOT, subtasks=12)
-S3 = process_prompt.system_prompt(ROBOT.name, ROBOT.description, FIELDS)
+S3 = process_prompt.system_prompt(ROBOT)
 
 
 def thing(label: str, distance_m: float = 1.8, at: tuple[float, float] | None = None) -> dict[str, Any]:

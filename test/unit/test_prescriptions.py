@@ -12,9 +12,16 @@ import pytest
 from planners.prescriptions import contradictions as module
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.contradictions import contradictions
-from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import MOST_GUIDELINES, Kind, PrescriptionError, Route, Standing, UnknownPrescriptionError
-from planners.prescriptions.loading import load
+from planners.prescriptions.grammar import Grammar
+from planners.prescriptions.prescription import (
+    MAX_GUIDELINES,
+    Kind,
+    PrescriptionError,
+    Route,
+    Standing,
+    UnknownPrescriptionError,
+    load,
+)
 from planners.prescriptions.router import Router
 from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import Accessor, accessors_of
@@ -29,7 +36,7 @@ def kalos() -> tuple[Router, dict[str, Accessor]]:
     config = RobotConfig.load("kalos")
     skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
     accessors = accessors_of(config)
-    return Router(GrammarJudge(Vocabulary(accessors, skills, config.limits), config), "kalos"), accessors
+    return Router(Grammar(Vocabulary(accessors, skills, config.limits), config), "kalos"), accessors
 
 
 def book(folder: Path, shipped: str = "") -> PrescriptionBook:
@@ -307,10 +314,10 @@ def test_a_long_sentence_is_kept_without_holding_the_node_up(sentence: str, tmp_
 
 def test_no_more_guidelines_are_enabled_than_the_model_is_shown(tmp_path: Path) -> None:
     kept = book(tmp_path)
-    names = [kept.add(f"never touch thing number {number}").name for number in range(MOST_GUIDELINES)]
+    names = [kept.add(f"never touch thing number {number}").name for number in range(MAX_GUIDELINES)]
     with pytest.raises(PrescriptionError, match="40 guidelines are enabled.*disable or remove one"):
         kept.add("never run")
-    assert len(kept.all()) == MOST_GUIDELINES
+    assert len(kept.all()) == MAX_GUIDELINES
     assert kept.add("go to the lobby").route.kind is Kind.TASK
     kept.enable(names[0], True)
     kept.enable(names[0], False)
@@ -323,7 +330,7 @@ def test_no_more_guidelines_are_enabled_than_the_model_is_shown(tmp_path: Path) 
 
 
 def test_a_file_with_too_many_guidelines_says_so_and_the_last_ones_are_off(tmp_path: Path) -> None:
-    many = "prescriptions:\n" + "".join(f"- never touch thing number {n}\n" for n in range(MOST_GUIDELINES + 1))
+    many = "prescriptions:\n" + "".join(f"- never touch thing number {n}\n" for n in range(MAX_GUIDELINES + 1))
     with pytest.raises(PrescriptionError, match="41 guidelines.*at most 40"):
         book(tmp_path, many)
     (tmp_path / "own").mkdir()
@@ -331,7 +338,7 @@ def test_a_file_with_too_many_guidelines_says_so_and_the_last_ones_are_off(tmp_p
     own.write_text(many, encoding="utf-8")
     mine = book(tmp_path, "prescriptions: [never run]")
     on = [k.name for k in mine.all() if k.prescription.enabled]
-    assert "at most 40" in mine.problem and len(on) == MOST_GUIDELINES and "never_run" in on
+    assert "at most 40" in mine.problem and len(on) == MAX_GUIDELINES and "never_run" in on
     assert own.read_text(encoding="utf-8") == many
 
 

@@ -7,8 +7,9 @@ import pytest
 from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk
 
-from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor, Surroundings
-from planners.processes.process_prompt import system_prompt
+from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor
+from planners.processes.process_prompt import AdvisorContext, system_prompt
+from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.commands import EndProcess, ProcessError
@@ -24,8 +25,9 @@ class Advised(Desk):
     def __init__(self) -> None:
         super().__init__()
         self.model, self.told, self.clock = AskedModel(), Told(), VirtualClock()
-        around = Surroundings(system_prompt("kalos"), lambda: {"room": "kitchen"}, lambda: ())
-        self.advisor = ProcessAdvisor(self.model, self.clock, self.core, around, self.told)
+        prompt = system_prompt(RobotFacts("kalos", "", ()))
+        context = AdvisorContext(self.model, self.clock, prompt, lambda: {"room": "kitchen"}, lambda: ())
+        self.advisor = ProcessAdvisor(context, self.core, self.told)
 
     def says(self, text: str = "walk", source: ProcessSource = USER) -> str:
         name = super().says(text, source)
@@ -265,7 +267,7 @@ def test_a_halt_voids_what_was_asked() -> None:
     desk.says("sing")
     question = desk.question
     desk.core.halted(True)
-    desk.advisor.halted()
+    desk.advisor.close()
     assert question.cancelled and desk.status(patrol) == [STOPPED]
     desk.core.halted(False)
     later = desk.says("patrol")
@@ -300,4 +302,4 @@ def test_text_from_a_process_cannot_pass_for_an_instruction() -> None:
     desk.says("sing")
     text = desk.question.request.messages[-1].text
     assert len(desk.question.blocks["INSTRUCTION"]) == 1 and "<relation" not in text
-    assert desk.question.request.system == system_prompt("kalos")
+    assert desk.question.request.system == system_prompt(RobotFacts("kalos", "", ()))

@@ -15,8 +15,7 @@ from planners.models.base import CancelToken, ModelError
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from planners.models.http_stream import Surroundings
-from planners.prescriptions.reflex_compiler import GRAMMAR, CompileError, Compiler, code_of
-from planners.prescriptions.reflex_prompt import system_prompt
+from planners.prescriptions.reflex_compiler import GRAMMAR, CompileError, Compiler, code_of, system_prompt
 from skill_kernel.codes import ModelCode
 
 SENTENCE = "when anything is closer than 0.2 m in front, step back 0.5 m"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from reflex_kit import kalos, vocabulary
 
-from planners.prescriptions.grammar import FORMS, Grammar, GrammarError
+from planners.prescriptions.condition_forms import EXAMPLES, GrammarError
+from planners.prescriptions.grammar import Grammar
 from reflexes.store import RuleStore
 from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 from skill_kernel.observation.accessors import accessors_of
@@ -97,7 +98,7 @@ def test_the_usual_forms_are_read(sentence: str) -> None:
     compile_guarded(source, vocabulary())
 
 
-@pytest.mark.parametrize("sentence", FORMS.splitlines())
+@pytest.mark.parametrize("sentence", EXAMPLES.splitlines())
 def test_each_form_that_is_offered_is_read(sentence: str) -> None:
     compile_guarded(GRAMMAR.read(sentence).source, vocabulary())
 
@@ -162,7 +163,7 @@ def test_a_robot_without_the_sensor_says_so() -> None:
 
 def test_no_sentence_makes_it_raise_anything_else() -> None:
     draw = random.Random(4)
-    words = [word for sentence in [*READ, *FORMS.splitlines()] for word in sentence.split()]
+    words = [word for sentence in [*READ, *EXAMPLES.splitlines()] for word in sentence.split()]
     pieces = [*words, '"', "'", "\\", "«7»", "%", "\x00", "{}"]
     for _ in range(1500):
         sentence = " ".join(draw.choice(pieces) for _ in range(draw.randint(1, 18)))

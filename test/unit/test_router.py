@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import pytest
 
-from planners.prescriptions.grammar import FORMS
-from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import Kind
+from planners.prescriptions.condition_forms import EXAMPLES
+from planners.prescriptions.grammar import Grammar
+from planners.prescriptions.prescription import Kind
 from planners.prescriptions.router import Router
 from skill_kernel.guard import Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
@@ -24,7 +24,7 @@ def router() -> Router:
     config = RobotConfig.load("kalos")
     skills = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
     base = config.base.subsystems if config.base is not None else ()
-    return Router(GrammarJudge(Vocabulary(accessors_of(config), skills, config.limits, base), config), config.name)
+    return Router(Grammar(Vocabulary(accessors_of(config), skills, config.limits, base), config), config.name)
 
 
 SENTENCES = [
@@ -167,7 +167,7 @@ def test_a_sentence_goes_where_its_latency_fits(sentence: str, kind: Kind) -> No
 
 
 def test_of_what_the_reflexes_grammar_reads_only_slow_conditions_and_long_actions_are_guidelines() -> None:
-    kinds = {line: router().route(line) for line in FORMS.splitlines()}
+    kinds = {line: router().route(line) for line in EXAMPLES.splitlines()}
     assert {line for line, route in kinds.items() if route.kind is not R} == {
         "when the battery drops below 20 % unless it is charging, go to the lobby"
     }

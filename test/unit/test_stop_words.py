@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflexes.stop_words import is_stop
+from planners.language.stop_words import is_stop
 
 WORDS = ["stop", "halt", "freeze", "abort", "emergency stop", "停", "停下", "停止", "别动", "站住", "alto", "arrêt", "stopp"]
 

@@ -15,7 +15,7 @@ from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, RuntimeNode
 from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.process_messages import process_state, task_result
-from reflexes.stop_words import is_stop
+from planners.language.stop_words import is_stop
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.commands import ProcessError
 from skill_kernel.processes.process import Process, ProcessSource

@@ -24,8 +24,8 @@ from ghostshell_ros.wire.event_writer import EventWriter
 from ghostshell_ros.wire.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept, PrescriptionBook
-from planners.prescriptions.judging import GrammarJudge
-from planners.prescriptions.kinds import Kind, PrescriptionError, Standing, UnknownPrescriptionError
+from planners.prescriptions.grammar import Grammar
+from planners.prescriptions.prescription import Kind, PrescriptionError, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from planners.processes.guidelines import Guideline
 from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
@@ -72,7 +72,7 @@ class PrescriptionServer:
             if named and not shipped.is_file():
                 raise PrescriptionError(f"there is no file {shipped}")
             self._book = PrescriptionBook(
-                Router(GrammarJudge(vocabulary, config), config.name),
+                Router(Grammar(vocabulary, config), config.name),
                 self._accessors,
                 own=own,
                 shipped=shipped if shipped.is_file() else None,

@@ -24,9 +24,10 @@ from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient, ModelError
 from planners.models.model_call import CallEnd, ModelCall
 from planners.processes.guidelines import Guideline, GuidelineLoop
-from planners.processes.process_advisor import ProcessAdvisor, Surroundings
-from planners.processes.process_prompt import S3Answer, S3Reader, contradiction_request, system_prompt
+from planners.processes.process_advisor import ProcessAdvisor
+from planners.processes.process_prompt import AdvisorContext, S3Answer, system_prompt
 from planners.prompts.blocks import Layer
+from planners.prompts.robot_facts import RobotFacts
 from planners.strategy import Feed
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
@@ -59,7 +60,7 @@ class ProcessAdvice:
         self._weighing: set[ModelCall[S3Answer]] = set()
         client = self._client(robot)
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
-        self._deadline_s = node.declare(
+        deadline_s = node.declare(
             "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", minimum=0.1, maximum=60.0
         )
         self._budget = ModelBudget(node)
@@ -68,22 +69,18 @@ class ProcessAdvice:
         """Whether a language model advises."""
         self._advised = strategies_that_want(Feed.ADVICE)
         """Strategies whose processes it advises on; guidelines are looked at whatever the strategy is."""
-        self._clock = SteadyClock(node)
+        clock = SteadyClock(node)
         fields = {name: config.role for name, config in self._fields.items() if config.serialise.prompt}
-        around = Surroundings(
-            system_prompt(robot.config.name, robot.config.description, fields), self._facts, lambda: self._shown
-        )
-        self._system = around.system
-        self._advisor = ProcessAdvisor(self._layers, self._clock, core, around, self, deadline_s=self._deadline_s)
+        system = system_prompt(RobotFacts(robot.config.name, robot.config.description, (), fields=fields))
+        self._context = AdvisorContext(self._layers, clock, system, self._facts, lambda: self._shown, deadline_s)
+        self._advisor = ProcessAdvisor(self._context, core, self)
         self.loop = GuidelineLoop(
             core,
-            self._clock,
+            clock,
             accessors_of(robot.config),
             self,
             fired=self._fired,
-            model=self._layers if self.thinks else None,
-            around=around,
-            deadline_s=self._deadline_s,
+            context=self._context if self.thinks else None,
             blind=lambda: not node.get_parameter("cost_aware").value,
             wait_s=lambda: self._layers.allowance("", Layer.S3)[1],
             halting=halting,
@@ -136,26 +133,16 @@ class ProcessAdvice:
         """Ask the model once which of the others a new guideline contradicts; `found` hears each name with the reason."""
         if not self.thinks or not others:
             return
-        names = [other["name"] for other in others]
-        request = contradiction_request(self._system, name, sentence, others, deadline_s=CONTRADICTION_S)
 
         def ended(end: CallEnd[S3Answer]) -> None:
             self._weighing.discard(call)
             if end.value is None:
                 self.skipped("", f"whether guideline '{name}' contradicts another was told by rules alone: {end.why}")
-            for one in end.value.contradictions if end.value is not None else ():
-                found(one.guideline, one.why)
+            for other, why in end.value.contradictions.items() if end.value is not None else ():
+                found(other, why)
 
-        call = ModelCall(
-            self._layers,
-            self._clock,
-            Layer.S3,
-            "",
-            request,
-            lambda: S3Reader(guidelines=names, added=True),
-            ended,
-            deadline_s=CONTRADICTION_S,
-        )
+        added = {"name": name, "sentence": sentence}
+        call = self._context.ask_contradictions(added, others, ended, deadline_s=CONTRADICTION_S)
         self._weighing.add(call)
 
     def close(self) -> None:
@@ -172,7 +159,7 @@ class ProcessAdvice:
     def _halted(self, message: Bool) -> None:
         self.loop.halted(message.data)
         if message.data:
-            self._advisor.halted()
+            self._advisor.close()
 
     def _observe(self, raw: bytes) -> None:
         now = self._node.steady_now()

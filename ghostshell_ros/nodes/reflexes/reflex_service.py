@@ -18,7 +18,7 @@ from rclpy.task import Future
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, ModelError
-from planners.prescriptions.grammar import GrammarError
+from planners.prescriptions.condition_forms import GrammarError
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
 from reflexes.dry_run import dry_run

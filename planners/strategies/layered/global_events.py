@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planners.plan import GlobalEvent
 from planners.strategy import Judge
 from skill_kernel.guard import GuardedExpression, GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
+from skill_kernel.guard.trigger import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 
 REARM_S = 1.0
@@ -26,8 +27,7 @@ JUDGED_EVERY_S = 2.0
 class _Watched:
     event: GlobalEvent
     expression: GuardedExpression | None
-    held: bool = False
-    false_since_s: float | None = None
+    trigger: Trigger = field(default_factory=lambda: Trigger(REARM_S))
     fired: int = 0
     fired_s: float = 0.0
     judging: bool = False
@@ -35,24 +35,14 @@ class _Watched:
     judged_scene: object = None
 
     def comes_true(self, holds: bool | None, now: float) -> bool:
-        """Take what the condition says now; whether it is to fire. What nobody can tell changes nothing."""
-        if holds is None:
-            return False
-        if not holds:
-            if self.false_since_s is None:
-                self.false_since_s = now
-            if self.held and now - self.false_since_s >= REARM_S:
-                self.held = False
-            return False
-        self.false_since_s = None
-        if self.held:
-            return False
+        """Take the condition's value; return whether the event is to fire. Unknown changes nothing."""
         gap_s = min(GAP_S * 2.0 ** max(0, self.fired - 1), LONGEST_GAP_S)
-        return not (self.fired and now - self.fired_s < gap_s)
+        return self.trigger.see(holds, now) and not (self.fired and now - self.fired_s < gap_s)
 
     def has_fired(self, now: float) -> None:
-        """It was told, and is not to be told again while it stays true."""
-        self.held, self.fired, self.fired_s = True, self.fired + 1, now
+        """Keep it from firing again while it stays true."""
+        self.trigger.spend()
+        self.fired, self.fired_s = self.fired + 1, now
 
 
 Fire = Callable[[GlobalEvent], bool]

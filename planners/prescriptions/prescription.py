@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prescription: one sentence with its settings, where it belongs, and the file it is kept in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from planners.language.stop_words import is_stop
+from reflexes.rule import RuleName, name_of
+from skill_kernel.config import records
+from skill_kernel.config.records import RecordError
+from skill_kernel.config.sections import Section
+from skill_kernel.guard import GuardError, compile_expression
+from skill_kernel.observation.accessors import Accessor
+
+MAX_SENTENCE = 500
+COOLDOWN_S = 30.0
+MAX_GUIDELINES = 40
+"""Most guidelines enabled at a time: System 3's prompt shows no more, and one that it does not show would never apply."""
+
+
+class PrescriptionError(RecordError):
+    """A prescription that cannot be taken, or a command that cannot be obeyed; the message says what to do."""
+
+
+class UnknownPrescriptionError(PrescriptionError):
+    """There is none of that name."""
+
+
+class Kind(str, Enum):
+    """The layers that a sentence can program (constants of Prescription.msg, in this order)."""
+
+    TASK = "task"
+    GUIDELINE = "guideline"
+    REFLEX = "reflex"
+
+
+def _kind(value: Any) -> Any:
+    """Return a Kind from its name; raise ValueError with the nearest one."""
+    known = [k.value for k in Kind]
+    if value is None or value in known:
+        return None if value is None else Kind(value)
+    near = difflib.get_close_matches(str(value)[:40].lower(), known, n=1, cutoff=0.5)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise ValueError(f"there is no such kind{hint} (known: {', '.join(known)})")
+
+
+_FOR_GUIDELINES = ("when", "task", "cooldown_s")
+
+
+class Prescription(Section):
+    """One sentence. `kind` None: the sentence decides. A guideline may have `when`, an expression over the accessors, and
+    then also `task`: with both it needs no model. It rests for `cooldown_s` after its process has ended. `shipped`: it comes
+    with the robot's configuration, and can be disabled, but not removed."""
+
+    name: RuleName
+    sentence: Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE)]
+    kind: Annotated[Kind | None, BeforeValidator(_kind)] = None
+    enabled: bool = True
+    when: Annotated[str, Field(max_length=500)] = ""
+    task: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""
+    cooldown_s: Annotated[float, Field(ge=0.0, le=86400.0)] = COOLDOWN_S
+    author: Annotated[str, Field(max_length=100)] = ""
+    shipped: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Prescription:
+        if not self.sentence.strip():
+            raise ValueError("the sentence is empty; say what the robot should do")
+        given = [key for key in _FOR_GUIDELINES if key in self.model_fields_set]
+        if given and self.kind is not Kind.GUIDELINE:
+            kind = f"a {self.kind.value}" if self.kind is not None else "no kind"
+            raise ValueError(f"key '{given[0]}' belongs to guidelines, and this has {kind}; write kind: guideline")
+        if self.task and not self.when:
+            raise ValueError("key 'task' needs 'when': a task without a condition is a task of its own (kind: task)")
+        if self.task and not self.task.strip():
+            raise ValueError("key 'task' is empty; say what the robot should do, or leave the key out")
+        if is_stop(self.task):
+            raise ValueError(f"key 'task': '{self.task[:40]}' is no task; only a person stops the robot")
+        return self
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a sentence belongs: `layer` whose latency fits, and `reason`. `when` and `task` where the sentence itself says
+    them in a form that is read without a model."""
+
+    kind: Kind
+    layer: str
+    reason: str
+    when: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A prescription that another one contradicts, and why."""
+
+    name: str
+    why: str
+
+    def text(self) -> str:
+        """Return the conflict as a person reads it."""
+        return f"{self.name}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A guideline or reflex that may contradict another. `when` is the source of its condition, "" without one."""
+
+    name: str
+    sentence: str
+    kind: Kind = Kind.GUIDELINE
+    when: str = ""
+    task: str = ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message."""
+    known = sorted(names)
+    return ", ".join(known[:30]) if known else "there are none"
+
+
+@dataclass(frozen=True)
+class PrescriptionFile:
+    """The contents of a file. `disabled` and `enabled` name shipped ones that a person switched off or on."""
+
+    prescriptions: tuple[Prescription, ...] = ()
+    disabled: frozenset[str] = frozenset()
+    enabled: frozenset[str] = frozenset()
+
+
+def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False) -> PrescriptionFile:
+    """Read a file. Raises PrescriptionError with the file, the entry and what is wrong with it."""
+    try:
+        lists = records.read_lists(path, ["prescriptions"] if shipped else ["prescriptions", "disabled", "enabled"])
+    except RecordError as error:
+        raise PrescriptionError(str(error)) from error
+    disabled, enabled = lists.get("disabled", []), lists.get("enabled", [])
+    if not all(isinstance(name, str) for name in [*disabled, *enabled]):
+        raise PrescriptionError(f"{path}: keys disabled and enabled must be lists of names")
+    found: dict[str, tuple[int, Prescription]] = {}
+    for number, entry in enumerate(lists["prescriptions"], 1):
+        one = _entry(f"{path}: entry {number}", entry, accessors, frozenset(found), shipped)
+        if one.name in found:
+            why = f"entries {found[one.name][0]} and {number} are both named '{one.name}'; give one of them another name"
+            raise PrescriptionError(f"{path}: {why}")
+        found[one.name] = (number, one)
+    return PrescriptionFile(tuple(one for _, one in found.values()), frozenset(disabled), frozenset(enabled))
+
+
+def _entry(where: str, entry: Any, accessors: Mapping[str, Accessor], taken: frozenset[str], shipped: bool) -> Prescription:
+    fields = {"sentence": entry} if isinstance(entry, str) else entry
+    if not isinstance(fields, dict):
+        raise PrescriptionError(f"{where} must be a sentence, or keys such as name and sentence")
+    sentence = fields.get("sentence")
+    if said := fields.get("name") or str(sentence or "")[:40]:
+        where = f"{where} ({said})"
+    if "shipped" in fields:
+        raise PrescriptionError(f"{where}: key 'shipped' is unknown; it follows from where the file lies")
+    if "name" not in fields and isinstance(sentence, str):
+        fields = {**fields, "name": name_of(sentence, taken)}
+    return checked({**fields, "shipped": shipped}, accessors, where)
+
+
+def checked(fields: Mapping[str, Any], accessors: Mapping[str, Accessor], where: str = "") -> Prescription:
+    """Return a prescription whose condition fits the robot. Raises PrescriptionError that begins with `where`."""
+    try:
+        one = records.checked(Prescription, fields, where)
+        if one.when:
+            compile_expression(one.when, accessors)
+    except GuardError as error:
+        raise PrescriptionError(f"{where}{': ' if where else ''}key 'when': {error}") from error
+    except RecordError as error:
+        raise PrescriptionError(str(error)) from error
+    return one
+
+
+def save(path: Path, prescriptions: Iterable[Prescription], *, disabled: Iterable[str], enabled: Iterable[str]) -> None:
+    """Write a file whole; it is on the disk when the call returns. Raises PrescriptionError when the disk refuses."""
+    entries = [p.model_dump(mode="json", exclude_unset=True, exclude={"shipped"}) for p in prescriptions]
+    switched = {key: sorted(names) for key, names in (("disabled", disabled), ("enabled", enabled)) if names}
+    try:
+        records.write_whole(path, {"prescriptions": entries, **switched})
+    except RecordError as error:
+        raise PrescriptionError(f"prescriptions could not be kept: {error}") from error
