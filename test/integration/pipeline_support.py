@@ -31,6 +31,7 @@ from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import ROOT, ask, wait_until
+from scripts.graph_map import committed, rendered, settled_graph
 from skill_kernel.robot import RobotConfig
 
 NODES = {
@@ -50,6 +51,8 @@ NODES = {
 INTERRUPTED_NODES = ("skill_kernel", "channel_scheduler", "token_parser", "action_planner")
 LIMITS = {name: (joint.lower, joint.upper) for name, joint in RobotConfig.load("coco").joints.items()}
 UP_S = 40.0
+WATCHER = "watcher"
+"""Name of the tests' own node in a robot's namespace."""
 
 
 class Task:
@@ -76,7 +79,7 @@ class Observer(RuntimeNode):
     """Hears everything a robot publishes, with the steady time of each set-point, and can say everything to it."""
 
     def __init__(self, namespace: str) -> None:
-        super().__init__("observer", namespace=namespace)
+        super().__init__(WATCHER, namespace=namespace)
         self.events: list[SkillEvent] = []
         self.heard_s: list[float] = []
         self.chunks: list[tuple[float, LlmChunk]] = []
@@ -407,6 +410,12 @@ def missing(robot: BroughtUp) -> list[str]:
     nodes = [node for node in robot.nodes if node not in found or (node.endswith("_driver") and node not in active)]
     services = [client.srv_name for client in clients if not client.service_is_ready()]
     return [*sorted(nodes), *services, *(what for what, is_so in there.items() if not is_so)]
+
+
+def assert_mapped(robot: BroughtUp, name: str) -> None:
+    """Hold the map in docs/architecture.md against the running graph."""
+    graph = settled_graph(robot.observer, robot.observer.get_namespace(), ignored=(WATCHER,))
+    assert rendered(graph) == committed(name), "the graph has changed: run python3 -m scripts.graph_map and read the difference"
 
 
 def only(found: list[SkillEvent], function: str) -> SkillEvent:

@@ -11,7 +11,7 @@ from ghostshell.msg import ProcessState, SkillEvent
 from ghostshell.srv import ControlProcess, JudgeCondition
 
 from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
-from pipeline_support import NODES, BroughtUp, Observer, brought_up, config_dir
+from pipeline_support import NODES, BroughtUp, Observer, assert_mapped, brought_up, config_dir
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import wait_until
 
@@ -72,6 +72,10 @@ def watch(robot: BroughtUp, server: ModelServer) -> Iterator[Observer]:
             observer.ask(observer.control, request)
     wait_until(lambda: not observer.kernel.running, 10.0, "nothing runs any more")
     assert not robot.exited, "\n".join(robot.log[-40:])
+
+
+def test_the_map_in_the_documents_is_the_running_graph(robot: BroughtUp, watch: Observer) -> None:
+    assert_mapped(robot, "coco")
 
 
 def started(watch: Observer, process_id: str) -> list[str]:
