@@ -17,12 +17,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import ProcessArray, ProcessState
 from std_msgs.msg import String
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED
+from ghostshell_ros.wire.events import read_events
+from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 ROBOT = "coco"
 LONG, SHORT = "shake your head for 8 seconds", "look up, then go on"
@@ -37,11 +39,11 @@ class Probe(ros_probe.Probe):
     def __init__(self) -> None:
         super().__init__(ROBOT)
         self.goals = ros_probe.Goals(self)
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.processes: list[ProcessState] = []
         self.said = self.create_publisher(String, "instruction", INSTRUCTION)
         self.call = ros_probe.timed_calls(self, ros_probe.ECHO_SERVICE)
-        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(self, self._event)
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
 
     def say(self, text: str) -> tuple[str, float]:
@@ -52,15 +54,15 @@ class Probe(ros_probe.Probe):
         self.wait(lambda: {p.process_id for p in self.processes} - known, f"a process for “{text}”")
         return self.processes[-1].process_id, said_s
 
-    def event(self, kind: int, process_id: str, since: int = 0) -> SkillEvent | None:
+    def event(self, kind: EventKind, process_id: str, since: int = 0) -> RunEvent | None:
         """The first event of a process, not among the first `since`."""
-        return next((e for e in self.events[since:] if e.type == kind and e.process_id == process_id), None)
+        return next((e for e in self.events[since:] if e.kind == kind and e.process_id == process_id), None)
 
-    def stamp(self, kind: int, process_id: str, what: str) -> float:
+    def stamp(self, kind: EventKind, process_id: str, what: str) -> float:
         """Wait for an event; its stamp."""
         self.wait(lambda: self.event(kind, process_id), what)
         found = self.event(kind, process_id)
-        return ros_probe.seconds(found.stamp) if found is not None else 0.0
+        return found.stamp_s if found is not None else 0.0
 
     def goal_after(self, time_s: float, what: str) -> float:
         """When the driver accepted its first goal after a time."""
@@ -68,10 +70,10 @@ class Probe(ros_probe.Probe):
         self.wait(lambda: any(at > time_s for at in accepted.values()), what)
         return min(at for at in accepted.values() if at > time_s)
 
-    def _event(self, message: SkillEvent) -> None:
+    def _event(self, message: RunEvent) -> None:
         with self.changed:
             self.events.append(message)
-            if message.error_msg and message.type != SkillEvent.CONTENTION:
+            if message.error_msg and message.kind != CallKind.CONTENTION:
                 self.faults.append(message.error_msg)
             self.changed.notify_all()
 
@@ -85,16 +87,16 @@ def measure(probe: Probe, trials: int) -> dict[str, list[float]]:
     """Latencies in seconds. Raises RuntimeError when a step does not come."""
     times: dict[str, list[float]] = {"there": [], "said": [], "back": [], "round trip": []}
     long, _ = probe.say(LONG)
-    probe.stamp(SkillEvent.CALL_STARTED, long, "the long call")
+    probe.stamp(CallKind.STARTED, long, "the long call")
     for trial in range(-WARM_UP, trials):
         time.sleep(0.2)
         asked, answered = probe.call(ros_probe.ECHO_SERVICE)
         short, said = probe.say(SHORT)
-        contention = probe.stamp(SkillEvent.CONTENTION, short, "the contention")
+        contention = probe.stamp(CallKind.CONTENTION, short, "the contention")
         there = probe.goal_after(contention, "the first command of the new process")
-        ended = probe.stamp(SkillEvent.PROCESS_ENDED, short, "the end of the new process")
+        ended = probe.stamp(ProcessKind.ENDED, short, "the end of the new process")
         back = probe.goal_after(ended, "the first command of the one that comes back")
-        if probe.event(SkillEvent.PROCESS_ENDED, long) is not None:
+        if probe.event(ProcessKind.ENDED, long) is not None:
             raise RuntimeError(f"the displaced process did not come back: {probe.faults[-1:]}")
         if trial >= 0:
             for name, value in (

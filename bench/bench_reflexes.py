@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import yaml
 from geometry_msgs.msg import Twist
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import ProcessHeartbeat, ReflexStateArray, SkillCall, SkillEvent
+from ghostshell.msg import ProcessHeartbeat, ReflexStateArray, SkillCall
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import String
@@ -39,7 +39,9 @@ from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
 from bench.reflex_load import REFLEXES, rules
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import EVENTS, HEARTBEATS, LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.wire.events import read_events
+from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 ROBOT = "robot"
 """Namespace, and the launch file that brings up a robot without its simulator."""
@@ -61,7 +63,7 @@ class Probe(ros_probe.Probe):
         self.left, self.front = FAR_M, FAR_M
         self.stops: list[float] = []
         self.pongs: list[float] = []
-        self.events: list[tuple[float, SkillEvent]] = []
+        self.events: list[tuple[float, RunEvent]] = []
         self.reflexes: ReflexStateArray | None = None
         self._velocity, self._at = (0.0, 0.0, 0.0), 0.0
         self._ticks = 0
@@ -75,7 +77,7 @@ class Probe(ros_probe.Probe):
         self.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
         self.create_subscription(Twist, "cmd_vel_reflex", lambda _: self._heard(self.stops), SET_POINTS)
         self.create_subscription(Twist, PONG, lambda _: self._heard(self.pongs), SENSORS)
-        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        read_events(self, self._on_event)
         self.create_subscription(ReflexStateArray, "reflex_states", self._on_states, LATCHED)
         self.steady_timer(0.02, self._tick)
         self.steady_timer(0.1, lambda: self._beat.publish(ProcessHeartbeat(process_ids=["walker"])))
@@ -106,9 +108,9 @@ class Probe(ros_probe.Probe):
         self._ping.publish(message)
         return began
 
-    def of(self, beginning: str, kind: int, since: int) -> list[tuple[float, SkillEvent]]:
+    def of(self, beginning: str, kind: EventKind, since: int) -> list[tuple[float, RunEvent]]:
         """Events of processes whose id begins so."""
-        return [(at, e) for at, e in self.events[since:] if e.type == kind and e.process_id.startswith(beginning)]
+        return [(at, e) for at, e in self.events[since:] if e.kind == kind and e.process_id.startswith(beginning)]
 
     def walk(self, metres: float) -> dict[str, Any]:
         """Start a walk; what is heard of it."""
@@ -137,7 +139,7 @@ class Probe(ros_probe.Probe):
             times.append(at)
             self.changed.notify_all()
 
-    def _on_event(self, message: SkillEvent) -> None:
+    def _on_event(self, message: RunEvent) -> None:
         with self.changed:
             self.events.append((time.perf_counter(), message))
             self.faults += [message.error_msg] if message.error_msg else []
@@ -209,17 +211,15 @@ def costs(probe: Probe, trials: int) -> dict[str, list[float]]:
         ros_probe.until(partial(_walked, probe, heard["from"]), "the middle of the walk", 15.0)
         sent = probe.sense(left=AT_LEFT_M)
         try:
-            probe.wait(partial(probe.of, "reflex-detour", SkillEvent.CALL_STARTED, since), "the detour", 5.0)
+            probe.wait(partial(probe.of, "reflex-detour", CallKind.STARTED, since), "the detour", 5.0)
         finally:
             probe.sense()
-        probe.wait(partial(probe.of, "walker", SkillEvent.PROCESS_RESUMED, since), "the walk going on", 10.0)
+        probe.wait(partial(probe.of, "walker", ProcessKind.RESUMED, since), "the walk going on", 10.0)
         probe.wait(partial(heard.__contains__, "ended"), "the end of the walk", 40.0)
         if heard["result"] is None or heard["result"].error_code:
             raise RuntimeError(f"the walk failed: {heard['result']}")
-        started, ended = (
-            probe.of("reflex-detour", kind, since)[0][0] for kind in (SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED)
-        )
-        resumed = probe.of("walker", SkillEvent.PROCESS_RESUMED, since)[0][0]
+        started, ended = (probe.of("reflex-detour", kind, since)[0][0] for kind in (CallKind.STARTED, CallKind.ENDED))
+        resumed = probe.of("walker", ProcessKind.RESUMED, since)[0][0]
         there, back = started - sent, max(0.0, resumed - ended)
         for name, value in (("cost", there + back), ("there", there), ("back", back)):
             found[name].append(value)

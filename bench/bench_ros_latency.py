@@ -17,11 +17,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ghostshell.msg import FunctionToken, LlmChunk, SkillEvent
+from ghostshell.msg import FunctionToken, LlmChunk
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.runtime.node_runtime import EVENTS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.wire.events import read_events
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallKind, RunEvent
 
 ROBOT = "coco"
 WARM_UP = 6
@@ -50,12 +53,12 @@ class Probe(ros_probe.Probe):
         super().__init__(ROBOT)
         self.goals = ros_probe.Goals(self)
         self.tokens: dict[str, float] = {}
-        self.ended: dict[str, int] = {}
+        self.ended: dict[str, Outcome | None] = {}
         self.pongs: dict[int, float] = {}
         self.chunks = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
         self.ping = self.create_publisher(LlmChunk, "bench_ping", STREAM)
         self.create_subscription(FunctionToken, "function_tokens", self._token, STREAM)
-        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(self, self._event)
         self.create_subscription(LlmChunk, "bench_pong", self._pong, STREAM)
 
     def send(self, stream_id: str, seq: int, text: str, *, last: bool = False) -> float:
@@ -84,9 +87,9 @@ class Probe(ros_probe.Probe):
                 self.tokens[message.stream_id] = ros_probe.seconds(message.stamp)
                 self.changed.notify_all()
 
-    def _event(self, message: SkillEvent) -> None:
+    def _event(self, message: RunEvent) -> None:
         with self.changed:
-            if message.type == SkillEvent.CALL_ENDED:
+            if message.kind == CallKind.ENDED:
                 self.ended[message.stream_id] = message.outcome
             if message.error_msg:
                 self.faults.append(message.error_msg)
@@ -156,7 +159,7 @@ def main() -> int:
     return 0
 
 
-def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_json: bool) -> None:
+def _report(times: dict[str, list[float]], up_s: float, outcomes: list[Outcome | None], as_json: bool) -> None:
     results = {
         "`>` received by the parser to goal accepted by the driver": spread_of(times["token to goal"]),
         "chunk with `>` published to goal accepted": spread_of(times["chunk to goal"]),
@@ -167,7 +170,7 @@ def _report(times: dict[str, list[float]], up_s: float, outcomes: list[int], as_
     targets = [
         Target("`>` to goal accepted, median", figures[0]["median_ms"], 10.0, "ms"),
         Target("`>` to goal accepted, p99", figures[0]["p99_ms"], 40.0, "ms"),
-        Target("calls that did not end as DONE", float(sum(o != SkillEvent.DONE for o in outcomes)), 0.0),
+        Target("calls that did not end as DONE", float(sum(o != Outcome.DONE for o in outcomes)), 0.0),
     ]
     title = f"over ROS, all nodes up [ms]; the way of a call takes {ratio} round trips"
     measured = {"results": results, "ratio_to_round_trip": ratio, "bring_up_s": round(up_s, 2)}

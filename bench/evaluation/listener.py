@@ -3,34 +3,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from dataclasses import replace
-from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from rclpy.qos import qos_profile_action_status_default
 from std_msgs.msg import String
 
 from bench.evaluation.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
 from bench.evaluation.truth import Places
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.values import yaw_of
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind
 from skill_kernel.processes.process import ProcessStatus
 from skill_kernel.robot import RobotConfig
 
-OUTCOMES = {
-    SkillEvent.DONE: "DONE",
-    SkillEvent.FAILED: "FAILED",
-    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
-    SkillEvent.REFUSED: "REFUSED",
-    SkillEvent.DROPPED: "DROPPED",
-}
 ENDED = (ProcessState.SUCCESS, ProcessState.FAILED, ProcessState.STOPPED)
 BASE, THINGS = "base_link", ("ball", "person")
 
@@ -53,7 +46,7 @@ class Listener(RuntimeNode):
         self._calls: dict[str, int] = {}
         self._sounds: set[bytes] = set()
         self._statuses: dict[str, tuple[object, ...]] = {}
-        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        read_events(self, self._on_event, CallEvent, ModelEvent, Notice)
         self.create_subscription(ProcessArray, "processes", self._on_processes, LATCHED_BY_ANY)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
         self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
@@ -81,28 +74,27 @@ class Listener(RuntimeNode):
         with self.changed:
             self.trace, self._calls = Trace(), {}
 
-    def _on_event(self, event: SkillEvent) -> None:
-        at = seconds(event.stamp)
+    def _on_event(self, event: CallEvent | ModelEvent | Notice) -> None:
+        at = event.stamp_s
         with self.changed:
-            if event.type == SkillEvent.CALL_STARTED:
+            if event.kind is CallKind.STARTED:
                 self._calls[event.call_id] = len(self.trace.calls)
-                self.trace.calls.append(_call(event, at))
-            elif event.type == SkillEvent.CALL_ENDED:
-                self._ended(event, at)
-            elif event.type == SkillEvent.MODEL_ANSWERED:
-                self.trace.answers.append(_answer(event, at))
-            elif event.type == SkillEvent.HALTED:
-                self.trace.notes.append((at, event.error_msg or event.text or "halted"))
+                self.trace.calls.append(_call(event))
+            elif event.kind is CallKind.ENDED:
+                self._ended(event)
+            elif event.kind is ModelKind.ANSWERED:
+                self.trace.answers.append(_answer(event))
+            elif event.kind is NoticeKind.HALTED:
+                self.trace.notes.append((at, event.told or "halted"))
             self.changed.notify_all()
 
-    def _ended(self, event: SkillEvent, at: float) -> None:
-        outcome, told = OUTCOMES.get(event.outcome, "?"), event.error_msg or event.text
+    def _ended(self, event: CallEvent) -> None:
+        ended = replace(_call(event), ended=event.stamp_s, outcome=event.outcome_name or "?", told=event.told)
         number = self._calls.get(event.call_id)
         if number is None:
-            self.trace.calls.append(replace(_call(event, at), ended=at, outcome=outcome, told=told))
-            return
-        begun = self.trace.calls[number]
-        self.trace.calls[number] = replace(begun, arguments=_call(event, at).arguments, ended=at, outcome=outcome, told=told)
+            self.trace.calls.append(ended)
+        else:
+            self.trace.calls[number] = replace(ended, started=self.trace.calls[number].started)
 
     def _on_processes(self, message: ProcessArray) -> None:
         at = seconds(message.stamp)
@@ -160,21 +152,16 @@ class Listener(RuntimeNode):
             self.changed.notify_all()
 
 
-def _call(event: SkillEvent, at: float) -> Call:
-    try:
-        given: Any = json.loads(event.args_json or "{}")
-    except json.JSONDecodeError:
-        given = {}
-    return Call(event.process_id, event.function, given if isinstance(given, dict) else {}, tuple(event.channels), at)
+def _call(event: CallEvent) -> Call:
+    return Call(event.process_id, event.function, event.arguments, event.channels, event.stamp_s)
 
 
-def _answer(event: SkillEvent, at: float) -> ModelAnswer:
-    took = event.end_s - event.start_s if event.end_s >= event.start_s >= 0 else 0.0
+def _answer(event: ModelEvent) -> ModelAnswer:
     return ModelAnswer(
         event.process_id,
-        event.function,
-        at,
-        took,
+        event.layer,
+        event.stamp_s,
+        event.end_s - event.start_s if event.end_s >= event.start_s >= 0 else 0.0,
         event.prompt_tokens,
         event.cached_tokens,
         event.completion_tokens,

@@ -178,9 +178,8 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
     import rclpy
 
     from ghostshell_ros.cli.film import FilmReel
-    from ghostshell_ros.cli.process_gantt import draw_processes
-    from ghostshell_ros.cli.story import Story, StoryError
-    from ghostshell_ros.cli.story_client import open_story
+    from ghostshell_ros.cli.gantt import draw_processes
+    from ghostshell_ros.cli.story import Story, StoryError, open_story
     from skill_kernel.robot import RobotConfig
     from skill_kernel.skills.registry import SkillRegistry
 

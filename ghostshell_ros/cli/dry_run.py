@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from function_tokens.scheduling.conditions import AssumedConditions
-from ghostshell_ros.cli.stream_input import InputError, pieces
-from ghostshell_ros.cli.tokens import problem_line
+from ghostshell_ros.cli.tokens import InputError, pieces, problem_line
 
 if TYPE_CHECKING:
     from function_tokens.dry_run import DryRun

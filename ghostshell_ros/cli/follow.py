@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends an instruction to a robot and follows what happens until its task has ended."""
+"""Send an instruction to a robot once it has come up, and follow what happens until its task has ended."""
 
 from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,26 +13,46 @@ from xml.sax.saxutils import escape, quoteattr
 
 from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
-from ghostshell.msg import FunctionToken, KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import FunctionToken, KernelState, ProcessHeartbeat
 from rich.console import Console
 from rich.live import Live
 
-from ghostshell_ros.cli.start_up import StartUp
 from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessStatus
 
-OUTCOMES = {
-    SkillEvent.DONE: "DONE",
-    SkillEvent.FAILED: "FAILED",
-    SkillEvent.OUTCOME_INTERRUPTED: "INTERRUPTED",
-    SkillEvent.REFUSED: "REFUSED",
-    SkillEvent.DROPPED: "DROPPED",
-}
+QUIET_S = 1.0
+"""The processes of the drivers start one after the other; so long after the last change no other is expected."""
+UNMANAGED_S = 3.0
+"""A robot whose drivers have no lifecycle_manager never tells their states; after so long it is taken for one."""
+_COMING = ("", "unconfigured", "configuring", "activating")
+
+
+class StartUp:
+    """Hears `driver_states`. Times in s of one clock; `changed_s` is the stamp of the states on it."""
+
+    def __init__(self, now_s: float) -> None:
+        self._since_s = self._heard_s = self._changed_s = now_s
+        self._drivers: Sequence[DriverState] = ()
+
+    def hear(self, now_s: float, changed_s: float, drivers: Sequence[DriverState]) -> None:
+        """What the lifecycle_manager told."""
+        self._heard_s, self._changed_s, self._drivers = now_s, changed_s, drivers
+
+    def coming(self, now_s: float) -> list[str]:
+        """What to wait for: the drivers that are being brought up, or "drivers" while others may still show up. Those that
+        are lost, or that somebody deactivated, are not waited for: not every task needs them."""
+        if not self._drivers:
+            return [] if now_s - self._since_s >= UNMANAGED_S else ["drivers"]
+        coming = [d.name.rsplit("/", 1)[-1] for d in self._drivers if d.coming_up or d.state in _COMING]
+        # The stamp of another machine may be wrong; nobody waits longer than from hearing it.
+        quiet = now_s - min(self._changed_s, self._heard_s) >= QUIET_S
+        return coming or ([] if quiet else ["drivers"])
 
 
 SILENT_S = 4.0
@@ -65,7 +85,7 @@ class RobotClient(RuntimeNode):
         self.kernel_seen = False
         self.scheduler_seen = False
         self.heard_s = time.monotonic()
-        self.create_subscription(SkillEvent, "events", lambda m: self.inbox.put(("event", m)), EVENTS)
+        read_events(self, lambda event: self.inbox.put(("event", event)))
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
         self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._beat, SENSORS)
@@ -209,47 +229,7 @@ def _hear(view: TaskView, client: RobotClient, kind: str, item: Any) -> None:
     if kind == "token":
         view.token(item.stamp.sec + item.stamp.nanosec * 1e-9, _source(item))
     else:
-        _show(view, item)
-
-
-def _show(view: TaskView, event: SkillEvent) -> None:
-    now = event.stamp.sec + event.stamp.nanosec * 1e-9
-    if event.type == SkillEvent.CALL_QUEUED:
-        view.queued(now, event.call_id, event.function, event.args_json, list(event.channels), event.parent_id)
-    elif event.type == SkillEvent.CALL_STARTED:
-        view.started(now, event.call_id, event.args_json)
-    elif event.type == SkillEvent.CALL_ENDED:
-        view.ended(
-            now,
-            event.call_id,
-            event.function,
-            event.args_json,
-            list(event.channels),
-            event.parent_id,
-            event.start_s,
-            OUTCOMES.get(event.outcome, "?"),
-            event.error_code,
-            event.error_msg,
-        )
-    elif event.type == SkillEvent.ROUTINE_SAVED:
-        view.notice(now, f"routine '{event.text}' saved", "green")
-    elif event.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED):
-        how = "paused" if event.type == SkillEvent.PROCESS_PAUSED else "goes on"
-        view.notice(now, f"{how} ({event.text})" if event.text else how)
-    elif (
-        event.error_msg
-        and event.type
-        in (
-            SkillEvent.NOTICE,
-            SkillEvent.REPAIR,
-            SkillEvent.HALTED,
-            SkillEvent.STREAM_ENDED,
-            SkillEvent.PLAN_ENDED,
-            SkillEvent.CONTENTION,
-        )
-        and event.error_msg not in view.notices[-3:]
-    ):
-        view.notice(now, event.error_msg)
+        view.event(item)
 
 
 def _source(token: FunctionToken) -> str:

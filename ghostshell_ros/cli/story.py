@@ -9,17 +9,22 @@ import queue
 import time
 from collections.abc import Callable
 
-from ghostshell.msg import ProcessState, SkillEvent
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from ghostshell.action import RunTask
+from ghostshell.msg import KernelState, ReflexState, ReflexStateArray
+from ghostshell.srv import QueryMemory
+from nav_msgs.msg import Odometry
 from rich.console import Console
+from std_srvs.srv import SetBool, Trigger
 
-from ghostshell_ros.cli.loops_feed import OUTCOMES, REFLEX_ID, LoopsFeed, call_label
-from ghostshell_ros.cli.loops_view import LoopsView
-from ghostshell_ros.cli.process_view import ENDED, THINKS, Bar, ProcessTrack, ProcessView
-from ghostshell_ros.cli.story_client import StoryClient
-from skill_kernel.codes import ModelCode
-from skill_kernel.processes.process import ProcessStatus
+from function_tokens.run_model import REFLEX, ProcessRun
+from ghostshell_ros.cli.gantt import ProcessView
+from ghostshell_ros.cli.loops import LoopsClient, LoopsView
+from ghostshell_ros.runtime.goal_client import GoalClient
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeHost
+from ghostshell_ros.wire.values import seconds, yaw_of
+from skill_kernel.codes import Outcome
 from skill_kernel.skills.drivers import Pose2D
-from skill_kernel.skills.skill import MAIN
 
 TASK = (
     "Go to the lounge and look for a ball there. If you find one, walk up to it and bark twice. If there is none, return to "
@@ -41,14 +46,82 @@ WALK_S = 180.0
 PASSES = 2
 """How often Kalos may pass there before somebody has stepped in its way in time."""
 
-SOURCES = {ProcessState.USER: "USER", ProcessState.REACTIVE: "REACTIVE", ProcessState.IDLE: "IDLE"}
-REFLEX = "REFLEX"
-THOUGHT = "ANSWERED"
-"""Outcome of a bar that is a model's answer."""
+DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
+"""Those the story needs."""
 
 
 class StoryError(RuntimeError):
     """The story went another way than told; the message says what did not happen."""
+
+
+class StoryClient(LoopsClient):
+    """Says instructions to a robot and hears what becomes of all its processes."""
+
+    def __init__(self, robot: str) -> None:
+        super().__init__(robot, "ghostshell_story")
+        self.pose: Pose2D | None = None
+        self.halted = False
+        self.reflexes: dict[str, str] = {}
+        """Sentences of those that are watching now, by name."""
+        self._kernel_seen = False
+        self._task_ready = False
+        self._drivers: dict[str, bool] = {}
+        self._task = GoalClient(self, RunTask, "run_task")
+        self._halt = self.create_client(Trigger, "halt")
+        self._person = self.create_client(SetBool, "world/person")
+        self._memory = self.create_client(QueryMemory, "/query_memory")
+        self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
+        self.create_subscription(ReflexStateArray, "reflex_states", self._on_reflexes, LATCHED)
+        self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        self.steady_timer(0.1, self._look)
+        self._lacking = "the robot"
+
+    @property
+    def lacking(self) -> str:
+        """What the story needs and what is not there yet; empty when it can begin."""
+        return self._lacking
+
+    def say(self, instruction: str) -> None:
+        """Send a task; it goes on whatever becomes of the ones before."""
+        goal = RunTask.Goal(instruction=instruction, sender="demonstration", door="action")
+        self.call_soon(lambda: self._task.send(goal, on_end=lambda end, result: None))
+
+    def halt(self) -> None:
+        """Latch the safety gate."""
+        self.call_soon(lambda: self._halt.call_async(Trigger.Request()))
+
+    def send_person(self, forth: bool) -> None:
+        """The simulated person walks into the hallway, or back to where nobody sees them."""
+        self.call_soon(lambda: self._person.call_async(SetBool.Request(data=forth)))
+
+    def _look(self) -> None:
+        active = {name for name, is_active in self._drivers.items() if is_active}
+        needs = {
+            "the skill kernel": self._kernel_seen,
+            "the process scheduler": self._task.server_is_ready(),
+            "the safety gate": self._halt.service_is_ready(),
+            **{name: name in active for name in DRIVERS},
+            "odometry": self.pose is not None,
+            "a reflex that is watching": bool(self.reflexes),
+            "the simulation's person": self._person.service_is_ready(),
+            "the memory": self._memory.service_is_ready(),
+        }
+        self._lacking = ", ".join(what for what, there in needs.items() if not there)
+
+    def _on_kernel(self, message: KernelState) -> None:
+        self._kernel_seen, self.halted = True, message.halted
+
+    def _on_reflexes(self, message: ReflexStateArray) -> None:
+        watching = (r for r in message.reflexes if r.state == ReflexState.APPROVED and r.holds != ReflexState.UNKNOWN)
+        self.reflexes = {r.name: r.sentence for r in watching}
+
+    def _on_drivers(self, message: DiagnosticArray) -> None:
+        self._drivers = {s.name.rsplit("/", 1)[-1]: s.level == DiagnosticStatus.OK for s in message.status}
+
+    def _on_odometry(self, message: Odometry) -> None:
+        pose = message.pose.pose
+        self.pose = Pose2D(pose.position.x, pose.position.y, yaw_of(pose.orientation))
 
 
 class Story:
@@ -56,33 +129,30 @@ class Story:
 
     def __init__(self, client: StoryClient, text_subsystems: tuple[str, ...], console: Console | None = None) -> None:
         self._client = client
-        self._text_subsystems = text_subsystems
         self._console = console or Console()
-        self.view = ProcessView()
-        self._begun_s = self._now_s()
-        self.loops = LoopsFeed(LoopsView(), self._begun_s)
-        self._thinking: dict[tuple[str, str], str] = {}
+        self.loops = LoopsView(self._now_s())
+        self.view = ProcessView(self.loops.model, text_subsystems)
 
     def play(self) -> None:
         """Raises StoryError when a part of it does not come about in time."""
         task = self.say(TASK, "", 20.0)
         self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, WALK_S, "it does not walk along the hallway", task)
         look = self.say(LOOK, "", 20.0)
-        self._until(lambda: look.status in ENDED, 90.0, f"“{LOOK}” does not end")
+        self._until(lambda: look.ended, 90.0, f"“{LOOK}” does not end")
         self._until(lambda: task.status == "IN_PROGRESS", 10.0, "the search does not go on after the look", task)
         self.ask(QUESTION, task)
         self.step_in_front(task)
-        self._until(lambda: task.status in ENDED, WALK_S, "the search does not end")
+        self._until(lambda: task.ended, WALK_S, "the search does not end")
         if task.status != "SUCCESS":
-            raise StoryError(f"the search ended as {task.status}: {self.loops.view.of(task.process_id).why}")
+            raise StoryError(f"the search ended as {task.status}: {task.why}")
         self._go_on(1.0)
 
-    def step_in_front(self, walk: ProcessTrack) -> ProcessTrack:
+    def step_in_front(self, walk: ProcessRun) -> ProcessRun:
         """A person steps in front of Kalos, a reflex makes it step back, the person leaves, and it walks on: the process of
         the reflex. Raises StoryError."""
         states = len(walk.states)
         acting = self._meet(walk)
-        self._until(lambda: acting.status in ENDED, 40.0, "the reflex does not end", walk)
+        self._until(lambda: acting.ended, 40.0, "the reflex does not end", walk)
         if acting.status != "SUCCESS":
             raise StoryError(f"the reflex “{acting.instruction}” ended as {acting.status}")
         self._until(lambda: walk.status == "IN_PROGRESS", 10.0, "the walk does not go on after the reflex", walk)
@@ -91,42 +161,42 @@ class Story:
         self._walks(0.4, walk)
         return acting
 
-    def ask(self, question: str, walk: ProcessTrack) -> str:
+    def ask(self, question: str, walk: ProcessRun) -> str:
         """Ask the memory while Kalos walks: its answer, which it has spoken walking on. Raises StoryError."""
         states, came_from = len(walk.states), self._at
         asked = self.say(question, "query_memory", 20.0)
-        bar = asked.running("query_memory")
-        assert bar is not None
-        self._until(lambda: asked.status in ENDED, 60.0, f"“{question}” is not answered", walk)
-        if bar.outcome != "DONE" or "not said" in bar.told:
-            raise StoryError(f"“{question}” was not answered aloud: {bar.told or bar.outcome}")
+        call = self.view.running(asked, "query_memory")
+        assert call is not None
+        self._until(lambda: asked.ended, 60.0, f"“{question}” is not answered", walk)
+        if call.outcome is not Outcome.DONE or "not said" in call.message:
+            raise StoryError(f"“{question}” was not answered aloud: {call.message or call.outcome}")
         if len(walk.states) != states:
             raise StoryError("the walk was interrupted by the question")
         if self._apart(came_from) < 0.2:
             raise StoryError(f"it did not walk on while it answered: {self._apart(came_from):.2f} m")
-        asked.note = bar.told
-        return bar.told
+        self.view.notes[asked.process_id] = call.message
+        return call.message
 
-    def say(self, instruction: str, function: str, limit_s: float) -> ProcessTrack:
+    def say(self, instruction: str, function: str, limit_s: float) -> ProcessRun:
         """Give an instruction and wait until its process runs `function`, or anything with "". Raises StoryError."""
-        before = set(self.view.tracks)
+        before = set(self.view.processes)
         self._line(f"says: {instruction}")
         self._client.say(instruction)
         self._until(lambda: bool(self._new(before)), 10.0, f"no process was made of “{instruction}”")
         track = self._new(before)[0]
         self._until(
-            lambda: track.running(function) is not None if function else bool(track.acts()),
+            lambda: self.view.running(track, function) is not None if function else bool(self.view.acts(track)),
             limit_s,
             f"{function or 'it'} does not begin",
             track,
         )
         return track
 
-    def _meet(self, walk: ProcessTrack) -> ProcessTrack:
+    def _meet(self, walk: ProcessRun) -> ProcessRun:
         """Send the person when Kalos comes, and back when a reflex of it acts: the process of that."""
         for left in reversed(range(PASSES)):
             self._until(self._comes_to_crossing, WALK_S, "it does not come where the person steps into the hallway", walk)
-            before = set(self.view.tracks)
+            before = set(self.view.processes)
             self._line("a person steps in its way")
             self._client.send_person(True)
             try:
@@ -139,13 +209,15 @@ class Story:
                 self._client.send_person(False)
         raise AssertionError("the last pass returns or raises")
 
-    def _acting(self, before: set[str], walk: ProcessTrack) -> ProcessTrack:
+    def _acting(self, before: set[str], walk: ProcessRun) -> ProcessRun:
         """The process of a reflex that is new and has called a skill."""
-        self._until(lambda: any(t.bars for t in self._new(before, REFLEX)), REFLEX_S, "no reflex acts on the person", walk)
-        return next(t for t in self._new(before, REFLEX) if t.bars)
+        self._until(
+            lambda: any(self.view.acts(t) for t in self._new(before, REFLEX)), REFLEX_S, "no reflex acts on the person", walk
+        )
+        return next(t for t in self._new(before, REFLEX) if self.view.acts(t))
 
-    def _new(self, before: set[str], source: str = "USER") -> list[ProcessTrack]:
-        return [t for name, t in self.view.tracks.items() if name not in before and t.source == source]
+    def _new(self, before: set[str], source: str = "USER") -> list[ProcessRun]:
+        return [t for name, t in self.view.processes.items() if name not in before and t.source == source]
 
     @property
     def _at(self) -> Pose2D:
@@ -162,7 +234,7 @@ class Story:
     def _comes_to_crossing(self) -> bool:
         return any(self._faces(a) and AHEAD_M[0] < a * (CROSSING_X_M - self._at.x) < AHEAD_M[1] for a in (1.0, -1.0))
 
-    def _walks(self, metres: float, walk: ProcessTrack) -> None:
+    def _walks(self, metres: float, walk: ProcessRun) -> None:
         start = self._at
         self._until(lambda: self._apart(start) > metres, 60.0, f"it does not walk {metres:g} m", walk)
 
@@ -172,11 +244,11 @@ class Story:
         while (left := end - time.monotonic()) > 0:
             self._hear(min(left, 0.1))
 
-    def _until(self, come: Callable[[], bool], limit_s: float, what: str, lives: ProcessTrack | None = None) -> None:
+    def _until(self, come: Callable[[], bool], limit_s: float, what: str, lives: ProcessRun | None = None) -> None:
         """Hear until it has come; StoryError with `what` when it has not in time, or when `lives` ends before."""
         end = time.monotonic() + limit_s
         while not come():
-            if lives is not None and lives.status in ENDED:
+            if lives is not None and lives.ended:
                 raise StoryError(f"{what}: “{lives.instruction}” ended before, as {lives.status}")
             if time.monotonic() > end:
                 raise StoryError(f"{what} within {limit_s:g} s")
@@ -188,52 +260,10 @@ class Story:
         except queue.Empty:
             self.view.since(self._now_s())
             return
-        now = message.stamp.sec + message.stamp.nanosec * 1e-9
+        now = message.stamp_s if kind == "event" else seconds(message.stamp)
+        self.view.since(now)
         for line in self.loops.hear(kind, message, now):
             self._line(line)
-        if kind == "processes":
-            for p in message.processes:
-                # The scheduler keeps the processes of former runs.
-                if p.created.sec + p.created.nanosec * 1e-9 >= self._begun_s:
-                    source, status = SOURCES.get(p.source, "?"), ProcessStatus(p.status).name
-                    self.view.state(now, p.process_id, p.instruction, source, status, ", ".join(p.pause_causes))
-        elif kind == "event":
-            if message.process_id.startswith(REFLEX_ID):
-                self._reflex(now, message)
-            self._event(now, message)
-
-    def _reflex(self, now: float, event: SkillEvent) -> None:
-        """What no scheduler tells: a reflex's process begins with one notice and ends with the next."""
-        name = event.process_id.removeprefix(REFLEX_ID).rpartition("-")[0]
-        sentence, status = self._client.reflexes.get(name, name), "IN_PROGRESS"
-        if event.type == SkillEvent.NOTICE and (track := self.view.tracks.get(event.process_id)) is not None:
-            done = bool(track.bars) and all(bar.outcome == "DONE" for bar in track.bars.values())
-            status = "SUCCESS" if done else "FAILED"
-        elif event.process_id in self.view.tracks:
-            return
-        self.view.state(now, event.process_id, sentence, REFLEX, status)
-
-    def _event(self, now: float, event: SkillEvent) -> None:
-        key = (event.process_id, event.function)
-        if event.type == SkillEvent.CALL_STARTED:
-            # Text is scheduled on the channel main, and spoken on the subsystem of the skill that speaks.
-            on = self._text_subsystems if event.function == "text" else tuple(event.channels)
-            if on != (MAIN,):  # what only orders others takes no subsystem
-                self.view.started(now, event.process_id, event.call_id, Bar(event.function, call_label(event), on, 0.0))
-        elif event.type == SkillEvent.CALL_ENDED:
-            bar = self.view.ended(now, event.process_id, event.call_id, OUTCOMES.get(event.outcome, "?"))
-            if bar is not None:
-                bar.label, bar.told = call_label(event), event.text  # by now the whole text is known
-        elif event.type == SkillEvent.MODEL_ASKED:
-            self._thinking[key] = f"{event.function}-{now}"
-            bar = Bar(event.function, event.function.upper(), (event.function.upper() + THINKS,), 0.0)
-            self.view.started(now, event.process_id, self._thinking[key], bar)
-        elif event.type == SkillEvent.MODEL_ANSWERED:
-            unwanted = event.error_code == ModelCode.MODEL_CANCELLED
-            outcome = "DROPPED" if unwanted else "FAILED" if event.error_code else THOUGHT
-            self.view.ended(now, event.process_id, self._thinking.pop(key, ""), outcome)
-        elif event.type == SkillEvent.HALTED:
-            self.view.halted(now)
 
     def _now_s(self) -> float:
         return float(self._client.get_clock().now().nanoseconds * 1e-9)
@@ -241,3 +271,11 @@ class Story:
     def _line(self, text: str) -> None:
         now = self.view.since(self._now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)
+
+
+def open_story(robot: str) -> tuple[NodeHost, StoryClient]:
+    """A client of the robot, spun on a thread of its own; close the host when done."""
+    client = StoryClient(robot)
+    host = NodeHost([client])
+    host.start()
+    return host, client

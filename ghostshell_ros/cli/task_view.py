@@ -3,45 +3,36 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from function_tokens.run_model import CallRun, RunModel, call_label
 from function_tokens.scheduling.timeline import CallRecord
+from skill_kernel.events import CallKind, NoticeKind, ProcessKind, RunEvent, StreamKind
 
 STYLES = {"DONE": "green", "FAILED": "bold red", "INTERRUPTED": "yellow", "REFUSED": "magenta", "DROPPED": "dim"}
 SHOWN_NOTICES = 4
 STREAM_TAIL = 1500
-
-
-@dataclass
-class _Call:
-    function: str
-    args: dict[str, Any]
-    channels: tuple[str, ...]
-    parent: str
-    start_s: float | None = None
+TOLD = (NoticeKind.MESSAGE, NoticeKind.HALTED, StreamKind.REPAIR, StreamKind.ENDED, ProcessKind.PLAN_ENDED, CallKind.CONTENTION)
+"""Kinds of events whose error a person reads."""
 
 
 @dataclass
 class TaskView:
-    """Collects tokens and events of one task; times are seconds since the first one. Prints a line for each event when
-    the console is no terminal, otherwise `render` is shown live."""
+    """A view of `model` for one task; times are seconds since its first event. Prints a line for each event when the console
+    is no terminal, otherwise `render` is shown live."""
 
     console: Console
     title: str
     live: bool
+    model: RunModel = field(default_factory=RunModel)
     origin_s: float | None = None
     stream: list[str] = field(default_factory=list)
-    records: list[CallRecord] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    _calls: dict[str, _Call] = field(default_factory=dict)
-    _last: dict[str, CallRecord] = field(default_factory=dict)
     _now_s: float = 0.0
     _written_s: list[float] = field(default_factory=list)
 
@@ -50,77 +41,46 @@ class TaskView:
         """When the first and the last token came, in seconds on the records' clock."""
         return (self._written_s[0], self._written_s[-1]) if self._written_s else None
 
-    def token(self, time_s: float, text: str) -> None:
-        """A piece of the stream as the model wrote it."""
-        self.stream.append(text)
-        self._written_s.append(self._tick(time_s))
+    @property
+    def records(self) -> list[CallRecord]:
+        """The calls that have ended, in the order of their ends."""
+        ended = [call for call in self.model.calls.values() if call.phase is CallKind.ENDED]
+        return [self._record(call) for call in sorted(ended, key=lambda call: call.ended_s or 0.0)]
 
-    def since(self, time_s: float) -> float:
-        """Seconds since the task's first event."""
+    def token(self, time_s: float, text: str) -> None:
+        """Take a piece of the stream as the model wrote it."""
+        self.stream.append(text)
+        self._written_s.append(self.tick(time_s))
+
+    def tick(self, time_s: float) -> float:
+        """Let time go on, so that running calls show how long they have run. Return the seconds since the first event."""
         if self.origin_s is None:
             self.origin_s = time_s
+        self._now_s = max(self._now_s, time_s - self.origin_s)
         return time_s - self.origin_s
 
-    def queued(self, time_s: float, call_id: str, function: str, args_json: str, channels: list[str], parent: str) -> None:
-        """A call waits for its channels."""
-        self._calls[call_id] = _Call(function, _arguments(args_json), tuple(channels), parent)
-        self._tick(time_s)
-
-    def started(self, time_s: float, call_id: str, args_json: str) -> None:
-        """A call moves the robot."""
-        call = self._calls.get(call_id)
-        if call is None:
+    def event(self, event: RunEvent) -> None:
+        """Take an event of the task."""
+        known = self.model.calls.get(event.call_id) if event.kind is CallKind.STARTED else None
+        if not self.model.take(event) and event.kind is not CallKind.CONTENTION:
             return
-        call.start_s = self._tick(time_s)
-        call.args = _arguments(args_json)
-        self._line(call.start_s, "start", _shown(call.function, call.args), call.channels, "cyan")
-
-    def ended(
-        self,
-        time_s: float,
-        call_id: str,
-        function: str,
-        args_json: str,
-        channels: list[str],
-        parent: str,
-        start_s: float,
-        outcome: str,
-        code: int,
-        error: str,
-    ) -> None:
-        """A call has its outcome; `start_s` is below 0 when it never started."""
-        end = self._tick(time_s)
-        call = self._calls.pop(call_id, None)
-        start = call.start_s if call is not None and call.start_s is not None else None
-        if start is None and start_s >= 0:
-            start = max(0.0, self.since(start_s))
-        record = CallRecord(
-            call_id,
-            function,
-            _arguments(args_json),
-            channels[0] if channels else "",
-            tuple(channels),
-            start,
-            end,
-            outcome,
-            error,
-            parent,
-            code,
-        )
-        self.records.append(record)
-        for channel in channels:
-            self._last[channel] = record
-        text = _shown(function, record.args) + (f": {error}" if error else "")
-        self._line(end, outcome.lower(), text, record.channels, STYLES.get(outcome, ""))
-
-    def notice(self, time_s: float, text: str, style: str = "yellow") -> None:
-        """Something a person should read."""
-        self.notices.append(text)
-        self._line(self._tick(time_s), "note", text, (), style)
-
-    def tick(self, time_s: float) -> None:
-        """Time goes on, so that running calls show how long they have run."""
-        self._tick(time_s)
+        now = event.stamp_s
+        if event.kind is CallKind.QUEUED:
+            self.tick(now)
+        elif event.kind is CallKind.STARTED:
+            if known is not None:
+                self._line(self.tick(now), "start", _shown(known), known.channels, "cyan")
+        elif event.kind is CallKind.ENDED:
+            call = self.model.calls[event.call_id]
+            outcome, text = event.outcome_name or "?", _shown(call) + (f": {event.error_msg}" if event.error_msg else "")
+            self._line(self.tick(now), outcome.lower(), text, event.channels, STYLES.get(outcome, ""))
+        elif event.kind is NoticeKind.ROUTINE_SAVED:
+            self._notice(now, f"routine '{event.routine}' saved", "green")
+        elif event.kind in (ProcessKind.PAUSED, ProcessKind.RESUMED):
+            how = "paused" if event.kind is ProcessKind.PAUSED else "goes on"
+            self._notice(now, f"{how} ({event.cause})" if event.cause else how)
+        elif event.error_msg and event.kind in TOLD and event.error_msg not in self.notices[-3:]:
+            self._notice(now, event.error_msg)
 
     def render(self) -> RenderableType:
         """The present state as a picture for the terminal."""
@@ -140,24 +100,42 @@ class TaskView:
         return Panel(Group(*parts), title=f"{self.title}  {self._now_s:5.1f} s", title_align="left")
 
     def _channels(self) -> list[str]:
-        met = dict.fromkeys(["main"])
-        met.update(dict.fromkeys(c for r in self.records for c in r.channels))
-        met.update(dict.fromkeys(c for call in self._calls.values() for c in call.channels))
-        return list(met)
+        """The channels in the order in which calls have ended on them, then those of calls that live."""
+        ended = (c for record in self.records for c in record.channels)
+        return list(dict.fromkeys(["main", *ended, *(c for call in self._living() for c in call.channels)]))
+
+    def _living(self) -> list[CallRun]:
+        return [call for call in self.model.calls.values() if call.phase is not CallKind.ENDED]
 
     def _cells(self, channel: str) -> tuple[Text, Text, Text]:
-        mine = [c for c in self._calls.values() if channel in c.channels]
-        running = [c for c in mine if c.start_s is not None]
-        waiting = [c for c in mine if c.start_s is None]
-        now = Text(", ".join(f"{_shown(c.function, c.args)} {self._now_s - (c.start_s or 0.0):.1f} s" for c in running))
+        mine = [c for c in self._living() if channel in c.channels]
+        now_s = self._now_s + (self.origin_s or 0.0)
+        now = Text(", ".join(f"{_shown(c)} {now_s - c.started_s:.1f} s" for c in mine if c.started_s is not None))
         now.stylize("bold")
-        last = self._last.get(channel)
+        last = next((r for r in reversed(self.records) if channel in r.channels), None)
         ended = Text(f"{last.function} {last.outcome}", style=STYLES.get(last.outcome, "")) if last else Text("")
-        return now, Text(" ".join(c.function for c in waiting[:4]), style="dim"), ended
+        waiting = [c.function for c in mine if c.started_s is None]
+        return now, Text(" ".join(waiting[:4]), style="dim"), ended
 
-    def _tick(self, time_s: float) -> float:
-        self._now_s = max(self._now_s, self.since(time_s))
-        return self.since(time_s)
+    def _record(self, call: CallRun) -> CallRecord:
+        origin_s = self.origin_s or 0.0
+        return CallRecord(
+            call.call_id,
+            call.function,
+            call.arguments,
+            call.channels[0] if call.channels else "",
+            call.channels,
+            None if call.started_s is None else max(0.0, call.started_s - origin_s),
+            None if call.ended_s is None else call.ended_s - origin_s,
+            call.outcome.value if call.outcome is not None else "?",
+            call.error,
+            call.parent_id,
+            call.code,
+        )
+
+    def _notice(self, time_s: float, text: str, style: str = "yellow") -> None:
+        self.notices.append(text)
+        self._line(self.tick(time_s), "note", text, (), style)
 
     def _line(self, time_s: float, what: str, text: str, channels: tuple[str, ...], style: str) -> None:
         if not self.live:
@@ -166,19 +144,5 @@ class TaskView:
             self.console.print(line, soft_wrap=True)
 
 
-def _arguments(args_json: str) -> dict[str, Any]:
-    try:
-        value = json.loads(args_json or "{}")
-    except json.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _shown(function: str, args: Any) -> str:
-    if function == "text":
-        return f"“{args.get('text', '')}”"
-    return f"{function}({', '.join(f'{k}={_short(v)}' for k, v in args.items())})"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _shown(call: CallRun) -> str:
+    return call_label(call.function, call.arguments, named=True)

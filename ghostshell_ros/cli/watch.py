@@ -1,16 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell watch`: the planning loops of a running robot, as they work."""
+"""`ghostshell observe` and `watch`: show what a running robot knows, and its planning loops as they work."""
 
 from __future__ import annotations
 
 import queue
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ghostshell_ros.cli.say import Robot, Wait
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from skill_kernel.observation.model import Observation
+
+
+def observe(
+    robot: Robot = "coco",
+    wait: Wait = 3.0,
+    follow: Annotated[bool, typer.Option("--follow", help="go on showing it until Ctrl-C")] = False,
+) -> None:
+    """Show the fields of a robot's observation, with their ages; stale and missing ones say so."""
+    import rclpy
+    from ghostshell.msg import Observation as ObservationMsg
+    from rich.console import Console
+
+    from ghostshell_ros.runtime.node_runtime import OBSERVATION
+    from ghostshell_ros.wire.observation_messages import from_message
+
+    rclpy.init()
+    node = rclpy.create_node("ghostshell_observe", namespace=robot, use_global_arguments=False)
+    newest: list[Observation] = []
+    node.create_subscription(
+        ObservationMsg, "observation", lambda m: newest.append(from_message(m, time.monotonic())), OBSERVATION
+    )
+    try:
+        console, shown_at = Console(), 0.0
+        heard_at = time.monotonic()
+        while True:
+            rclpy.spin_once(node, timeout_sec=0.1)
+            if newest:
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > wait:
+                text = f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?"
+                print(f"ghostshell: {text}", file=sys.stderr)
+                raise typer.Exit(2)
+            if newest and time.monotonic() - shown_at >= 0.5:
+                if follow and console.is_terminal:
+                    console.clear()
+                _show(console, newest[-1])
+                if not follow:
+                    return
+                shown_at = time.monotonic()
+            newest.clear()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def _show(console: Console, observation: Observation) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from planners.prompts.quoting import quoted
+    from skill_kernel.observation.config import Serialise
+    from skill_kernel.observation.render import shown
+
+    table = Table("field", "age [s]", "", "value")
+    for name, field in observation.fields.items():
+        age = field.age(observation.stamp)
+        state = "missing" if field.value is None else "stale" if field.stale(observation.stamp) else ""
+        value = field.missing if field.value is None else quoted(shown(field.value, Serialise()))
+        table.add_row(escape(name), f"{age:.1f}", state, escape(value))
+    console.print(table)
 
 
 def watch(
@@ -23,8 +90,7 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
-    from ghostshell_ros.cli.loops_feed import LoopsClient, LoopsFeed
-    from ghostshell_ros.cli.loops_view import LoopsView
+    from ghostshell_ros.cli.loops import LoopsClient, LoopsView
     from ghostshell_ros.runtime.node_runtime import NodeHost
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
@@ -32,7 +98,7 @@ def watch(
     host = NodeHost([client])
     host.start()
     console, view = Console(), LoopsView()
-    feed, begun_s, heard = LoopsFeed(view), time.monotonic(), False
+    begun_s, heard = time.monotonic(), False
     live = None if lines or not console.is_terminal else Live(console=console, auto_refresh=False)
     try:
         if live is not None:
@@ -48,7 +114,7 @@ def watch(
                     raise typer.Exit(2) from None
             else:
                 heard = True
-                for line in feed.hear(kind, message, now_s):
+                for line in view.hear(kind, message, now_s):
                     console.print(f"{now_s - begun_s:8.2f} s  {line}", soft_wrap=True, markup=False, highlight=False)
             if live is not None:
                 live.update(view.table(now_s), refresh=True)

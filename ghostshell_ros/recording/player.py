@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, LlmChunk, Observation, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import CallContent, CallControl, KernelState, LlmChunk, Observation, ProcessHeartbeat
 from ghostshell.srv import Interrupt, JudgeCondition
 from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 
-from ghostshell_ros.recording.call_book import CallBook, Key, RecordedCall
-from ghostshell_ros.recording.conductor import Conductor
-from ghostshell_ros.recording.replayed_kernel import DONE, INTERRUPTED, Answer, Do, ReplayedKernel
+from ghostshell_ros.recording.calls import CallBook, Key, RecordedCall
+from ghostshell_ros.recording.conductor import Answer, Conductor, Do, ReplayedKernel
 from ghostshell_ros.recording.timeline import Input, Judgement, Timeline, What
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.values import OUTCOME_NUMBERS
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, CallKind, RunEvent
 
 TICK_S = 0.005
 FEEDBACK_S = 0.2
@@ -115,13 +118,13 @@ class KernelStandIn(RuntimeNode):
             self._end(message.call_id, answer)
 
     def _cancel(self, goal: Goal) -> None:
-        self._end(goal.request.call.call_id, Answer(Do.END, INTERRUPTED, 0, "the goal was cancelled"))
+        self._end(goal.request.call.call_id, Answer(Do.END, Outcome.INTERRUPTED, 0, "the goal was cancelled"))
 
     def _end(self, call_id: str, answer: Answer) -> None:
         running = self._goals.pop(call_id, None)
         if running is None:
             return
-        if answer.outcome == DONE:
+        if answer.outcome is Outcome.DONE:
             running.goal.succeed(_result(answer))
         else:
             running.goal.abort(_result(answer))
@@ -137,7 +140,7 @@ class KernelStandIn(RuntimeNode):
 
 def _result(answer: Answer) -> ExecuteSkill.Result:
     return ExecuteSkill.Result(
-        outcome=answer.outcome,
+        outcome=OUTCOME_NUMBERS[answer.outcome] if answer.outcome else 0,
         error_code=answer.code,
         error_msg=answer.error,
         message=answer.message,
@@ -169,7 +172,7 @@ class Player(RuntimeNode):
         )
         self._observation = self.create_publisher(Observation, "observation", OBSERVATION)
         self._time = self.create_publisher(Clock, "clock", SENSORS)
-        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(self, self._event)
         self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._beat, SENSORS)
         self._interrupts = [self.create_client(Interrupt, f"{n}/interrupt") for n in ("channel_scheduler", "token_parser")]
         self.create_service(JudgeCondition, "judge_condition", self._judge)
@@ -211,7 +214,7 @@ class Player(RuntimeNode):
                 self._newest = (message, at_s, self.steady_now())
                 self._observation.publish(message)
 
-    def _event(self, event: SkillEvent) -> None:
+    def _event(self, event: RunEvent) -> None:
         if event.process_id == CONTACT:
             self._ready = True
             return
@@ -219,7 +222,7 @@ class Player(RuntimeNode):
         if told is None:
             return
         self.conductor.saw(told)
-        if event.call_id and event.type == SkillEvent.CALL_QUEUED:
+        if isinstance(event, CallEvent) and event.kind is CallKind.QUEUED:
             self.kernel.named(event.call_id, told.key)
 
     def _give(self, given: Input) -> None:
@@ -238,7 +241,7 @@ class Player(RuntimeNode):
             for client in self._interrupts:
                 client.call_async(
                     Interrupt.Request(
-                        process_id=event.process_id, channels=list(event.channels), cause=event.text, epoch=event.epoch
+                        process_id=event.process_id, channels=list(event.channels), cause=event.cause, epoch=event.epoch
                     )
                 )
 

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 
 from ghostshell_ros.recording.configuration import Configuration
-from ghostshell_ros.recording.definitions import definition
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
 from ghostshell_ros.recording.topics import (
     GLOBAL,
@@ -20,6 +19,7 @@ from ghostshell_ros.recording.topics import (
     GROUND_TRUTH_S,
     TOPICS,
     Topic,
+    definition,
     ground_truth_in,
     qos_text,
     robots_in,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ghostshell_ros.recording.comparison import differences, start_tolerance_s
+from ghostshell_ros.recording.calls import differences, start_tolerance_s
 from ghostshell_ros.recording.timeline import WANTED, Timeline, robots_of, timeline
 from planners.models.replay import RunFile, read_run
 from skill_kernel.robot import RobotConfig, RobotConfigError

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ghostshell_ros.recording.call_book import ENDED, INTERRUPTED, SCHEDULER, CallBook, Key, Output, RecordedCall
+from ghostshell_ros.recording.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
+from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
+from ghostshell_ros.wire.events import from_message
 from planners.judging import KEPT_S, JudgeReader
 from planners.models.model_call import AnswerError
 from planners.models.replay import RunFile
 from planners.prompts.blocks import Layer, read_blocks
+from skill_kernel.events import CallEvent, CallKind, ProcessKind, RunEvent, StreamEvent, StreamKind
 
-STREAM_STARTED = 2
-CONTENTION = 25
-"""Of SkillEvent: the kernel keeps a call back, because another process has what it needs."""
-
-WANTED = ("llm_chunks", "events", "kernel_state", "observation", "prompts", "answers")
+WANTED = ("llm_chunks", *EVENT_TOPICS.values(), "kernel_state", "observation", "prompts", "answers")
 """Topics that a replay needs."""
 
 ASKED_S = 0.5
@@ -107,22 +106,25 @@ class Timeline:
 
 def robots_of(run: RunFile) -> list[str]:
     """Namespaces of the robots in a file."""
-    return sorted({topic.removesuffix("/events") for topic in run.counts if topic.endswith("/events")})
+    mark = f"/{EVENT_TOPICS[StreamEvent]}"
+    return sorted({topic.removesuffix(mark) for topic in run.counts if topic.endswith(mark)})
 
 
 def timeline(run: RunFile, robot: str) -> Timeline:
     """The inputs of one robot's parser and scheduler."""
     by_topic: dict[str, list[Any]] = {name: [] for name in WANTED}
     for message in run.messages:
-        namespace, _, name = message.topic.rpartition("/")
-        if namespace == robot and name in by_topic:
+        name = message.topic.removeprefix(f"{robot}/")
+        if name in by_topic:
             by_topic[name].append(message)
+    events = _in_order(by_topic)
     made = Timeline(robot, CallBook())
     first = {c.value.stream_id: c.value.seq for c in reversed(by_topic["llm_chunks"])}
     made.partial = {stream for stream, seq in first.items() if seq}
-    begun = {m.value.stream_id for m in by_topic["events"] if m.value.node == SCHEDULER and m.value.type == STREAM_STARTED}
-    made.partial |= {m.value.stream_id for m in by_topic["events"] if m.value.node == SCHEDULER} - begun - {""}
-    interrupts = _events(made, [m.value for m in by_topic["events"]], set(first))
+    scheduled = [e for e in events if e.node == SCHEDULER and isinstance(e, CallEvent | StreamEvent)]
+    begun = {e.stream_id for e in scheduled if e.kind is StreamKind.STARTED}
+    made.partial |= {e.stream_id for e in scheduled} - begun - {""}
+    interrupts = _events(made, events, set(first))
     told_s = [at_s for at_s, _ in made.outputs]
     for name, what in (("llm_chunks", What.CHUNK), ("observation", What.OBSERVATION), ("kernel_state", What.KERNEL_STATE)):
         for message in by_topic[name]:
@@ -163,20 +165,27 @@ def _trim(made: Timeline) -> None:
 
 
 def stamp_s(stamp: Any) -> float:
-    """Seconds of a stamp."""
+    """Return the seconds of a stamp."""
     return float(stamp.sec + stamp.nanosec * 1e-9)
 
 
-def _events(made: Timeline, events: list[Any], streams: set[str]) -> list[Input]:
+def _in_order(by_topic: dict[str, list[Any]]) -> list[RunEvent]:
+    """The events of all topics in the order in which each node wrote them."""
+    events = [from_message(kind, m.value) for kind, name in EVENT_TOPICS.items() for m in by_topic[name]]
+    return sorted(events, key=lambda e: (e.stamp_s, e.session, e.seq))
+
+
+def _events(made: Timeline, events: list[RunEvent], streams: set[str]) -> list[Input]:
     """Fill the book with what the known streams did; the interrupts among the events."""
     interrupts, contended = [], []
     for event in events:
-        if event.type == CONTENTION:
+        if isinstance(event, CallEvent) and event.kind is CallKind.CONTENTION:
             contended.append(event.call_id)
-        if event.stream_id and (event.stream_id not in streams or event.stream_id in made.partial):
+        stream = event.stream_id
+        if stream and (stream not in streams or stream in made.partial):
             continue
-        if event.node == SCHEDULER and event.type == INTERRUPTED:
-            interrupts.append(Input(stamp_s(event.stamp), len(made.outputs), What.INTERRUPT, event))
+        if event.node == SCHEDULER and event.kind is ProcessKind.INTERRUPTED:
+            interrupts.append(Input(event.stamp_s, len(made.outputs), What.INTERRUPT, event))
         made.book.hear(event)
     made.contended = {made.book.by_id[call_id] for call_id in contended if call_id in made.book.by_id}
     return interrupts
@@ -196,12 +205,12 @@ def _results(made: Timeline, states: list[Any]) -> list[Input]:
         running = now
     ids = {key: call_id for call_id, key in made.book.by_id.items()}
     serial = {s.name for state in states for s in state.subsystems if not s.parallel}
-    for key, call in made.book.calls.items():
-        made.uses[key] = frozenset(uses.get(ids[key], serial & set(call.channels)))
+    for key, known in made.book.calls.items():
+        made.uses[key] = frozenset(uses.get(ids[key], serial & set(known.channels)))
     results = []
     for number, (_, output) in enumerate(made.outputs):
         call = made.book.calls.get(output.key)
-        if output.kind != ENDED or call is None or call.ended_s is None:
+        if output.kind is not CallKind.ENDED or call is None or call.ended_s is None:
             continue
         left_s = gone_s.get(ids[call.key], call.ended_s)
         early = left_s < call.ended_s - 0.1

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics of a robot that a recording holds, with the QoS they are heard with."""
+"""Name the topics of a robot that a recording holds, the QoS they are heard with, and the definitions of their messages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from ghostshell_ros.runtime.node_runtime import (
@@ -20,6 +23,7 @@ from ghostshell_ros.runtime.node_runtime import (
     SENSORS,
     STREAM,
 )
+from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ TOPICS = (
     Topic("function_tokens", "ghostshell/msg/FunctionToken", STREAM),
     Topic("call_content", "ghostshell/msg/CallContent", STREAM),
     Topic("call_control", "ghostshell/msg/CallControl", STREAM),
-    Topic("events", "ghostshell/msg/SkillEvent", EVENTS),
+    *(Topic(name, f"ghostshell/msg/{kind.__name__}", EVENTS) for kind, name in EVENT_TOPICS.items()),
     Topic("kernel_state", "ghostshell/msg/KernelState", LATCHED_BY_ANY),
     Topic("processes", "ghostshell/msg/ProcessArray", LATCHED_BY_ANY),
     Topic("plans", "ghostshell/msg/Plan", PLANS),
@@ -67,7 +71,7 @@ GROUND_TRUTH = re.compile(r"(?P<robot>.+)/ground_truth/[^/]+")
 GROUND_TRUTH_KIND = "geometry_msgs/msg/PoseStamped"
 GROUND_TRUTH_S = 0.5
 
-_MARK = ("events", "ghostshell/msg/SkillEvent")
+_MARK = ("events/notices", "ghostshell/msg/Notice")
 """What tells a robot's namespace: each of its nodes writes here."""
 
 
@@ -99,3 +103,46 @@ def qos_text(qos: QoSProfile) -> str:
         f"  durability: {'transient_local' if latched else 'volatile'}\n  deadline: {_FOREVER}\n  lifespan: {_FOREVER}\n"
         f"  liveliness: automatic\n  liveliness_lease_duration: {_FOREVER}\n  avoid_ros_namespace_conventions: false\n"
     )
+
+
+_SEPARATOR = "=" * 80
+_TYPE = re.compile(r"^\s*(?P<type>[A-Za-z][\w/]*)(?:<=\d+)?(?:\[(?:<=)?\d*\])?\s+[a-z]\w*(?!\s*=)")
+_PRIMITIVE = re.compile(r"(u?int(8|16|32|64)|float(32|64)|bool|byte|char|w?string)")
+
+
+class DefinitionError(RuntimeError):
+    """A message's definition cannot be found; the sentence says which."""
+
+
+@cache
+def _installed(package: str, name: str) -> str:
+    try:
+        path = Path(get_package_share_directory(package)) / "msg" / f"{name}.msg"
+        return path.read_text(encoding="utf-8")
+    except (PackageNotFoundError, OSError) as error:
+        raise DefinitionError(f"the definition of {package}/msg/{name} is not installed ({error})") from error
+
+
+def definition(kind: str, text_of: Callable[[str, str], str] = _installed) -> str:
+    """Return the definition of `package/msg/Name` with those of the messages inside it. Raises DefinitionError."""
+    package, _, name = kind.split("/")
+    parts = [text_of(package, name)]
+    seen, waiting = {(package, name)}, _named(parts[0], package)
+    while waiting:
+        inner = waiting.pop(0)
+        if inner not in seen:
+            seen.add(inner)
+            text = text_of(*inner)
+            parts.append(f"{_SEPARATOR}\nMSG: {inner[0]}/{inner[1]}\n{text}")
+            waiting += _named(text, inner[0])
+    return "\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _named(text: str, package: str) -> list[tuple[str, str]]:
+    """Return the message types of the fields of a definition."""
+    found = []
+    for line in text.splitlines():
+        if (field := _TYPE.match(line.split("#")[0])) and not _PRIMITIVE.fullmatch(field["type"]):
+            *owner, name = field["type"].split("/")
+            found.append((owner[0] if owner else package, name))
+    return found

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 
 from geometry_msgs.msg import Twist, Vector3
-from ghostshell.msg import SkillEvent
 from nav_msgs.msg import Odometry
 from rclpy.duration import Duration
 from sensor_msgs.msg import LaserScan
@@ -15,7 +14,8 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
+from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import BaseGate, Source, Velocity
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
@@ -191,7 +191,7 @@ class BasePorts:
             self._posture.publish(String(data=HOLD))
         if active or self._teleop_told:
             text = "an operator has taken the base (teleop); release_teleop gives it back" if active else "teleop has ended"
-            self._events.write(SkillEvent.NOTICE, text=text)
+            self._events.write(Notice(text=text))
             self._node.get_logger().info(text)
         self._teleop_told = active
         self._teleop.publish(Bool(data=active))

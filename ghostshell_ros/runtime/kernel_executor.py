@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, SkillCall, SkillEvent
+from ghostshell.msg import CallContent, CallControl, SkillCall
 
 from function_tokens.scheduling.calls import Call, Role
 from function_tokens.scheduling.scheduler import Scheduler
@@ -157,7 +157,7 @@ class KernelLink:
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
             return
         code = CallCode(result.error_code) if result.error_code in set(CallCode) else CallCode.SKILL_FAILED
-        if code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED) and result.outcome == SkillEvent.REFUSED:
+        if code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED) and OUTCOMES[result.outcome] is Outcome.REFUSED:
             self._held(flight, result.error_msg)
             return
         if result.start_s >= 0:

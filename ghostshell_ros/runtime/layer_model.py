@@ -10,25 +10,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ghostshell.msg import LlmAnswer, LlmPrompt, SkillEvent
+from ghostshell.msg import LlmAnswer, LlmPrompt
 
 from ghostshell_ros.runtime.node_runtime import QUEUES, RuntimeNode
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
-from planners.models.base import (
-    CancelToken,
-    Finished,
-    ModelClient,
-    ModelError,
-    ModelEvent,
-    ModelRequest,
-    Retrying,
-    TextDelta,
-    Usage,
-    used,
-)
+from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelRequest, Retrying, TextDelta, Usage, used
+from planners.models.base import ModelEvent as AnswerPart
 from planners.models.model_call import AnswerEnd, Budget
 from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.events import ModelEvent, ModelKind, Notice
 
 ENOUGH_S = 1.0
 """How long the end of an answer that is read no further is waited for."""
@@ -37,7 +28,7 @@ ENOUGH_S = 1.0
 class LayerModel:
     """Asks the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
 
-    Writes MODEL_ASKED and MODEL_ANSWERED (function: the layer), MODEL_SKIPPED and DEGRADED, and what was asked and answered
+    Writes a ModelEvent for each question, answer, question saved and loss of the model, and what was asked and answered
     on `prompts` and `answers` while somebody listens. An answer that was cancelled is told with MODEL_CANCELLED at once;
     what it cost is then reckoned from its length.
     """
@@ -86,7 +77,7 @@ class LayerModel:
         self._asked_s[process_id, layer] = self._node.steady_now()
         while len(self._asked_s) > 500:
             del self._asked_s[next(iter(self._asked_s))]
-        self.write(SkillEvent.MODEL_ASKED, layer, process_id, text=client.name, stream_id=stream_id)
+        self.write(ModelKind.ASKED, layer, process_id, model=client.name, stream_id=stream_id)
         self._answers.add(answer)
         answer.begin()
         if self._prompts.get_subscription_count():
@@ -95,11 +86,11 @@ class LayerModel:
 
     def skipped(self, layer: str, process_id: str, why: str) -> None:
         """Tell that a layer asks nothing."""
-        self.write(SkillEvent.MODEL_SKIPPED, layer, process_id, text=why)
+        self.write(ModelKind.SKIPPED, layer, process_id, reason=why)
 
     def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
         """Tell that a layer goes on without its model."""
-        self.write(SkillEvent.DEGRADED, layer, process_id, text=how, error_msg=why)
+        self.write(ModelKind.DEGRADED, layer, process_id, fallback=how, error_msg=why)
 
     def close(self) -> None:
         """Let every answer go."""
@@ -108,9 +99,13 @@ class LayerModel:
 
     # -- used by the answers ------------------------------------------------------------------------------------------
 
-    def write(self, kind: int, layer: str, process_id: str, **fields: Any) -> None:
-        """An event of a layer."""
-        self._events.write(kind, process_id=process_id, function=str(layer), **fields)
+    def write(self, kind: ModelKind, layer: str, process_id: str, **fields: Any) -> None:
+        """Write an event of a layer."""
+        self._events.write(ModelEvent(kind=kind, process_id=process_id, layer=str(layer), **fields))
+
+    def notice(self, layer: str, process_id: str, stream_id: str, why: str) -> None:
+        """Tell a person what a layer's model does."""
+        self._events.write(Notice(process_id=process_id, stream_id=stream_id, layer=str(layer), error_msg=why))
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
         """Hand over to the executor's thread."""
@@ -213,7 +208,7 @@ class Answer:
             self._over = True
             self._on_end(AnswerEnd("", int(TaskCode.BUDGET_SPENT), why))
 
-    def _read(self, events: Iterator[ModelEvent]) -> None:
+    def _read(self, events: Iterator[AnswerPart]) -> None:
         """On a thread of its own: the model's iterator blocks."""
         soon, name = self._owner.soon, self.client.name
         try:
@@ -226,7 +221,7 @@ class Answer:
         else:
             soon(self._end, 0, "")
 
-    def _event(self, event: ModelEvent) -> None:
+    def _event(self, event: AnswerPart) -> None:
         if self._over:
             return
         if isinstance(event, TextDelta):
@@ -245,7 +240,7 @@ class Answer:
                 self._notice(f"the model ended its answer for the reason '{event.reason}'")
 
     def _notice(self, why: str) -> None:
-        self._owner.write(SkillEvent.NOTICE, self.layer, self.process_id, stream_id=self.stream_id, error_msg=why)
+        self._owner.notice(self.layer, self.process_id, self.stream_id, why)
 
     def _end(self, code: int, why: str) -> None:
         if not self._over:
@@ -267,11 +262,11 @@ class Answer:
         }
         self._owner.over(self, lambda: self._message(cost))
         self._owner.write(
-            SkillEvent.MODEL_ANSWERED,
+            ModelKind.ANSWERED,
             self.layer,
             self.process_id,
             stream_id=self.stream_id,
-            text=self.client.name,
+            model=self.client.name,
             start_s=self._began_s,
             end_s=self._owner.now_s(),
             **cost,

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import ProcessArray, ProcessState
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from planners.models.budget import BudgetLimits, TokenBudget
+from skill_kernel.events import ModelKind, RunEvent
 
 
 class ModelBudget(TokenBudget):
@@ -42,12 +43,12 @@ class ModelBudget(TokenBudget):
         )
         super().__init__(limits, node.steady_now)
 
-    def hear(self, event: SkillEvent) -> None:
-        """A node, this one too, has asked its model or was answered."""
-        if event.type == SkillEvent.MODEL_ASKED:
-            self.asked(event.process_id, event.function)
-        elif event.type == SkillEvent.MODEL_ANSWERED:
-            self.answered(event.process_id, event.function, event.prompt_tokens + event.completion_tokens)
+    def hear(self, event: RunEvent) -> None:
+        """Count a question or an answer of any node, this one too."""
+        if event.kind is ModelKind.ASKED:
+            self.asked(event.process_id, event.layer)
+        elif event.kind is ModelKind.ANSWERED:
+            self.answered(event.process_id, event.layer, event.prompt_tokens + event.completion_tokens)
 
     def processes(self, message: ProcessArray) -> None:
         """What processes have used before this node was started, and which have ended."""

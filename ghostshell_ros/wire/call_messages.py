@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert calls, as events and histories tell of them, to the planners' types."""
+"""Calls of events and histories in the words of the planners."""
 
 from __future__ import annotations
 
-from ghostshell.msg import CallRecord, SkillEvent
+from ghostshell.msg import CallRecord
 
-from ghostshell_ros.wire.values import arguments_of, outcome_name
 from planners.prompts.prompt import CallReport
 from planners.strategy import CallEnded, CallStarted
+from skill_kernel.events import CallEvent, CallKind, read_arguments
 
 
 def call_report(call: CallRecord) -> CallReport:
     """Return a call of a process's history."""
-    return CallReport(call.function, arguments_of(call.args_json), call.outcome, call.message)
+    return CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message)
 
 
-def call_event(event: SkillEvent) -> CallStarted | CallEnded:
-    """Return the call that CALL_STARTED or CALL_ENDED tells of."""
-    ended = event.type == SkillEvent.CALL_ENDED
-    return (CallEnded if ended else CallStarted)(
+def call_event(event: CallEvent) -> CallStarted | CallEnded:
+    """Return a call that has started or ended."""
+    return (CallEnded if event.kind is CallKind.ENDED else CallStarted)(
         event.stream_id,
         event.call_id,
         event.function,
-        arguments_of(event.args_json),
-        outcome_name(event.outcome) if ended else "",
+        event.arguments,
+        event.outcome_name,
         event.error_code,
-        event.error_msg or event.text,
+        event.told,
         event.parent_id,
         event.start_s,
         event.end_s,

@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import math
 
-from ghostshell.msg import MemoryRecord, ProcessState, SkillEvent
+from ghostshell.msg import MemoryRecord, ProcessState
 from ghostshell.srv import QueryMemory
 
-from ghostshell_ros.wire.values import arguments_of, outcome_name, ros_text, seconds, time_message
-from planners.memory.experience import EndedCall, Task
+from ghostshell_ros.wire.values import ros_text, seconds, time_message
+from planners.memory.experience import Task
 from planners.memory.query import Circle, Query
 from planners.memory.records import Record, Tier, Viewer
 from skill_kernel.processes.process import ProcessSource, ProcessStatus
@@ -79,16 +79,4 @@ def task_of(process: ProcessState) -> Task:
         ProcessStatus(process.status).name,
         process.message,
         by_itself,
-    )
-
-
-def call_of(event: SkillEvent) -> EndedCall:
-    """Return the call of a CALL_ENDED event as the memory takes it."""
-    return EndedCall(
-        event.process_id,
-        event.function or "?",
-        arguments_of(event.args_json),
-        outcome_name(event.outcome),
-        event.error_msg or event.text,
-        seconds(event.stamp),
     )

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from ghostshell.action import RunTask
 from ghostshell.msg import CallRecord as CallRecordMsg
 from ghostshell.msg import LayerUsage as LayerUsageMsg
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
-from ghostshell_ros.wire.values import outcome_name, time_message
-from skill_kernel.codes import ModelCode
-from skill_kernel.processes.process import CallRecord, LayerUsage, ModelAnswer, Process
+from ghostshell_ros.wire.values import time_message
+from skill_kernel.events import CallEvent
+from skill_kernel.processes.process import CallRecord, LayerUsage, Process
 
 SHOWN_HISTORY = 30
 """Number of newest calls that a revised plan takes into account."""
@@ -69,29 +69,15 @@ def task_result(process: Process) -> RunTask.Result:
     )
 
 
-def model_answer(event: SkillEvent) -> ModelAnswer:
-    """Return what one answer of a layer's model used, from a MODEL_ANSWERED event. A cancelled answer is no failure."""
-    return ModelAnswer(
-        event.function,
-        event.text,
-        event.prompt_tokens,
-        event.cached_tokens,
-        event.completion_tokens,
-        event.cost_usd,
-        max(0.0, event.end_s - event.start_s),
-        failed=event.error_code not in (0, ModelCode.MODEL_CANCELLED),
-    )
-
-
-def call_record(event: SkillEvent) -> CallRecord:
-    """Return the call of a CALL_STARTED or CALL_ENDED event."""
+def call_record(event: CallEvent) -> CallRecord:
+    """Return a call that has started or ended, for the history of its process."""
     return CallRecord(
         event.call_id,
         event.function,
         event.args_json,
-        outcome_name(event.outcome, "RUNNING"),
+        event.outcome_name or "RUNNING",
         event.error_code,
-        event.error_msg or event.text,
+        event.told,
         event.start_s,
         event.end_s,
     )

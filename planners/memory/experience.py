@@ -10,6 +10,8 @@ from typing import Any
 
 from planners.memory.answers import readable
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier, Visibility
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent
 from skill_kernel.observation.model import Observation, Pose, SeenObject, Value
 
 IN_SIGHT_S = 1.0
@@ -167,18 +169,6 @@ class Task:
     by_itself: bool = False
 
 
-@dataclass(frozen=True)
-class EndedCall:
-    """A call that has ended. `begun_s` is 0 when it never started."""
-
-    process_id: str
-    function: str
-    arguments: Mapping[str, Any]
-    outcome: str
-    message: str
-    time_s: float
-
-
 class Recorder:
     """Of one robot. What is told twice has the same key and is kept once."""
 
@@ -228,26 +218,29 @@ class Recorder:
         )
         return [begun, ended]
 
-    def call(self, call: EndedCall) -> list[Record]:
-        """What was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
+    def call(self, call: CallEvent) -> list[Record]:
+        """Return what was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
         if call.function in OWN:
             return []
+        arguments, outcome, function = call.arguments, call.outcome_name or "?", readable(call.function or "?")
         who = Provenance(self._robot, "events", call.process_id)
-        done = call.outcome == "DONE"
+        done = call.outcome is Outcome.DONE
         if call.function == "text":
-            spoken = str(call.arguments.get("text", call.message))[:SHOWN]
+            spoken = str(arguments.get("text", call.told))[:SHOWN]
             text = f"{self._robot} said: “{spoken}”"
         else:
-            with_ = ", ".join(f"{k}={str(v)[:60]}" for k, v in call.arguments.items())
-            how = f", {call.message[:SHOWN]}" if call.message else ""
-            text = f"{self._robot} did {readable(call.function)}({with_}): {call.outcome.lower()}{how}"
-        told = {"function": call.function, "arguments": dict(call.arguments), "outcome": call.outcome}
-        found = [Record(Tier.M1, Kind.CALL, call.time_s, text, told, who, self._spot)]
-        place = call.arguments.get(PLACE_ARGUMENT)
+            with_ = ", ".join(f"{k}={str(v)[:60]}" for k, v in arguments.items())
+            how = f", {call.told[:SHOWN]}" if call.told else ""
+            text = f"{self._robot} did {function}({with_}): {outcome.lower()}{how}"
+        told = {"function": call.function or "?", "arguments": arguments, "outcome": outcome}
+        found = [Record(Tier.M1, Kind.CALL, call.stamp_s, text, told, who, self._spot)]
+        place = arguments.get(PLACE_ARGUMENT)
         if done and isinstance(place, str) and place and not self._spot.room:
             at = Spot(self._spot.x, self._spot.y, place)
             found.append(
-                Record(Tier.M1, Kind.VISIT, call.time_s, f"{self._robot} came to {readable(place)}.", {"place": place}, who, at)
+                Record(
+                    Tier.M1, Kind.VISIT, call.stamp_s, f"{self._robot} came to {readable(place)}.", {"place": place}, who, at
+                )
             )
         return found
 

@@ -6,18 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import ModelEvent
 from skill_kernel.processes.commands import Amended, Command, EndProcess, InterruptPlan, ReleaseProcess
-from skill_kernel.processes.process import (
-    FIRED,
-    HISTORY,
-    CallRecord,
-    ModelAnswer,
-    Process,
-    ProcessStatus,
-    ProcessTable,
-    added,
-    skipped,
-)
+from skill_kernel.processes.process import FIRED, HISTORY, CallRecord, Process, ProcessStatus, ProcessTable, added, skipped
 
 
 class ProcessEnds:
@@ -173,7 +164,7 @@ class ProcessPlans:
         if process is not None:
             self._table.change(process_id, turn=process.turn + 1)
 
-    def model_answered(self, process_id: str, answer: ModelAnswer) -> None:
+    def model_answered(self, process_id: str, answer: ModelEvent) -> None:
         """Count an answer, or a failure, of a layer's model, also when it is learned after the end of the process.
 
         A layer that was answered is no longer degraded.

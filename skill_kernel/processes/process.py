@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import ModelEvent
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,9 @@ class LayerUsage:
     latency_max_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class ModelAnswer:
-    """Report how one call of a layer's model ended; `failed` when it gave no usable answer."""
-
-    layer: str
-    model: str = ""
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = -1.0
-    latency_s: float = 0.0
-    failed: bool = False
-
-
-def added(usage: tuple[LayerUsage, ...], answer: ModelAnswer) -> tuple[LayerUsage, ...]:
+def added(usage: tuple[LayerUsage, ...], answer: ModelEvent) -> tuple[LayerUsage, ...]:
     """Return the sums with one more call."""
-    old = _of(usage, answer.layer)
+    old = usage_of(usage, answer.layer)
     cost = max(old.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else old.cost_usd
     return _with(
         usage,
@@ -57,19 +44,19 @@ def added(usage: tuple[LayerUsage, ...], answer: ModelAnswer) -> tuple[LayerUsag
             cached_tokens=old.cached_tokens + answer.cached_tokens,
             completion_tokens=old.completion_tokens + answer.completion_tokens,
             cost_usd=cost,
-            latency_s=old.latency_s + answer.latency_s,
-            latency_max_s=max(old.latency_max_s, answer.latency_s),
+            latency_s=old.latency_s + answer.took_s,
+            latency_max_s=max(old.latency_max_s, answer.took_s),
         ),
     )
 
 
 def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]:
     """Return the sums when a layer saw no need to ask, or was not allowed to."""
-    old = _of(usage, layer)
+    old = usage_of(usage, layer)
     return _with(usage, replace(old, skipped=old.skipped + 1))
 
 
-def _of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:
+def usage_of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:
     return next((u for u in usage if u.layer == layer), LayerUsage(layer))
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from std_srvs.srv import Trigger
 
 from pipeline_support import BroughtUp, Observer, Task
 from ros_support import wait_until
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import CallKind, RunEvent
 
 DRIVER_CODES = (CallCode.DRIVER_LOST, CallCode.DRIVER_UNAVAILABLE, CallCode.HALTED)
 """Between two goals of a walk a driver is not lost but missing, and the halt may come first."""
@@ -38,8 +39,8 @@ class Walk:
     call_id: str
     killed_s: float = 0.0
 
-    def ends(self, watch: Observer) -> list[SkillEvent]:
-        return [e for e in watch.of(self.process_id, SkillEvent.CALL_ENDED) if e.call_id == self.call_id]
+    def ends(self, watch: Observer) -> list[RunEvent]:
+        return [e for e in watch.of(self.process_id, CallKind.ENDED) if e.call_id == self.call_id]
 
 
 def ready(robot: BroughtUp) -> None:
@@ -75,8 +76,8 @@ def _begun(watch: Observer, way: Way) -> Walk | None:
     since, from_s = len(watch.events), time.monotonic()
     task = watch.task(way.instruction)
 
-    def starts() -> list[SkillEvent]:
-        return [e for e in watch.events[since:] if e.type == SkillEvent.CALL_STARTED and e.function == way.function]
+    def starts() -> list[RunEvent]:
+        return [e for e in watch.events[since:] if e.kind == CallKind.STARTED and e.function == way.function]
 
     wait_until(lambda: starts() or task.ends, 15.0, "it begins, or says why not")
     if not starts():
@@ -86,7 +87,7 @@ def _begun(watch: Observer, way: Way) -> Walk | None:
     wait_until(lambda: way.moved(watch, from_s) or walk.ends(watch), 5.0, "it walks")
     wait_until(lambda: walk.ends(watch) or (watch.kernel and walk.call_id in watch.kernel.running), 3.0, "the kernel says so")
     if ends := walk.ends(watch):
-        assert ends[0].outcome == SkillEvent.FAILED and ends[0].error_msg, ends[0]
+        assert ends[0].outcome == Outcome.FAILED and ends[0].error_msg, ends[0]
         task.result()
         return None
     return walk
@@ -106,12 +107,12 @@ def came_back(watch: Observer, walk: Walk, *nodes: str) -> None:
     wait_until(lambda: all(watch.reported_s.get(node, 0.0) > later_s for node in nodes), 12.0, f"{nodes} are started anew")
 
 
-def ended(watch: Observer, walk: Walk, timeout_s: float, *outcomes: int) -> SkillEvent:
+def ended(watch: Observer, walk: Walk, timeout_s: float, *outcomes: Outcome) -> RunEvent:
     """The one end of the call."""
     wait_until(lambda: walk.ends(watch), timeout_s, "the call ends")
     (event,) = walk.ends(watch)
     assert event.outcome in outcomes, (event.outcome, event.error_msg)
-    assert event.outcome == SkillEvent.DONE or event.error_msg, "without a reason"
+    assert event.outcome == Outcome.DONE or event.error_msg, "without a reason"
     return event
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from geometry_msgs.msg import Twist
-from ghostshell.msg import ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import ProcessArray, ProcessState
 from ghostshell.srv import ControlProcess
 from std_srvs.srv import SetBool, Trigger
 from stuck import StuckDetector
@@ -27,6 +27,7 @@ from base_observer import REST_S, BaseObserver
 from ghostshell_ros.runtime.node_runtime import LATCHED
 from pipeline_support import NODES, BroughtUp, Task, brought_up, config_dir
 from ros_support import ROOT, wait_until
+from skill_kernel.events import CallKind, ModelKind, RunEvent
 
 MODULE = "bench.simulated_model"
 LIVING = (ProcessState.WAITING, ProcessState.IN_PROGRESS, ProcessState.PAUSED)
@@ -54,15 +55,15 @@ class FaultObserver(BaseObserver):
         super()._on_velocity(message)
         self.stuck.commanded(*self.velocities[-1])
 
-    def _on_event(self, event: SkillEvent) -> None:
+    def _on_event(self, event: RunEvent) -> None:
         super()._on_event(event)
         now = time.monotonic()
-        if event.type in (SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED):
+        if event.kind in (CallKind.STARTED, CallKind.ENDED):
             self.stuck.sign(now)
-        elif event.type == SkillEvent.MODEL_ASKED:
-            self.stuck.asked(now, event.process_id, event.function)
-        elif event.type == SkillEvent.MODEL_ANSWERED:
-            self.stuck.answered(now, event.process_id, event.function)
+        elif event.kind == ModelKind.ASKED:
+            self.stuck.asked(now, event.process_id, event.layer)
+        elif event.kind == ModelKind.ANSWERED:
+            self.stuck.answered(now, event.process_id, event.layer)
 
 
 class ModelProcess:
@@ -160,8 +161,8 @@ class Journey:
     def state(self, robot: Robot) -> ProcessState | None:
         return robot.watch.process(self.process_id)
 
-    def degraded(self, robot: Robot) -> list[SkillEvent]:
-        return robot.watch.of(self.process_id, SkillEvent.DEGRADED)
+    def degraded(self, robot: Robot) -> list[RunEvent]:
+        return robot.watch.of(self.process_id, ModelKind.DEGRADED)
 
 
 def ready(robot: Robot) -> None:
@@ -205,7 +206,7 @@ def walks(robot: Robot, journey: Journey) -> bool:
     began = [
         watch.heard_s[i]
         for i, e in enumerate(watch.events)
-        if e.process_id == journey.process_id and e.type == SkillEvent.CALL_STARTED and "movement" in e.channels
+        if e.process_id == journey.process_id and e.kind == CallKind.STARTED and "movement" in e.channels
     ]
     return bool(began) and watch.last_command_s() > began[0] + 0.3
 
@@ -243,8 +244,8 @@ def turned_around(robot: Robot, yaw_before: float) -> bool:
 def told_degraded(robot: Robot, journey: Journey, *layers: str) -> None:
     """DEGRADED said which layer goes on without its model, how and why."""
     told = journey.degraded(robot)
-    assert set(layers) <= {e.function for e in told}, [(e.function, e.text) for e in told]
-    assert all(e.text and e.error_msg for e in told)
+    assert set(layers) <= {e.layer for e in told}, [(e.layer, e.fallback) for e in told]
+    assert all(e.fallback and e.error_msg for e in told)
 
 
 def not_stuck(robot: Robot) -> Iterator[None]:

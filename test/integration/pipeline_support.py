@@ -19,7 +19,7 @@ import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import ExecuteSkill, RunTask
-from ghostshell.msg import FunctionToken, KernelState, LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import FunctionToken, KernelState, LlmChunk, ProcessArray, ProcessState
 from ghostshell.srv import ControlProcess, Interrupt
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
@@ -28,10 +28,12 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import ROOT, ask, wait_until
 from scripts.graph_map import committed, rendered, settled_graph
+from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 from skill_kernel.robot import RobotConfig
 
 NODES = {
@@ -80,7 +82,7 @@ class Observer(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__(WATCHER, namespace=namespace)
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.heard_s: list[float] = []
         self.chunks: list[tuple[float, LlmChunk]] = []
         self.tokens: list[FunctionToken] = []
@@ -90,7 +92,7 @@ class Observer(RuntimeNode):
         self.joints: dict[str, float] = {}
         self.pose: tuple[float, float, float] | None = None
         self.set_points: list[tuple[float, dict[str, float]]] = []
-        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        read_events(self, self._on_event)
         self.create_subscription(LlmChunk, "llm_chunks", lambda m: self.chunks.append((time.monotonic(), m)), STREAM)
         self.create_subscription(FunctionToken, "function_tokens", self.tokens.append, STREAM)
         self.create_subscription(ProcessArray, "processes", lambda m: setattr(self, "processes", m.processes), LATCHED)
@@ -129,7 +131,7 @@ class Observer(RuntimeNode):
             if f"/{robot}" == self.get_namespace():
                 self.reported_s[node] = time.monotonic()
 
-    def _on_event(self, event: SkillEvent) -> None:
+    def _on_event(self, event: RunEvent) -> None:
         self.heard_s.append(time.monotonic())
         self.events.append(event)
 
@@ -199,20 +201,20 @@ class Observer(RuntimeNode):
 
     # -- hearing things -----------------------------------------------------------------------------------------------
 
-    def of(self, process_id: str, kind: int | None = None) -> list[SkillEvent]:
+    def of(self, process_id: str, kind: EventKind | None = None) -> list[RunEvent]:
         """Events of a process, in the order they came."""
-        return [e for e in self.events if e.process_id == process_id and kind in (None, e.type)]
+        return [e for e in self.events if e.process_id == process_id and kind in (None, e.kind)]
 
     def codes(self, process_id: str) -> set[int]:
         """Error codes that events of a process carried."""
         return {e.error_code for e in self.of(process_id) if e.error_code}
 
-    def wait_event(self, kind: int, timeout_s: float = 10.0, since: int = 0, **fields: Any) -> SkillEvent:
+    def wait_event(self, kind: EventKind, timeout_s: float = 10.0, since: int = 0, **fields: Any) -> RunEvent:
         """Wait for an event of that kind with these fields, not among the first `since`."""
 
-        def found() -> SkillEvent | None:
+        def found() -> RunEvent | None:
             for event in self.events[since:]:
-                if event.type == kind and all(getattr(event, name) == value for name, value in fields.items()):
+                if event.kind == kind and all(getattr(event, name) == value for name, value in fields.items()):
                     return event
             return None
 
@@ -221,10 +223,10 @@ class Observer(RuntimeNode):
         assert event is not None
         return event
 
-    def drained(self, process_id: str, timeout_s: float = 15.0) -> list[SkillEvent]:
+    def drained(self, process_id: str, timeout_s: float = 15.0) -> list[RunEvent]:
         """Wait until the process's streams and calls have ended; gives the ends of its calls."""
-        self.wait_event(SkillEvent.DRAINED, timeout_s, process_id=process_id)
-        return self.of(process_id, SkillEvent.CALL_ENDED)
+        self.wait_event(ProcessKind.DRAINED, timeout_s, process_id=process_id)
+        return self.of(process_id, CallKind.ENDED)
 
     def process(self, process_id: str) -> ProcessState | None:
         return next((p for p in self.processes if p.process_id == process_id), None)
@@ -402,7 +404,7 @@ def missing(robot: BroughtUp) -> list[str]:
         "pose": observer.pose is not None,
         "a reader of instruction": observer.instruction.get_subscription_count() > 0,
         "readers of chunks": observer.chunk_out.get_subscription_count() > 1,
-        "writers of events": observer.count_publishers("events") >= 4,
+        "writers of events": observer.count_publishers("events/notices") >= 4,
         "action servers": observer.servers_ready,
         "nothing but active drivers": len(active) == len(observer.drivers),
         "the model": any("action_planner]: model" in line and line.endswith("is ready") for line in robot.log),
@@ -418,7 +420,7 @@ def assert_mapped(robot: BroughtUp, name: str) -> None:
     assert rendered(graph) == committed(name), "the graph has changed: run python3 -m scripts.graph_map and read the difference"
 
 
-def only(found: list[SkillEvent], function: str) -> SkillEvent:
+def only(found: list[RunEvent], function: str) -> RunEvent:
     """The one event of a function."""
     (event,) = [e for e in found if e.function == function]
     return event

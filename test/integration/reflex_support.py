@@ -16,16 +16,18 @@ import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Twist
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import KernelState, Observation, ObservationField, ProcessHeartbeat, ReflexStateArray, SkillCall, SkillEvent
+from ghostshell.msg import KernelState, Observation, ObservationField, ProcessHeartbeat, ReflexStateArray, SkillCall
 from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 from reflex_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import EVENTS, HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import ROOT, Processes, ask, wait_until
+from skill_kernel.events import EventKind, NoticeKind, RunEvent
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"
 SUPPORT = str(ROOT / "test" / "support")
@@ -45,7 +47,7 @@ class StandIn(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("stand_in", namespace=namespace)
         self.near, self.loud, self.silent = FAR, False, False
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.stops: list[tuple[float, Twist]] = []
         self.states: dict[str, State] = {}
         self.array: ReflexStateArray | None = None
@@ -56,7 +58,7 @@ class StandIn(RuntimeNode):
         self._beat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self.teleop = self.create_publisher(Bool, "teleop_active", LATCHED)
         self.halted = self.create_publisher(Bool, "halted", LATCHED)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.create_subscription(Twist, "cmd_vel_reflex", lambda m: self.stops.append((time.monotonic(), m)), SET_POINTS)
         self.create_subscription(ReflexStateArray, "reflex_states", self._on_states, LATCHED)
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
@@ -102,9 +104,9 @@ class StandIn(RuntimeNode):
         )
         wait_until(lambda: phases, 5.0, "the patrol runs")
 
-    def of(self, beginning: str, kind: int | None = None, since: int = 0) -> list[SkillEvent]:
+    def of(self, beginning: str, kind: EventKind | None = None, since: int = 0) -> list[RunEvent]:
         """Events of processes whose id begins so."""
-        return [e for e in self.events[since:] if e.process_id.startswith(beginning) and kind in (None, e.type)]
+        return [e for e in self.events[since:] if e.process_id.startswith(beginning) and kind in (None, e.kind)]
 
     def ask(self, command: str, timeout_s: float = 10.0, **fields: Any) -> Any:
         """Ask compile_reflex and wait for the answer."""
@@ -150,12 +152,12 @@ class Setting:
         return node
 
 
-def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> SkillEvent:
+def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> RunEvent:
     """The notice that a reflex's action is over."""
-    found: list[SkillEvent] = []
+    found: list[RunEvent] = []
 
     def look() -> bool:
-        found[:] = [e for e in node.of(f"reflex-{name}-", SkillEvent.NOTICE, since) if e.text.startswith(f"reflex '{name}': ")]
+        found[:] = [e for e in node.of(f"reflex-{name}-", NoticeKind.MESSAGE, since) if e.text.startswith(f"reflex '{name}': ")]
         return bool(found)
 
     wait_until(look, timeout_s, f"reflex {name} is over")

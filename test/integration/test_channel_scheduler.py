@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, FunctionToken, KernelState, SkillEvent
+from ghostshell.msg import CallContent, FunctionToken, KernelState
+from ghostshell.msg import CallEvent as CallMessage
 from ghostshell.srv import Interrupt
 from kernel_robot import ROBOT_YAML
 
 from ghostshell_ros.nodes.channel_scheduler.node import MAX_PROCESSES
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import CallKind, EventKind, RunEvent, StreamKind
 
 
 class Kernel(RuntimeNode):
@@ -28,11 +31,11 @@ class Kernel(RuntimeNode):
         super().__init__("skill_kernel", namespace=namespace)
         self.goals: list[Goal] = []
         self.contents: list[CallContent] = []
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self.goals.append, on_cancel=lambda goal: None)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         self.create_subscription(CallContent, "call_content", self.contents.append, STREAM)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.tokens = self.create_publisher(FunctionToken, "function_tokens", STREAM)
         self.interrupt_client = self.create_client(Interrupt, "channel_scheduler/interrupt")
 
@@ -48,7 +51,7 @@ class Kernel(RuntimeNode):
 
     def refuse(self, goal: Goal) -> None:
         """The subsystem is another's, and then it is free."""
-        result = ExecuteSkill.Result(outcome=SkillEvent.REFUSED, error_code=ExecuteSkill.Goal.SUBSYSTEM_HELD, start_s=-1.0)
+        result = ExecuteSkill.Result(outcome=CallMessage.REFUSED, error_code=ExecuteSkill.Goal.SUBSYSTEM_HELD, start_s=-1.0)
         self.call_soon(goal.abort, result)
         self.call_soon(self._state.publish, KernelState())
 
@@ -90,7 +93,7 @@ def test_speech_that_was_refused_once_begins_whole(kernel: Kernel) -> None:
     wait_until(lambda: kernel.contents and kernel.contents[-1].last, 5.0, "the text is complete")
     assert [c.seq for c in kernel.contents] == list(range(len(kernel.contents)))
     assert "".join(c.text for c in kernel.contents) == "Hello, my friend"
-    kernel.call_soon(kernel.goals[1].succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
+    kernel.call_soon(kernel.goals[1].succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))
 
 
 def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kernel) -> None:
@@ -100,11 +103,11 @@ def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kerne
     kernel.interrupt("old", epoch=6)
     kernel.interrupt("one more", epoch=5)
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="old", epoch=5)
-    wait_until(lambda: any(e.type == SkillEvent.STREAM_ENDED for e in kernel.events), 5.0, "the late stream has ended")
+    wait_until(lambda: any(e.kind == StreamKind.ENDED for e in kernel.events), 5.0, "the late stream has ended")
     assert not kernel.goals, "the scheduler still knows that it was interrupted"
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="other0", epoch=4)
     wait_until(lambda: kernel.goals, 5.0, "of this one it knows nothing any more")
-    kernel.call_soon(kernel.goals[0].succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
+    kernel.call_soon(kernel.goals[0].succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))
 
 
 def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Kernel) -> None:
@@ -113,16 +116,16 @@ def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Ke
     wait_until(lambda: len(kernel.goals) == MAX_PROCESSES, 10.0, "all of them are at work")
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="more")
 
-    def told(kind: int, process: str) -> list[SkillEvent]:
-        return [e for e in kernel.events if e.type == kind and e.process_id == process]
+    def told(kind: EventKind, process: str) -> list[RunEvent]:
+        return [e for e in kernel.events if e.kind == kind and e.process_id == process]
 
-    wait_until(lambda: told(SkillEvent.TURN_ENDED, "more"), 5.0, "it is refused")
-    over = told(SkillEvent.TURN_ENDED, "more")[0]
+    wait_until(lambda: told(StreamKind.TURN_ENDED, "more"), 5.0, "it is refused")
+    over = told(StreamKind.TURN_ENDED, "more")[0]
     assert over.error_code == TaskCode.TOO_MANY_PROCESSES and "end one" in over.error_msg
-    assert told(SkillEvent.STREAM_ENDED, "more") and len(kernel.goals) == MAX_PROCESSES
+    assert told(StreamKind.ENDED, "more") and len(kernel.goals) == MAX_PROCESSES
     for goal in kernel.goals:
-        kernel.call_soon(goal.succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
-    wait_until(lambda: all(told(SkillEvent.CALL_ENDED, f"p{n}") for n in range(MAX_PROCESSES)), 5.0, "each outcome is heard")
+        kernel.call_soon(goal.succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))
+    wait_until(lambda: all(told(CallKind.ENDED, f"p{n}") for n in range(MAX_PROCESSES)), 5.0, "each outcome is heard")
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="again")
     wait_until(lambda: len(kernel.goals) == MAX_PROCESSES + 1, 5.0, "there is room again")
-    kernel.call_soon(kernel.goals[-1].succeed, ExecuteSkill.Result(outcome=SkillEvent.DONE))
+    kernel.call_soon(kernel.goals[-1].succeed, ExecuteSkill.Result(outcome=CallMessage.DONE))

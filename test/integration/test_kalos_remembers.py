@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallKind, ProcessKind, RunEvent
+
 pytest.importorskip("mujoco")
 
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
 from pipeline_support import NODES, Observer, brought_up
 from ros_support import wait_until
 
 
-def ended(robot: Observer, function: str) -> list[SkillEvent]:
-    return [e for e in robot.events if e.type == SkillEvent.CALL_ENDED and e.function == function]
+def ended(robot: Observer, function: str) -> list[RunEvent]:
+    return [e for e in robot.events if e.kind == CallKind.ENDED and e.function == function]
 
 
 def test_it_tells_how_many_places_it_explored_while_it_walks_on(tmp_path: Path) -> None:
@@ -27,24 +30,26 @@ def test_it_tells_how_many_places_it_explored_while_it_walks_on(tmp_path: Path) 
         wait_until(lambda: up.alive() and any(f"remembers what robot '{name}'" in line for line in up.log), 20.0, "the memory")
         robot.say("Go to the kitchen.")
         wait_until(lambda: ended(robot, "goto_waypoint"), 60.0, "it reaches the kitchen")
-        assert ended(robot, "goto_waypoint")[0].outcome == SkillEvent.DONE
+        assert ended(robot, "goto_waypoint")[0].outcome == Outcome.DONE
 
         robot.say("Patrol the hallway.")
-        started = [SkillEvent.CALL_STARTED, "patrol"]
-        wait_until(lambda: any([e.type, e.function] == started for e in robot.events), 20.0, "the patrol begins")
+        started = [CallKind.STARTED, "patrol"]
+        wait_until(
+            lambda: any([e.kind, getattr(e, "function", "")] == started for e in robot.events), 20.0, "the patrol begins"
+        )
         walked = [robot.pose]
         wait_until(lambda: robot.pose is not None and abs(robot.pose[1] - walked[0][1]) > 0.3, 30.0, "it walks")
         before = robot.pose
         robot.say("How many places have you explored?")
         wait_until(lambda: ended(robot, "query_memory"), 30.0, "the answer")
         answer = ended(robot, "query_memory")[0]
-        assert answer.outcome == SkillEvent.DONE, answer.error_msg
-        assert answer.text.startswith("I explored 2 places: hallway and kitchen."), answer.text
-        assert "not said" not in answer.text
+        assert answer.outcome == Outcome.DONE, answer.error_msg
+        assert answer.message.startswith("I explored 2 places: hallway and kitchen."), answer.message
+        assert "not said" not in answer.message
 
         patrol = next(p for p in robot.processes if p.instruction.startswith("Patrol"))
         assert patrol.status == ProcessState.IN_PROGRESS and not patrol.pause_causes
-        paused = [e for e in robot.events if e.type == SkillEvent.PROCESS_PAUSED]
+        paused = [e for e in robot.events if e.kind == ProcessKind.PAUSED]
         assert not paused and not ended(robot, "patrol")
         assert before is not None and robot.pose is not None
         assert max(abs(a - b) for a, b in zip(robot.pose, before, strict=True)) > 0.1, "it went on in the meantime"

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from skill_kernel.codes import Outcome
+from skill_kernel.events import RunEvent
+
 pytest.importorskip("onnxruntime")
 pytest.importorskip("mujoco")
 
 from geometry_msgs.msg import PoseStamped
-from ghostshell.msg import DetectionArray, SkillEvent
+from ghostshell.msg import DetectionArray
 from std_srvs.srv import SetBool
 
 from ghostshell_ros.runtime.node_runtime import SENSORS
@@ -44,7 +47,7 @@ class Watcher(Observer):
     def apart_m(self) -> float:
         return math.dist(self.places["base_link"], self.places["person"])
 
-    def call(self, tag: str, timeout_s: float) -> SkillEvent:
+    def call(self, tag: str, timeout_s: float) -> RunEvent:
         """Have one skill performed; gives the event of its end."""
         (ended,) = self.drained(self.stream(tag), timeout_s)
         return ended
@@ -67,7 +70,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Wat
 
 def test_what_is_not_there_is_not_found(watcher: Watcher) -> None:
     ended = watcher.call('<search target="apple"/>', 90.0)
-    assert ended.outcome == SkillEvent.FAILED and "no apple" in ended.error_msg + ended.text
+    assert ended.outcome == Outcome.FAILED and "no apple" in ended.error_msg + ended.message
 
 
 def test_a_person_who_steps_into_the_hallway_is_found_approached_and_followed(watcher: Watcher) -> None:
@@ -76,12 +79,12 @@ def test_a_person_who_steps_into_the_hallway_is_found_approached_and_followed(wa
 
     for _ in range(3):
         found = watcher.call('<search target="person"/>', 60.0)
-        assert found.outcome == SkillEvent.DONE and "person" in found.text and "m away" in found.text
+        assert found.outcome == Outcome.DONE and "person" in found.message and "m away" in found.message
         came = watcher.call('<approach target="person" distance_m="1.5"/>', 90.0)
         if "search for it first" not in came.error_msg:
             break  # lost from sight on a busy machine: what it says is what is done
-    assert came.outcome == SkillEvent.DONE, came.error_msg
+    assert came.outcome == Outcome.DONE, came.error_msg
     assert watcher.apart_m == pytest.approx(1.6, abs=0.4)
 
     followed = watcher.call('<follow target="person" distance_m="1.5" duration_s="4"/>', 30.0)
-    assert followed.outcome == SkillEvent.DONE, followed.error_msg
+    assert followed.outcome == Outcome.DONE, followed.error_msg

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from skill_kernel.codes import Outcome
+from skill_kernel.events import NoticeKind, ProcessKind
+
 pytest.importorskip("mujoco")
 
-from ghostshell.msg import SkillEvent
 
-from ghostshell_ros.cli.story import Story
-from ghostshell_ros.cli.story_client import StoryClient
+from ghostshell_ros.cli.story import Story, StoryClient
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from pipeline_support import NODES, BroughtUp, brought_up
 from ros_support import wait_until
@@ -33,16 +34,16 @@ def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(
         wait_until(lambda: not client.lacking, 30.0, "all that the story needs is there")
         story = Story(client, ("sound",))
         patrol = story.say("Patrol the hallway twice.", "patrol", 20.0)
-        (walking,) = patrol.acts()
+        (walking,) = story.view.acts(patrol)
 
         reflex = story.step_in_front(patrol)
 
     assert reflex.instruction == "when anything is closer than 0.2 m in front, step back 0.5 m"
-    (back,) = reflex.acts()
-    assert (back.function, back.outcome, back.subsystems) == ("move_back", "DONE", ("movement",))
-    assert patrol.acts() == [walking] and walking.end_s is None, "the same call, not a new one"
+    (back,) = story.view.acts(reflex)
+    assert (back.function, back.outcome, back.channels) == ("move_back", Outcome.DONE, ("movement",))
+    assert story.view.acts(patrol) == [walking] and walking.ended_s is None, "the same call, not a new one"
     # It is still while the reflex moves it, and goes on when that has ended.
-    paused, went_on = (s.begin_s for s in patrol.states[-2:])
+    paused, went_on = (s.begin_s for s in list(patrol.states)[-2:])
     # The scheduler tells of the pause when the kernel has told it, by then the reflex may move.
-    assert paused < back.start_s + 0.5 and back.end_s is not None and 0.0 <= went_on - back.end_s < 1.0
-    assert not [e for e in kalos.observer.events if e.type in (SkillEvent.HALTED, SkillEvent.PROCESS_ENDED)]
+    assert paused < back.started_s + 0.5 and back.ended_s is not None and 0.0 <= went_on - back.ended_s < 1.0
+    assert not [e for e in kalos.observer.events if e.kind in (NoticeKind.HALTED, ProcessKind.ENDED)]

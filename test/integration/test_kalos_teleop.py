@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from skill_kernel.events import CallKind, NoticeKind, ProcessKind
+
 pytest.importorskip("mujoco")
 
 from geometry_msgs.msg import Twist
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -101,7 +103,7 @@ def begin(operator: Operator, instruction: str, function: str) -> tuple[str, flo
     """Say it and wait until it walks; gives the process id and where it began."""
     start, since = operator.x, len(operator.events)
     process_id = operator.task(instruction).process_id
-    operator.wait_event(SkillEvent.CALL_STARTED, 10.0, since, process_id=process_id, function=function)
+    operator.wait_event(CallKind.STARTED, 10.0, since, process_id=process_id, function=function)
     wait_until(lambda: abs(operator.x - start) > 0.4, 15.0, "it walks")
     return process_id, start
 
@@ -117,8 +119,8 @@ def test_an_operator_preempts_a_walk_and_what_is_left_of_it_follows_when_he_give
     given = operator.x
     operator.gives_back()
     operator.wait_status(process_id, ProcessState.IN_PROGRESS, 2.0)
-    operator.wait_event(SkillEvent.PROCESS_ENDED, 20.0, process_id=process_id)
-    said = [(e.type, e.error_code, e.error_msg or e.text) for e in operator.of(process_id)]
+    operator.wait_event(ProcessKind.ENDED, 20.0, process_id=process_id)
+    said = [(e.kind, e.error_code, e) for e in operator.of(process_id)]
     assert operator.wait_status(process_id, ProcessState.SUCCESS, 1.0), said
     assert operator.x - start == pytest.approx(1.5 - (taken - given), abs=0.3), "1.5 m were walked, and what the operator drove"
     assert operator.halted is False
@@ -131,7 +133,7 @@ def test_an_operator_who_lets_go_halts_the_robot(operator: Operator) -> None:
     since = len(operator.events)
     operator.holds.clear()
     wait_until(lambda: operator.halted, 1.5, "the gate halts")
-    halted = operator.wait_event(SkillEvent.HALTED, 2.0, since)
+    halted = operator.wait_event(NoticeKind.HALTED, 2.0, since)
     assert "deadman" in halted.error_msg, halted
     operator.wait_status(process_id, ProcessState.STOPPED, 5.0)
     resting = operator.x

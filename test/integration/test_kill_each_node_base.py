@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 
 from base_observer import REST_S, BaseObserver, apart
 from kill_support import DRIVER_CODES, Walk, Way, came_back, ended, failed, killed
 from pipeline_support import NODES, BroughtUp, brought_up
 from ros_support import wait_until
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
 
 DRIVERS = ("drive_driver", "navigate_driver", "posture_driver")
 STANDS_S = 1.5
@@ -60,7 +60,7 @@ def test_without_its_drivers_it_halts_and_they_stay_inactive_until_it_is_cleared
     watch = kalos.observer
     names = ("base_drivers",) if manager == "with" else ("lifecycle_manager", "base_drivers")
     walk = killed(kalos, WAY, *names)
-    event = ended(watch, walk, 5.0, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED)
+    event = ended(watch, walk, 5.0, Outcome.FAILED, Outcome.INTERRUPTED)
     assert event.error_code in DRIVER_CODES
     at_rest(watch, walk, 0.5)
     wait_until(lambda: watch.halted, 2.0, "halted")
@@ -75,7 +75,7 @@ def test_without_speech_and_sound_it_halts_too(kalos: BroughtUp) -> None:
     walk = killed(kalos, WAY, "drivers")
     wait_until(lambda: watch.halted, 3.0, "halted")
     at_rest(watch, walk, 2.0)
-    event = ended(watch, walk, 3.0, SkillEvent.OUTCOME_INTERRUPTED)
+    event = ended(watch, walk, 3.0, Outcome.INTERRUPTED)
     assert event.error_code == CallCode.HALTED and failed(walk, 5.0).error_code == TaskCode.ROBOT_HALTED
     stays(watch, walk, "speak_driver", "play_sound_driver")
 
@@ -83,7 +83,7 @@ def test_without_speech_and_sound_it_halts_too(kalos: BroughtUp) -> None:
 def test_without_the_lifecycle_manager_it_walks_on(kalos: BroughtUp) -> None:
     watch = kalos.observer
     walk = killed(kalos, WAY, "lifecycle_manager")
-    ended(watch, walk, 10.0, SkillEvent.DONE)
+    ended(watch, walk, 10.0, Outcome.DONE)
     assert walk.task.result(5.0).status == ProcessState.SUCCESS and not watch.halted
     came_back(watch, walk, "lifecycle_manager")
 
@@ -105,7 +105,7 @@ def test_without_the_kernel_the_gate_is_halted(kalos: BroughtUp) -> None:
     """The launch ends then; here a person starts the kernel anew."""
     watch = kalos.observer
     walk = killed(kalos, WAY, "skill_kernel")
-    event = ended(watch, walk, 5.0, SkillEvent.FAILED)
+    event = ended(watch, walk, 5.0, Outcome.FAILED)
     assert event.error_code == CallCode.KERNEL_UNAVAILABLE
     at_rest(watch, walk, 3.5)
     wait_until(lambda: watch.halted, 3.0, "halted")
@@ -119,7 +119,7 @@ def test_without_its_body_the_gate_halts(kalos: BroughtUp) -> None:
     walk = killed(kalos, WAY, "sim")
     at_rest(watch, walk, 1.6, body=False)
     wait_until(lambda: watch.halted, 2.0, "halted")
-    ended(watch, walk, 4.0, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED)
+    ended(watch, walk, 4.0, Outcome.FAILED, Outcome.INTERRUPTED)
     failed(walk, 5.0)
     came_back(watch, walk, "sim")
     wait_until(lambda: watch.truth[-1][0] > walk.killed_s + 0.5, 12.0, "it is at its start again")
@@ -131,6 +131,6 @@ def test_without_the_gate_the_body_stops_by_itself(kalos: BroughtUp) -> None:
     watch = kalos.observer
     walk = killed(kalos, WAY, "safety_gate")
     at_rest(watch, walk, 0.1)
-    event = ended(watch, walk, 6.0, SkillEvent.FAILED)
+    event = ended(watch, walk, 6.0, Outcome.FAILED)
     assert "not followed" in event.error_msg, event
     failed(walk, 5.0)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess, JudgeCondition
 
 from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
 from pipeline_support import NODES, BroughtUp, Observer, assert_mapped, brought_up, config_dir
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import wait_until
+from skill_kernel.events import CallKind, ModelKind, ProcessKind
 
 RETRY = {"max_retries": 0, "first_wait_s": 0.05, "max_wait_s": 0.1}
 NOD = '<head_act action="nod" duration="1"/>'
@@ -81,11 +82,11 @@ def test_the_map_in_the_documents_is_the_running_graph(robot: BroughtUp, watch: 
 def started(watch: Observer, process_id: str) -> list[str]:
     """Skills that began, in order."""
     silent = {"step", "if", "else", "subtask_complete", "wait"}
-    return [e.function for e in watch.of(process_id, SkillEvent.CALL_STARTED) if e.function not in silent]
+    return [e.function for e in watch.of(process_id, CallKind.STARTED) if e.function not in silent]
 
 
 def answered(watch: Observer, process_id: str) -> set[str]:
-    return {e.function for e in watch.of(process_id, SkillEvent.MODEL_ANSWERED)}
+    return {e.layer for e in watch.of(process_id, ModelKind.ANSWERED)}
 
 
 def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer, server: ModelServer) -> None:
@@ -106,10 +107,10 @@ def test_the_first_action_comes_first_then_the_subtasks_in_steps(watch: Observer
     result = task.result(40.0)
     assert (result.status, result.error_code) == (ProcessState.SUCCESS, 0), result.error_msg
     assert started(watch, task.process_id) == ["head_pose", "spider_stand", "head_act"]
-    first = watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_pose")
-    planned = watch.wait_event(SkillEvent.MODEL_ANSWERED, process_id=task.process_id, function="s2")
+    first = watch.wait_event(CallKind.STARTED, process_id=task.process_id, function="head_pose")
+    planned = watch.wait_event(ModelKind.ANSWERED, process_id=task.process_id, layer="s2")
     assert watch.events.index(first) < watch.events.index(planned)
-    assert [e.text for e in watch.of(task.process_id, SkillEvent.SUBTASK_DONE)] == ["stand", "nod"]
+    assert [e.plan_item for e in watch.of(task.process_id, ProcessKind.SUBTASK_DONE)] == ["stand", "nod"]
     assert {"s1p", "s1", "s2"} <= answered(watch, task.process_id)
     usage = {u.layer: u for u in result.usage}
     assert usage["s1"].calls in (2, 3) and usage["s1"].prompt_tokens > 100
@@ -124,8 +125,8 @@ def test_without_a_plan_in_time_the_instruction_is_the_subtask(watch: Observer, 
     )
     task = watch.task("nod please")
     assert task.result(40.0).status == ProcessState.SUCCESS
-    degraded = watch.of(task.process_id, SkillEvent.DEGRADED)
-    assert "s2" in {e.function for e in degraded}
+    degraded = watch.of(task.process_id, ModelKind.DEGRADED)
+    assert "s2" in {e.layer for e in degraded}
 
 
 def test_a_model_that_fails_leaves_the_direct_commands(watch: Observer, server: ModelServer) -> None:
@@ -139,7 +140,7 @@ def test_a_model_that_fails_leaves_the_direct_commands(watch: Observer, server: 
     task = watch.task("nod")
     assert task.result(40.0).status == ProcessState.SUCCESS
     assert "head_act" in started(watch, task.process_id) and "text" not in started(watch, task.process_id)
-    hows = [e.text for e in watch.of(task.process_id, SkillEvent.DEGRADED) if e.function == "s1"]
+    hows = [e.fallback for e in watch.of(task.process_id, ModelKind.DEGRADED) if e.layer == "s1"]
     assert len(hows) == 2 and hows[-1].startswith("follows the direct commands")
 
 
@@ -167,8 +168,8 @@ def test_a_global_event_interrupts_and_is_handled_first(watch: Observer, server:
     task = watch.task("look left; if your head turns, stand up")
     result = task.result(60.0)
     assert result.status == ProcessState.SUCCESS, result.error_msg
-    fired = watch.wait_event(SkillEvent.GLOBAL_EVENT, process_id=task.process_id)
-    assert fired.text == "stand up"
+    fired = watch.wait_event(ProcessKind.PLAN_EVENT, process_id=task.process_id)
+    assert fired.plan_item == "stand up"
     assert "spider_stand" in started(watch, task.process_id)
     state = watch.process(task.process_id)
     assert state is not None and len(state.fired_events) == 1
@@ -180,14 +181,14 @@ def test_a_paused_process_keeps_its_queue_and_goes_on(watch: Observer, server: M
         {Layer.S2: lambda b: "<keep/>" if "PLAN" in b else "<subtask>exercise</subtask>", Layer.S1: steps({"exercise": long})}
     )
     task = watch.task("exercise")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_act")
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id, function="head_act")
     command = ControlProcess.Request
     watch.ask(watch.control, command(command=command.PAUSE, process_id=task.process_id))
     watch.wait_status(task.process_id, ProcessState.PAUSED)
-    asked = len(watch.of(task.process_id, SkillEvent.MODEL_ASKED))
+    asked = len(watch.of(task.process_id, ModelKind.ASKED))
     watch.ask(watch.control, command(command=command.RESUME, process_id=task.process_id))
     assert task.result(40.0).status == ProcessState.SUCCESS
-    later = [e for e in watch.of(task.process_id, SkillEvent.MODEL_ASKED)[asked:] if e.function == "s1"]
+    later = [e for e in watch.of(task.process_id, ModelKind.ASKED)[asked:] if e.layer == "s1"]
     assert len(later) <= 1
     assert started(watch, task.process_id)[-2:] == ["spider_stand", "head_act"]
 
@@ -212,4 +213,4 @@ def test_without_a_language_model_the_direct_commands_are_followed_as_ever(ros: 
         assert result.status == ProcessState.SUCCESS, result.error_msg
         assert started(up.observer, task.process_id) == ["spider_stand", "head_act"]
         assert answered(up.observer, task.process_id) == {"stream"}
-        assert not up.observer.of(task.process_id, SkillEvent.DEGRADED)
+        assert not up.observer.of(task.process_id, ModelKind.DEGRADED)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 from std_srvs.srv import SetBool
 
@@ -33,7 +33,8 @@ from layered_fault_support import (
     walking,
 )
 from ros_support import wait_until
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Outcome, TaskCode
+from skill_kernel.events import CallKind, EventKind, NoticeKind, ProcessKind, RunEvent
 
 FLOOD = 200
 UNKNOWN = "Make the world a better place."
@@ -134,7 +135,7 @@ def test_a_blind_robot_does_not_claim_to_have_found_anything(kalos: Robot) -> No
     with blinded(kalos):
         ended(kalos, journey, 60.0, ProcessState.FAILED)
     at_rest(kalos, journey, 60.0)
-    done = {e.function for e in kalos.watch.of(journey.process_id, SkillEvent.CALL_ENDED) if e.outcome == SkillEvent.DONE}
+    done = {e.function for e in kalos.watch.of(journey.process_id, CallKind.ENDED) if e.outcome == Outcome.DONE}
     assert not done & {"bark", "approach"}
 
 
@@ -146,14 +147,14 @@ def test_a_flood_of_instructions_ends_in_as_many_truthful_ends(kalos: Robot) -> 
     for number in range(FLOOD):
         watch.say("Walk 1 metre forward." if number % 2 else f"Say number {number}.")
 
-    def refused() -> list[SkillEvent]:
-        return [e for e in of_kind(watch, since, SkillEvent.NOTICE) if e.error_code == TaskCode.TOO_MANY_PROCESSES]
+    def refused() -> list[RunEvent]:
+        return [e for e in of_kind(watch, since, NoticeKind.MESSAGE) if e.error_code == TaskCode.TOO_MANY_PROCESSES]
 
-    def ends() -> list[SkillEvent]:
-        return of_kind(watch, since, SkillEvent.PROCESS_ENDED)
+    def ends() -> list[RunEvent]:
+        return of_kind(watch, since, ProcessKind.ENDED)
 
     def begun() -> int:
-        return len(of_kind(watch, since, SkillEvent.PROCESS_STARTED))
+        return len(of_kind(watch, since, ProcessKind.STARTED))
 
     wait_until(lambda: begun() + len(refused()) == FLOOD, 20.0, "each is taken or refused")
     wait_until(lambda: len(ends()) == begun() + 1, 60.0, "all that were taken have ended, and what ran before")
@@ -163,8 +164,8 @@ def test_a_flood_of_instructions_ends_in_as_many_truthful_ends(kalos: Robot) -> 
     at_rest(kalos, journey, 60.0)
 
 
-def of_kind(watch: FaultObserver, since: int, kind: int) -> list[SkillEvent]:
-    return [e for e in watch.events[since:] if e.type == kind]
+def of_kind(watch: FaultObserver, since: int, kind: EventKind) -> list[RunEvent]:
+    return [e for e in watch.events[since:] if e.kind == kind]
 
 
 def test_without_its_mind_it_stops_and_goes_on_when_the_user_says_so(kalos: Robot) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from builtin_interfaces.msg import Time
-from ghostshell.msg import MemoryRecord, ObservationField, ObservedObject, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import CallEvent as CallMessage
+from ghostshell.msg import EventHead, MemoryRecord, ObservationField, ObservedObject, ProcessArray, ProcessState
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import QueryMemory
 
@@ -29,7 +30,7 @@ class Robot(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__("robot", namespace=namespace)
-        self.events = self.create_publisher(SkillEvent, "events", EVENTS)
+        self.events = self.create_publisher(CallMessage, "events/calls", EVENTS)
         self.processes = self.create_publisher(ProcessArray, "processes", LATCHED)
         self.observations = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
         self.client = self.create_client(QueryMemory, "/query_memory")
@@ -110,14 +111,14 @@ def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(nodes: Pr
     robot.processes.publish(ProcessArray(processes=[task]))
     assert "alice said through chat: “Patrol the rooms”" in answered(robot, "who asked you to patrol?", "alice").text
     robot.events.publish(
-        SkillEvent(
-            stamp=robot.stamp(2.0),
-            type=SkillEvent.CALL_ENDED,
+        CallMessage(
+            head=EventHead(stamp=robot.stamp(2.0)),
+            kind=CallMessage.ENDED,
             process_id="p1",
             function="patrol",
             args_json='{"area": "rooms"}',
-            outcome=SkillEvent.DONE,
-            text="patrolled 4 of 4 places",
+            outcome=CallMessage.DONE,
+            message="patrolled 4 of 4 places",
         )
     )
     task.ended, task.status = robot.stamp(1.0), ProcessState.SUCCESS

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
@@ -16,6 +16,7 @@ from ghostshell_ros import launcher
 from ghostshell_ros.runtime.node_runtime import SENSORS, NodeHost
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, launched, wait_until
+from skill_kernel.events import ProcessKind, RunEvent
 
 EXAMPLE = ROOT / "examples" / "rover"
 DRIVERS = {"drive_driver", "navigate_driver", "speak_driver"}
@@ -45,10 +46,10 @@ class Watcher(Observer):
         services = self.clear_halt.service_is_ready() and self._pad.get_subscription_count()
         return bool(self.halted is False and active >= DRIVERS and self.servers_ready and self.pose and services)
 
-    def do(self, text: str) -> SkillEvent:
+    def do(self, text: str) -> RunEvent:
         """Say an instruction and wait for the end of its process."""
         process_id = self.task(text).process_id
-        return self.wait_event(SkillEvent.PROCESS_ENDED, 25.0, process_id=process_id)
+        return self.wait_event(ProcessKind.ENDED, 25.0, process_id=process_id)
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +80,12 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
 
 def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watcher) -> None:
     ended = rover.do("drive 1 m forward")
-    assert ended.text == "SUCCESS", ended.error_msg
+    assert ended.status == "SUCCESS", ended.error_msg
     assert rover.pose is not None and rover.pose[0] == pytest.approx(1.0, abs=0.1)
-    assert rover.do("go to the window").text == "SUCCESS"
+    assert rover.do("go to the window").status == "SUCCESS"
     assert rover.pose[:2] == pytest.approx((1.5, 1.0), abs=0.25)
     blocked = rover.do("drive 5 m forward")
-    assert blocked.text == "FAILED" and "blocks the way" in blocked.error_msg, blocked
+    assert blocked.status == "FAILED" and "blocks the way" in blocked.error_msg, blocked
     assert rover.pose[1] == pytest.approx(3.0 - 0.2 - 0.1, abs=0.15)
 
 
@@ -100,7 +101,7 @@ def test_the_gamepad_takes_it_in_mid_drive_and_gives_it_back(rover: Watcher) -> 
     taken = rover.pose
     wait_until(lambda: rover.pose and math.dist(rover.pose, taken) > 0.3, 5.0, "the stick pulls it back")
     rover.pressed = {DEADMAN, RELEASE}
-    rover.wait_event(SkillEvent.PROCESS_ENDED, 20.0, process_id=process_id)
+    rover.wait_event(ProcessKind.ENDED, 20.0, process_id=process_id)
     assert rover.wait_status(process_id, ProcessState.SUCCESS, 1.0)
     assert 1.1 < math.dist(rover.pose, start) < 1.7, "its metre, and what the operator drove"
     assert rover.halted is False and rover.ask(rover.clear_halt, Trigger.Request()).message == "was not halted"

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from ghostshell.msg import SkillEvent
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.main import app
-from ghostshell_ros.runtime.node_runtime import EVENTS, INSTRUCTION, LATCHED, SENSORS, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ros_support import ROOT, Processes, ask, launched, wait_until
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import ProcessKind, RunEvent
 from skill_kernel.robot import RobotConfig
 
 EXAMPLE = ROOT / "examples" / "pan_tilt"
@@ -48,13 +49,13 @@ class Watcher(RuntimeNode):
         super().__init__("watcher", namespace=namespace)
         self.joints: dict[str, float] = {}
         self.commands: list[dict[str, float]] = []
-        self.events: list[SkillEvent] = []
-        self.ends: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
+        self.ends: list[RunEvent] = []
         self.halted: bool | None = None
         self.drivers: dict[str, str] = {}
         self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
-        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        read_events(self, self._on_event)
         self.create_subscription(Bool, "halted", lambda m: setattr(self, "halted", m.data), LATCHED)
         self.create_subscription(DiagnosticArray, "driver_states", self._on_drivers, LATCHED)
         self.instruction = self.create_publisher(String, "instruction", INSTRUCTION)
@@ -68,9 +69,9 @@ class Watcher(RuntimeNode):
     def _on_command(self, message: JointState) -> None:
         self.commands.append(dict(zip(message.name, message.position, strict=True)))
 
-    def _on_event(self, event: SkillEvent) -> None:
+    def _on_event(self, event: RunEvent) -> None:
         self.events.append(event)
-        if event.type == SkillEvent.PROCESS_ENDED:
+        if event.kind == ProcessKind.ENDED:
             self.ends.append(event)
 
     def _on_drivers(self, message: DiagnosticArray) -> None:
@@ -83,7 +84,7 @@ class Watcher(RuntimeNode):
         unheard = [topic.topic for topic in (self.instruction, self.wish) if not topic.get_subscription_count()]
         missing += [f"a reader of {topic}" for topic in unheard]
         missing += [client.srv_name for client in (self.halt, self.clear_halt) if not client.service_is_ready()]
-        if (writers := self.count_publishers("events")) < 4:
+        if (writers := self.count_publishers("events/notices")) < 4:
             missing.append(f"writers of events ({writers} of 4)")
         drivers = [name for name in sorted(NODES) if name.endswith("_driver")]
         missing += [f"active {name}" for name in drivers if self.drivers.get(name) != "active"]
@@ -101,7 +102,7 @@ class Watcher(RuntimeNode):
         wanted = {"pan": math.radians(pan_deg), "tilt": math.radians(tilt_deg)}
         return all(abs(self.joints[name] - angle) < math.radians(0.5) for name, angle in wanted.items())
 
-    def do(self, text: str) -> SkillEvent:
+    def do(self, text: str) -> RunEvent:
         """Say an instruction and wait for the end of its process."""
         before = len(self.ends)
         self.instruction.publish(String(data=text))
@@ -132,9 +133,9 @@ def watcher(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wat
 
 def test_an_instruction_points_the_head(watcher: Watcher) -> None:
     end = watcher.do("look 30 degrees to the right")
-    assert end.text == "SUCCESS", [(e.type, e.function, e.text, e.error_msg) for e in watcher.events]
+    assert end.status == "SUCCESS", watcher.events
     wait_until(lambda: watcher.at(-30.0, 0.0), 5.0, "the head points 30 degrees to the right")
-    assert watcher.do("look up 20 degrees, then nod").text == "SUCCESS"
+    assert watcher.do("look up 20 degrees, then nod").status == "SUCCESS"
     wait_until(lambda: watcher.at(0.0, 20.0), 5.0, "the head points up again after the nod")
 
 
@@ -150,7 +151,7 @@ def test_the_gate_keeps_limits_and_speed_whatever_is_wished(watcher: Watcher) ->
     took_s = wait_until(wish, 5.0, "the joint is at its limit")
     assert took_s > 0.9 * (joint.upper - start) / joint.max_velocity
     assert max(command["pan"] for command in watcher.commands) <= joint.upper
-    assert watcher.do("look straight ahead").text == "SUCCESS"
+    assert watcher.do("look straight ahead").status == "SUCCESS"
 
 
 def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watcher) -> None:
@@ -166,7 +167,7 @@ def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watch
     wait_until(lambda: any(e.error_code == TaskCode.ROBOT_HALTED for e in watcher.events[heard:]), 5.0, "a refusal")
     assert abs(watcher.joints["pan"] - stopped_at) < 0.01
     assert ask(watcher, watcher.clear_halt, Trigger.Request()).success
-    assert watcher.do("look straight ahead").text == "SUCCESS"
+    assert watcher.do("look straight ahead").status == "SUCCESS"
     wait_until(lambda: watcher.at(0.0, 0.0), 5.0, "the head points straight ahead")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ghostshell.action import RunTask
-from ghostshell.msg import FunctionToken, LlmChunk, ProcessState, SkillEvent
+from ghostshell.msg import FunctionToken, LlmChunk, ProcessState
 from ghostshell.srv import ControlProcess
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -21,7 +21,8 @@ from bench.simulated_model.model_server import Fault, ModelServer
 from ghostshell_ros.runtime.goal_client import GoalEnd
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing, only
 from ros_support import wait_until
-from skill_kernel.codes import CallCode, ModelCode, ParseCode, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, Outcome, ParseCode, TaskCode
+from skill_kernel.events import CallKind, NoticeKind, ProcessKind, StreamKind
 
 NOD = '<head_act action="nod" duration="1"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
@@ -72,7 +73,8 @@ def test_every_node_topic_service_and_action_is_there(robot: BroughtUp, watch: O
     namespace = watch.get_namespace()
     topics = {name for name, _ in watch.get_topic_names_and_types()}
     expected = (
-        "instruction llm_chunks function_tokens events call_content call_control kernel_state processes joint_command_in "
+        "instruction llm_chunks function_tokens call_content call_control kernel_state processes joint_command_in "
+        "events/calls events/streams events/processes events/models events/notices "
         "joint_command joint_states imu odom camera/image_raw face/image_raw halted scheduler_heartbeat"
     ).split()
     assert not {f"{namespace}/{name}" for name in expected} - topics
@@ -92,10 +94,10 @@ def test_an_instruction_on_the_topic_moves_the_robot(watch: Observer, door: str)
     wait_until(lambda: publisher.get_subscription_count() > 0, 5.0, "a reader of instructions")
     publisher.publish(String(data="please nod"))
     wait_until(lambda: abs(watch.joints["head_pitch"] - before) > 0.05, 10.0, "the head moves")
-    ended = watch.wait_event(SkillEvent.PROCESS_ENDED, since=since)
-    assert (ended.text, ended.error_code) == ("SUCCESS", 0)
+    ended = watch.wait_event(ProcessKind.ENDED, since=since)
+    assert (ended.status, ended.error_code) == ("SUCCESS", 0)
     nod = only(watch.drained(ended.process_id), "head_act")
-    assert nod.outcome == SkillEvent.DONE and nod.end_s - nod.start_s > 0.5
+    assert nod.outcome == Outcome.DONE and nod.end_s - nod.start_s > 0.5
     state = watch.process(ended.process_id)
     assert state is not None and (state.status, state.door, state.calls_done) == (ProcessState.SUCCESS, "topic", 1)
 
@@ -118,7 +120,7 @@ def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, ser
     server.answer, server.rate = NOD + " And now I tell you a story about it." * 3, 15.0
     task = watch.task("nod and talk")
     process_id = task.process_id
-    started = watch.wait_event(SkillEvent.CALL_STARTED, process_id=process_id, function="head_act")
+    started = watch.wait_event(CallKind.STARTED, process_id=process_id, function="head_act")
     started_s = watch.heard_s[watch.events.index(started)]
     wait_until(lambda: any(c.last and c.process_id == process_id for _, c in watch.chunks), 15.0, "the last chunk")
     chunks = [(at, c) for at, c in watch.chunks if c.process_id == process_id]
@@ -130,8 +132,8 @@ def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, ser
 def test_a_new_instruction_replaces_the_one_it_contends_with(watch: Observer, server: ModelServer) -> None:
     server.answer = lambda request: NOD if "nod" in request.last_user_text else LONG_WALK + NOD + '<spider_rotate angle="90"/>'
     old = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=old.process_id, function="spider_run_distance")
-    watch.wait_event(SkillEvent.CALL_ENDED, process_id=old.process_id, function="head_act")
+    watch.wait_event(CallKind.STARTED, process_id=old.process_id, function="spider_run_distance")
+    watch.wait_event(CallKind.ENDED, process_id=old.process_id, function="head_act")
     wait_until(watch.hears_motion, 5.0, "it walks")
     said_s = time.monotonic()
     new = watch.task("now nod")
@@ -139,39 +141,39 @@ def test_a_new_instruction_replaces_the_one_it_contends_with(watch: Observer, se
     assert (result.status, result.error_code) == (ProcessState.STOPPED, TaskCode.REPLACED)
     drained = watch.drained(old.process_id)
     outcomes = {e.function: e.outcome for e in drained}
-    assert outcomes["spider_run_distance"] == SkillEvent.OUTCOME_INTERRUPTED
-    assert outcomes["spider_rotate"] == SkillEvent.DROPPED
+    assert outcomes["spider_run_distance"] == Outcome.INTERRUPTED
+    assert outcomes["spider_rotate"] == Outcome.DROPPED
     ended_s = watch.heard_s[watch.events.index(only(drained, "spider_run_distance"))]
     assert ended_s - said_s < 1.5
     legs = [n for n in watch.joints if n.startswith("leg")]
     assert new.result(10.0).status == ProcessState.SUCCESS
     positions = [[p[n] for n in legs if n in p] for at, p in watch.set_points if at > ended_s + 0.2]
     assert all(p == positions[0] for p in positions), "the legs went on moving"
-    assert only(watch.drained(new.process_id), "head_act").outcome == SkillEvent.DONE
+    assert only(watch.drained(new.process_id), "head_act").outcome == Outcome.DONE
 
 
 def test_a_cancelled_task_stops(watch: Observer, server: ModelServer) -> None:
     server.answer, server.rate = LONG_WALK + " I walk and walk and walk, on and on, until I am told to end it." * 3, 20.0
     task = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="spider_run_distance")
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id, function="spider_run_distance")
     cancelled_s = time.monotonic()
     task.sent.cancel()
     result = task.result(3.0)
     assert task.ends[0][0] is GoalEnd.CANCELED
     assert (result.status, result.error_code) == (ProcessState.STOPPED, TaskCode.CANCELLED)
     walk = only(watch.drained(task.process_id, 3.0), "spider_run_distance")
-    assert walk.outcome == SkillEvent.OUTCOME_INTERRUPTED and time.monotonic() - cancelled_s < 2.0
+    assert walk.outcome == Outcome.INTERRUPTED and time.monotonic() - cancelled_s < 2.0
     assert server.wait_until(lambda s: s.disconnects > 0), "the model goes on writing for nobody"
 
 
 def test_control_process_stops_the_running_task(watch: Observer, server: ModelServer) -> None:
     server.answer = LONG_WALK
     task = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id)
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id)
     request = ControlProcess.Request(command=ControlProcess.Request.STOP, cause="enough")
     assert watch.ask(watch.control, request).success
     assert task.result(3.0).status == ProcessState.STOPPED
-    assert only(watch.drained(task.process_id, 3.0), "spider_run_distance").outcome == SkillEvent.OUTCOME_INTERRUPTED
+    assert only(watch.drained(task.process_id, 3.0), "spider_run_distance").outcome == Outcome.INTERRUPTED
     assert watch.ask(watch.control, request).error_code == ControlProcess.Request.NO_SUCH_PROCESS
 
 
@@ -183,11 +185,11 @@ def clear_and_nod(watch: Observer) -> None:
     assert "clear_halt" in refused.error_msg
     since = len(watch.events)
     watch.say("nod")
-    notice = watch.wait_event(SkillEvent.NOTICE, since=since, error_code=int(TaskCode.ROBOT_HALTED))
+    notice = watch.wait_event(NoticeKind.MESSAGE, since=since, error_code=int(TaskCode.ROBOT_HALTED))
     assert "ghostshell clear" in notice.error_msg
     assert watch.ask(watch.clear_halt, Trigger.Request()).success
     wait_until(lambda: not watch.halted and not watch.kernel.halted, 3.0, "the halt is cleared")
-    watch.wait_event(SkillEvent.HALT_CLEARED, since=since, node="process_scheduler")
+    watch.wait_event(NoticeKind.HALT_CLEARED, since=since, node="process_scheduler")
     result = watch.task("nod").result(10.0)
     assert (result.status, result.calls_done) == (ProcessState.SUCCESS, 1), result
 
@@ -196,7 +198,7 @@ def test_stop_halts_while_a_slow_model_call_is_in_flight_without_asking_it(watch
     server.answer = LONG_WALK
     server.inject(Fault.silence(len(LONG_WALK) - 1, 0.0), Fault.slow_first_token(3.0))
     walking = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=walking.process_id)
+    watch.wait_event(CallKind.STARTED, process_id=walking.process_id)
     asked = len(server.requests)
     slow = watch.task("think for long")  # joins the first; the model does not answer it for 3 s
     assert server.wait_until(lambda s: len(s.requests) == asked + 1)
@@ -215,14 +217,14 @@ def test_stop_halts_while_a_slow_model_call_is_in_flight_without_asking_it(watch
 def test_stop_halts_in_the_midst_of_motion(watch: Observer, server: ModelServer) -> None:
     server.answer = LONG_WALK
     task = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id)
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id)
     wait_until(watch.hears_motion, 5.0, "it walks")
     said_s = time.monotonic()
     watch.say("STOP")
     assert task.result(2.0).error_code == TaskCode.ROBOT_HALTED
     assert watch.wait_still(0.3, 3.0) - said_s < 0.5
     walk = only(watch.drained(task.process_id, 3.0), "spider_run_distance")
-    assert walk.outcome in (SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.FAILED)
+    assert walk.outcome in (Outcome.INTERRUPTED, Outcome.FAILED)
     server.answer = NOD
     clear_and_nod(watch)
 
@@ -236,7 +238,7 @@ def test_stop_when_nothing_runs_halts_and_after_clearing_it_works_again(watch: O
 def test_an_interrupt_of_everything_by_somebody_else_leaves_a_robot_that_works(watch: Observer, server: ModelServer) -> None:
     server.answer = LONG_WALK
     task = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id)
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id)
     watch.interrupt("")
     result = task.result(5.0)
     # The walk's end and the interrupt come to the planner on two ways.
@@ -270,11 +272,11 @@ def test_a_fault_of_the_model_is_named_and_ends_safely(
     result = task.result(15.0)
     assert (result.status, result.error_code) == (ProcessState.FAILED, code), result
     assert result.error_msg
-    ended = watch.wait_event(SkillEvent.STREAM_ENDED, process_id=task.process_id, node="action_planner")
+    ended = watch.wait_event(StreamKind.ENDED, process_id=task.process_id, node="action_planner")
     assert ended.error_code == code
-    calls = watch.drained(task.process_id) if faults[0].after_chars else watch.of(task.process_id, SkillEvent.CALL_ENDED)
+    calls = watch.drained(task.process_id) if faults[0].after_chars else watch.of(task.process_id, CallKind.ENDED)
     assert {e.function for e in calls} <= {"head_act", "ear_swing"}
-    assert all(e.outcome == SkillEvent.DONE for e in calls), calls
+    assert all(e.outcome == Outcome.DONE for e in calls), calls
     # A reset connection may take with it what was sent and not yet read.
     least = 1 if faults[0].kind == "reset" else 2
     assert (least if faults[0].after_chars else 0) <= len(calls) <= 2
@@ -285,7 +287,7 @@ def test_a_fault_of_the_model_is_named_and_ends_safely(
 def obeys(watch: Observer) -> None:
     """A good stream of one's own runs."""
     swing = only(watch.drained(watch.stream(SWING)), "ear_swing")
-    assert swing.outcome == SkillEvent.DONE, swing
+    assert swing.outcome == Outcome.DONE, swing
 
 
 HOSTILE: dict[str, tuple[str, set[int]]] = {
@@ -319,7 +321,7 @@ def test_hostile_text_gives_a_code_and_harms_nobody(watch: Observer, name: str) 
     watch.drained(process_id)
     if codes:
         wait_until(lambda: watch.codes(process_id) & {int(c) for c in codes}, 3.0, f"{name}: one of {codes}")
-    moved = {e.function for e in watch.of(process_id, SkillEvent.CALL_STARTED)} - {"wait", "sleep", "text"}
+    moved = {e.function for e in watch.of(process_id, CallKind.STARTED)} - {"wait", "sleep", "text"}
     assert not moved or name == "twice the same attribute", moved
     obeys(watch)
 
@@ -342,11 +344,11 @@ def test_random_bytes_as_text_harm_nobody(watch: Observer) -> None:
 
 def test_a_gap_ends_the_stream_and_what_follows_is_ignored(watch: Observer) -> None:
     process_id = watch.stream('<head_act action="shake" duration="9">', last=False)
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=process_id)
+    watch.wait_event(CallKind.STARTED, process_id=process_id)
     late = LlmChunk(process_id=process_id, stream_id=process_id, epoch=1000, seq=2, text='<spider_rotate angle="90"/>')
     watch.chunk_out.publish(late)
     (shake,) = watch.drained(process_id)
-    assert shake.outcome == SkillEvent.DONE and shake.end_s - shake.start_s < 5.0
+    assert shake.outcome == Outcome.DONE and shake.end_s - shake.start_s < 5.0
     assert ParseCode.SEQUENCE_GAP in watch.codes(process_id)
     obeys(watch)
 
@@ -354,8 +356,8 @@ def test_a_gap_ends_the_stream_and_what_follows_is_ignored(watch: Observer) -> N
 def test_a_stream_that_falls_silent_with_an_open_element_is_ended(watch: Observer) -> None:
     process_id = watch.stream('<head_act action="shake" duration="60"><ear_swing side="left" duration="1"/>', last=False)
     calls = watch.drained(process_id, 10.0)
-    assert {e.function: e.outcome for e in calls} == {"head_act": SkillEvent.DONE, "ear_swing": SkillEvent.DONE}
-    ended = watch.wait_event(SkillEvent.STREAM_ENDED, process_id=process_id)
+    assert {e.function: e.outcome for e in calls} == {"head_act": Outcome.DONE, "ear_swing": Outcome.DONE}
+    ended = watch.wait_event(StreamKind.ENDED, process_id=process_id)
     assert ended.error_code == ParseCode.SILENCE
     assert only(calls, "head_act").end_s - only(calls, "head_act").start_s > 2.5
 
@@ -367,20 +369,20 @@ def test_an_open_tag_without_end_does_not_block_other_streams(watch: Observer) -
 
 def test_chunks_of_an_interrupted_epoch_start_nothing(watch: Observer) -> None:
     process_id = watch.stream('<head_act action="shake" duration="20"/>', last=False)
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=process_id)
+    watch.wait_event(CallKind.STARTED, process_id=process_id)
     epoch = watch.interrupt(process_id)
     (shake,) = watch.drained(process_id)
-    assert shake.outcome == SkillEvent.OUTCOME_INTERRUPTED and "test" in shake.error_msg
-    before = len(watch.of(process_id, SkillEvent.CALL_STARTED))
+    assert shake.outcome == Outcome.INTERRUPTED and "test" in shake.error_msg
+    before = len(watch.of(process_id, CallKind.STARTED))
     for stream_id, seq in ((process_id, 1), (f"{process_id}-b", 0)):
         watch.chunk_out.publish(
             LlmChunk(process_id=process_id, stream_id=stream_id, seq=seq, text='<spider_rotate angle="90"/>', epoch=epoch - 1)
         )
     obeys(watch)
-    assert len(watch.of(process_id, SkillEvent.CALL_STARTED)) == before
+    assert len(watch.of(process_id, CallKind.STARTED)) == before
     nod = LlmChunk(process_id=process_id, stream_id=f"{process_id}-c", text=NOD, epoch=epoch, last=True)
     watch.chunk_out.publish(nod)
-    watch.wait_event(SkillEvent.CALL_ENDED, process_id=process_id, function="head_act", outcome=SkillEvent.DONE)
+    watch.wait_event(CallKind.ENDED, process_id=process_id, function="head_act", outcome=Outcome.DONE)
 
 
 def test_tokens_of_an_interrupted_epoch_end_as_dropped(watch: Observer) -> None:
@@ -393,8 +395,8 @@ def test_tokens_of_an_interrupted_epoch_end_as_dropped(watch: Observer) -> None:
         fields: dict[str, Any] = {"process_id": process_id, "stream_id": "late", "epoch": epoch - 1}
         publisher.publish(FunctionToken(**fields, kind=FunctionToken.SELF_CONTAINED, name="spider_rotate"))
         publisher.publish(FunctionToken(**fields, seq=1, kind=FunctionToken.END))
-        rotate = watch.wait_event(SkillEvent.CALL_ENDED, process_id=process_id, function="spider_rotate")
-        assert rotate.outcome == SkillEvent.DROPPED and rotate.error_code and rotate.start_s == -1.0
+        rotate = watch.wait_event(CallKind.ENDED, process_id=process_id, function="spider_rotate")
+        assert rotate.outcome == Outcome.DROPPED and rotate.error_code and rotate.start_s == -1.0
         watch.drained(process_id)
     finally:
         watch.call_soon(watch.destroy_publisher, publisher)
@@ -424,14 +426,14 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     server.answer = lambda request: LONG_WALK if "DRIVER_LOST" not in request.prompt and "lost" not in request.prompt else ""
     task = watch.task("walk far")
     process_id = task.process_id
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=process_id)
+    watch.wait_event(CallKind.STARTED, process_id=process_id)
     wait_until(watch.hears_motion, 5.0, "it walks")
     first = robot.pid("drivers")
     killed_s = robot.kill("drivers")
-    ended = watch.wait_event(SkillEvent.CALL_ENDED, 5.0, process_id=process_id, function="spider_run_distance")
+    ended = watch.wait_event(CallKind.ENDED, 5.0, process_id=process_id, function="spider_run_distance")
     heard_s = watch.heard_s[watch.events.index(ended)]
     # A walk is many goals: the driver may die during one of them or between two.
-    assert ended.outcome == SkillEvent.FAILED, ended
+    assert ended.outcome == Outcome.FAILED, ended
     assert ended.error_code in (CallCode.DRIVER_LOST, CallCode.DRIVER_UNAVAILABLE), ended
     assert heard_s - killed_s < 1.5
     result = task.result(20.0)
@@ -443,7 +445,7 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     wait_until(lambda: robot.pid("drivers") != first, 10.0, "the drivers were started again")
     wait_until(lambda: watch.halted, 5.0, "the robot is halted until somebody clears it")
     # Cleared before the manager knows of the loss, the robot would be halted for it a second time.
-    watch.wait_event(SkillEvent.NOTICE, node="lifecycle_manager", error_code=int(CallCode.DRIVER_LOST))
+    watch.wait_event(NoticeKind.MESSAGE, node="lifecycle_manager", error_code=int(CallCode.DRIVER_LOST))
     server.answer = NOD
 
     def works() -> bool:

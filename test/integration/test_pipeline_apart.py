@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
 from bench.simulated_model.model_server import ModelServer
 from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missing
 from ros_support import wait_until
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import CallKind
 
 NOD = '<head_act action="nod" duration="1"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
@@ -43,7 +44,7 @@ def test_a_function_starts_while_the_model_is_still_writing(apart: BroughtUp, se
     watch = apart.observer
     server.answer, server.rate = NOD + " And now I tell you a story about it." * 3, 15.0
     task = watch.task("nod and talk")
-    started = watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="head_act")
+    started = watch.wait_event(CallKind.STARTED, process_id=task.process_id, function="head_act")
     started_s = watch.heard_s[watch.events.index(started)]
     result = task.result(20.0)
     assert result.status == ProcessState.SUCCESS and result.calls_done == 2, result
@@ -60,11 +61,11 @@ def test_a_killed_kernel_fails_the_call_and_stops_the_robot(apart: BroughtUp, se
     watch = apart.observer
     server.answer, server.rate = LONG_WALK, None
     task = watch.task("walk far")
-    watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id)
+    watch.wait_event(CallKind.STARTED, process_id=task.process_id)
     wait_until(watch.hears_motion, 5.0, "it walks")
     killed_s = apart.kill("skill_kernel")
-    ended = watch.wait_event(SkillEvent.CALL_ENDED, 5.0, process_id=task.process_id, function="spider_run_distance")
-    assert (ended.outcome, ended.error_code) == (SkillEvent.FAILED, CallCode.KERNEL_UNAVAILABLE)
+    ended = watch.wait_event(CallKind.ENDED, 5.0, process_id=task.process_id, function="spider_run_distance")
+    assert (ended.outcome, ended.error_code) == (Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE)
     assert watch.heard_s[watch.events.index(ended)] - killed_s < 3.0
     result = task.result(5.0)
     assert (result.status, result.error_code) == (ProcessState.FAILED, TaskCode.NODE_UNAVAILABLE), result
@@ -83,7 +84,7 @@ def test_killed_planners_leave_no_motion_behind(tmp_path_factory: pytest.TempPat
         unknown = watch.task("please solve the riemann hypothesis").result(10.0)
         assert unknown.status == ProcessState.FAILED and unknown.error_msg
         task = watch.task("walk 60 cm forward")
-        walk = watch.wait_event(SkillEvent.CALL_STARTED, process_id=task.process_id, function="spider_run_distance")
+        walk = watch.wait_event(CallKind.STARTED, process_id=task.process_id, function="spider_run_distance")
         wait_until(watch.hears_motion, 5.0, "it walks")
         wait_until(lambda: watch.kernel and walk.call_id in watch.kernel.running, 3.0, "the kernel says that it runs")
         killed_s = robot.kill("mind")

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell.msg import LlmChunk, SkillEvent
+from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 from race_robot import DIARY, ROBOT_YAML
 
-from ghostshell_ros.runtime.node_runtime import EVENTS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ros_support import ROOT, Processes, wait_until
-from skill_kernel.codes import CallCode
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallKind, NoticeKind, RunEvent
 
 INTERRUPTS = int(os.environ.get("GHOSTSHELL_RACE_INTERRUPTS", "2000"))
 RACE_S = 75.0
@@ -45,24 +47,24 @@ class Racer(RuntimeNode):
         self.interrupts = {name: self.create_client(Interrupt, f"{name}/interrupt") for name in ORDER}
         self.queued: Counter[str] = Counter()
         self.started: Counter[str] = Counter()
-        self.ended: dict[str, list[SkillEvent]] = defaultdict(list)
+        self.ended: dict[str, list[RunEvent]] = defaultdict(list)
         self.starts = 0
         self._changed = threading.Condition()
-        self.notices: list[SkillEvent] = []
-        self.create_subscription(SkillEvent, "events", self._on_event, EVENTS)
+        self.notices: list[RunEvent] = []
+        read_events(self, self._on_event)
 
-    def _on_event(self, event: SkillEvent) -> None:
-        if event.type == SkillEvent.CALL_QUEUED:
+    def _on_event(self, event: RunEvent) -> None:
+        if event.kind == CallKind.QUEUED:
             self.queued[event.call_id] += 1
-        elif event.type == SkillEvent.CALL_STARTED:
+        elif event.kind == CallKind.STARTED:
             self.started[event.call_id] += 1
             with self._changed:
                 self.starts += 1
                 self._changed.notify_all()
             assert event.call_id not in self.ended, f"{event} started after its end"
-        elif event.type == SkillEvent.CALL_ENDED:
+        elif event.kind == CallKind.ENDED:
             self.ended[event.call_id].append(event)
-        elif event.type == SkillEvent.NOTICE:
+        elif event.kind == NoticeKind.MESSAGE:
             self.notices.append(event)
 
     def wait_started(self, count: int, timeout_s: float) -> None:
@@ -72,7 +74,7 @@ class Racer(RuntimeNode):
 
     def ready(self) -> bool:
         there = [c.service_is_ready() for c in self.interrupts.values()]
-        return all(there) and self.chunks.get_subscription_count() > 0 and self.count_publishers("events") >= 4
+        return all(there) and self.chunks.get_subscription_count() > 0 and self.count_publishers("events/notices") >= 4
 
     def meet(self) -> None:
         """Ask every service until it has answered once: one that does not know its client yet loses its answer."""
@@ -206,7 +208,7 @@ def test_no_call_begins_once_the_interrupt_that_voids_it_was_answered(racer: Rac
     racer.write([LlmChunk(process_id=last_process, stream_id="good", epoch=newest, text=good_text, last=True)])
     good = lambda: [e for ends in list(racer.ended.values()) for e in ends if e.process_id == last_process]  # noqa: E731
     wait_until(good, 5.0, "a stream after the race runs")
-    assert good()[0].outcome == SkillEvent.DONE
+    assert good()[0].outcome == Outcome.DONE
 
     calls = sum(racer.queued.values())
     outcomes = Counter(end.outcome for ends in racer.ended.values() for end in ends)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ghostshell.msg import Observation as ObservationMsg
-from ghostshell.msg import PrescriptionArray, ProcessState, SkillEvent
+from ghostshell.msg import PrescriptionArray, ProcessState
 from ghostshell.srv import CompileReflex, ControlProcess, Prescribe
 from process_robot import ROBOT_YAML
 from std_msgs.msg import String
@@ -27,6 +27,7 @@ from pipeline_support import Observer
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import CallKind, EventKind, ModelKind, NoticeKind, ProcessKind, RunEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
 
 ASK = Prescribe.Request
@@ -142,7 +143,7 @@ class Robot:
     def since(self) -> int:
         return len(self.watch.events)
 
-    def event(self, kind: int, since: int = 0, **fields: Any) -> SkillEvent:
+    def event(self, kind: EventKind, since: int = 0, **fields: Any) -> RunEvent:
         return self.watch.wait_event(kind, 8.0, since, **fields)
 
     def sees(self, people: int) -> None:
@@ -164,7 +165,7 @@ class Robot:
     def wait_notice(self, words: str, since: int) -> str:
         def found() -> str:
             events = self.watch.events[since:]
-            return next((e.text for e in events if e.type == SkillEvent.NOTICE and words in e.text), "")
+            return next((e.text for e in events if e.kind == NoticeKind.MESSAGE and words in e.text), "")
 
         wait_until(found, 8.0, f"a notice with “{words}”")
         return found()
@@ -243,7 +244,7 @@ def test_what_the_files_contradict_is_told_once_after_the_start(offline: Robot) 
     told = offline.wait_notice("contradicts", 0)
     assert "'ball_left' contradicts 'ball_right': " in told and "left" in told
     offline.prescribe(ASK.ROUTE, kind=ASK.ANY, sentence="walk")
-    assert sum("contradicts" in e.text for e in offline.watch.events) == 1
+    assert sum("contradicts" in getattr(e, "text", "") for e in offline.watch.events) == 1
 
 
 def test_a_sentence_is_routed_without_being_kept(offline: Robot) -> None:
@@ -283,19 +284,19 @@ def test_a_guideline_with_condition_and_task_fires_offline(offline: Robot) -> No
     since = offline.since()
     assert offline.prescribe(ASK.ENABLE, name="greet").prescription.enabled
     offline.sees(1)
-    fired = offline.event(SkillEvent.GUIDELINE_FIRED, since, text="greet")
+    fired = offline.event(ProcessKind.GUIDELINE_FIRED, since, guideline="greet")
     state = offline.watch.wait_status(fired.process_id, ProcessState.SUCCESS, 8.0)
     assert (state.instruction, state.source, state.door, state.sender) == ("wave", ProcessState.REACTIVE, "guideline", "greet")
-    assert not [e for e in offline.watch.events[since:] if e.function == "s3"]
+    assert not [e for e in offline.watch.events[since:] if getattr(e, "layer", "") == "s3"]
 
 
 def test_a_guideline_pauses_the_users_task_and_gives_back(offline: Robot) -> None:
     since = offline.since()
     patrol = offline.watch.task("walk for 20 seconds").process_id
-    offline.event(SkillEvent.CALL_STARTED, since, process_id=patrol, function="walk")
+    offline.event(CallKind.STARTED, since, process_id=patrol, function="walk")
     offline.prescribe(ASK.ADD, kind=ASK.GUIDELINE, name="meet", sentence="whenever you see a person, walk for 0.3 seconds")
     offline.sees(1)
-    fired = offline.event(SkillEvent.GUIDELINE_FIRED, since, text="meet")
+    fired = offline.event(ProcessKind.GUIDELINE_FIRED, since, guideline="meet")
     assert offline.watch.wait_status(patrol, ProcessState.PAUSED, 5.0).displaced_by == fired.process_id
     offline.watch.wait_status(fired.process_id, ProcessState.SUCCESS, 8.0)
     offline.watch.wait_status(patrol, ProcessState.IN_PROGRESS, 5.0)
@@ -316,11 +317,11 @@ def test_a_contradiction_is_reported_and_both_stay(offline: Robot) -> None:
 def test_sentences_on_the_topic_go_their_way(offline: Robot) -> None:
     since = offline.since()
     offline.watch.sentences.publish(String(data="wave"))
-    offline.event(SkillEvent.PROCESS_STARTED, since, text="wave")
+    offline.event(ProcessKind.STARTED, since, instruction="wave")
     offline.watch.sentences.publish(String(data="never wave at people"))
     wait_until(lambda: offline.watch.kept("never_wave_people"), 5.0, "it is kept")
     offline.watch.sentences.publish(String(data=NEAR))
-    offline.event(SkillEvent.NOTICE, since, error_code=ASK.PRESCRIPTION_REFUSED)
+    offline.event(NoticeKind.MESSAGE, since, error_code=ASK.PRESCRIPTION_REFUSED)
 
 
 def test_the_command_line_says_the_same(offline: Robot) -> None:
@@ -382,18 +383,18 @@ def test_advice_replaces_without_contention_and_comes_beside_the_process(served:
     wits.hold.clear()
     wits.s3 = lambda blocks: f'<relation process="{patrol}" is="replace"/>'
     new = served.watch.task("forget the patrol and wave").process_id
-    served.event(SkillEvent.CALL_STARTED, since, process_id=new, function="wave")
+    served.event(CallKind.STARTED, since, process_id=new, function="wave")
     assert served.watch.process(patrol).status < ProcessState.SUCCESS, "nothing waited for the answer, nothing came before it"
     wits.hold.set()
     ended = served.watch.wait_status(patrol, ProcessState.STOPPED, 5.0)
     assert ended.error_code == TaskCode.REPLACED
-    asked = served.event(SkillEvent.MODEL_ANSWERED, since, process_id=new, function="s3")
+    asked = served.event(ModelKind.ANSWERED, since, process_id=new, layer="s3")
     assert asked.prompt_tokens and wits.asked[-1]["PROCESSES"][0]["instruction"] == "patrol"
 
 
 def test_advice_asks_for_a_return(served: Robot, wits: Wits) -> None:
     patrol = served.watch.task("patrol").process_id
-    served.event(SkillEvent.CALL_STARTED, process_id=patrol, function="walk")
+    served.event(CallKind.STARTED, process_id=patrol, function="walk")
     wits.s3 = lambda blocks: f'<relation process="{patrol}" is="return"/>'
     new = served.watch.task("walk over here for a moment").process_id
     served.watch.wait_status(patrol, ProcessState.PAUSED, 5.0)
@@ -406,7 +407,7 @@ def test_the_model_judges_a_guideline_when_somebody_comes(served: Robot, wits: W
     wits.s3 = lambda blocks: '<react guideline="engage">wave</react>' if "come" in str(blocks["WHY"]) else "<nothing/>"
     since = served.since()
     served.sees(1)
-    fired = served.event(SkillEvent.GUIDELINE_FIRED, since, text="engage")
+    fired = served.event(ProcessKind.GUIDELINE_FIRED, since, guideline="engage")
     state = served.watch.wait_status(fired.process_id, ProcessState.SUCCESS, 15.0)
     assert (state.instruction, state.source) == ("wave", ProcessState.REACTIVE)
 
@@ -417,8 +418,8 @@ def test_a_malformed_answer_is_repaired_once_and_then_the_table_decides(served: 
     since = served.since()
     wits.s3 = lambda blocks: "I would rather not say."
     new = served.watch.task("wave").process_id
-    told = served.event(SkillEvent.DEGRADED, since, process_id=new, function="s3")
-    assert "table" in told.text and "FAULTS" in wits.asked[-1]
+    told = served.event(ModelKind.DEGRADED, since, process_id=new, layer="s3")
+    assert "table" in told.fallback and "FAULTS" in wits.asked[-1]
     assert served.watch.process(patrol).status < ProcessState.SUCCESS
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ghostshell.msg import LlmChunk, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import LlmChunk, ProcessArray, ProcessState
 from ghostshell.srv import ControlProcess
 from process_robot import ROBOT_YAML
 
@@ -25,10 +25,12 @@ from ghostshell_ros.nodes.action_planner import chunk_streams
 from ghostshell_ros.nodes.action_planner import node as action_planner
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
 from ghostshell_ros.runtime.node import Level
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.wire.events import EventWriter
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import CallEvent, CallKind, NoticeKind, ProcessKind, RunEvent, StreamEvent, StreamKind
 
 NEVER_S = 3600.0
 STOP, PAUSE, RESUME = ControlProcess.Request.STOP, ControlProcess.Request.PAUSE, ControlProcess.Request.RESUME
@@ -81,7 +83,7 @@ class Several:
         wait_until(
             lambda: (
                 all(c.service_is_ready() for c in clients)
-                and watch.count_publishers("events") >= 4
+                and watch.count_publishers("events/notices") >= 4
                 and watch.servers_ready
                 and watch.count_publishers("scheduler_heartbeat")
             ),
@@ -107,8 +109,8 @@ class Several:
             self.runs(process_id, call)
         return process_id
 
-    def runs(self, process_id: str, function: str, since: int = 0) -> SkillEvent:
-        return self.watch.wait_event(SkillEvent.CALL_STARTED, 5.0, since, process_id=process_id, function=function)
+    def runs(self, process_id: str, function: str, since: int = 0) -> RunEvent:
+        return self.watch.wait_event(CallKind.STARTED, 5.0, since, process_id=process_id, function=function)
 
     def state(self, process_id: str, status: int) -> ProcessState:
         return self.watch.wait_status(process_id, status, 5.0)
@@ -116,8 +118,8 @@ class Several:
     def control(self, command: int, process_id: str = "") -> Any:
         return self.watch.ask(self.watch.control, ControlProcess.Request(process_id=process_id, command=command))
 
-    def calls(self, process_id: str) -> list[SkillEvent]:
-        return self.watch.of(process_id, SkillEvent.CALL_ENDED)
+    def calls(self, process_id: str) -> list[RunEvent]:
+        return self.watch.of(process_id, CallKind.ENDED)
 
     def quiet(self) -> None:
         """End whatever lives."""
@@ -173,7 +175,7 @@ def test_a_newer_user_task_replaces_the_one_it_contends_with(robot: Several) -> 
     old = robot.state(patrol, ProcessState.STOPPED)
     assert (old.error_code, old.resumes) == (TaskCode.REPLACED, False)
     (ended,) = robot.calls(patrol)
-    assert ended.outcome == SkillEvent.OUTCOME_INTERRUPTED
+    assert ended.outcome == Outcome.INTERRUPTED
     robot.state(walk, ProcessState.SUCCESS)
     assert robot.state(wave, ProcessState.IN_PROGRESS)
 
@@ -204,10 +206,7 @@ def test_a_call_that_cannot_pause_makes_the_plan_anew_from_what_was_done(robot: 
     walk = robot.begin("walk, then go on")
     robot.state(walk, ProcessState.SUCCESS)
     done = robot.state(hop, ProcessState.SUCCESS)
-    assert [(e.function, e.outcome) for e in robot.calls(hop)] == [
-        ("hop", SkillEvent.OUTCOME_INTERRUPTED),
-        ("walk", SkillEvent.DONE),
-    ]
+    assert [(e.function, e.outcome) for e in robot.calls(hop)] == [("hop", Outcome.INTERRUPTED), ("walk", Outcome.DONE)]
     assert robot.calls(hop)[0].error_code == CallCode.PROCESS_PAUSED and done.epoch > 0
     again = robot.server.requests[asked + 1].last_user_text
     assert '"function": "hop"' in again and "INTERRUPTED" in again and '"hop"' in again.splitlines()[-1]
@@ -269,7 +268,9 @@ def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Calla
         parser.create_subscription(LlmChunk, "llm_chunks", read, STREAM)
         said = parser.create_publisher(ProcessArray, "processes", LATCHED)
         host(action_planner.ActionPlanner(), parser, watch)
-        wait_until(lambda: said.get_subscription_count() > 1 and watch.count_publishers("events"), 5.0, "the planner hears")
+        wait_until(
+            lambda: said.get_subscription_count() > 1 and watch.count_publishers("events/notices"), 5.0, "the planner hears"
+        )
         said.publish(ProcessArray())
         now = parser.get_clock().now().to_msg()
         process = ProcessState(
@@ -283,7 +284,7 @@ def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Calla
 
 def test_a_stream_that_nobody_takes_ends_its_plan(plan: Callable[..., Observer]) -> None:
     """As when the parser was killed, which stays in the graph for a while: here one that throws away what it reads."""
-    ended = plan(RuntimeNode("token_parser"), lambda _: None).wait_event(SkillEvent.PLAN_ENDED, 10.0, process_id="p")
+    ended = plan(RuntimeNode("token_parser"), lambda _: None).wait_event(ProcessKind.PLAN_ENDED, 10.0, process_id="p")
     assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "did not take" in ended.error_msg
 
 
@@ -291,25 +292,23 @@ def test_a_stream_whose_end_is_lost_ends_its_plan_once_what_began_has_ended(plan
     """As when the parser was killed after the last tag and before the end."""
     parser = RuntimeNode("token_parser")
     streams: list[str] = []
-    events = parser.create_publisher(SkillEvent, "events", EVENTS)
+    events = EventWriter(parser, CallEvent, StreamEvent)
 
-    def tell(kind: int) -> None:
-        events.publish(
-            SkillEvent(type=kind, node="channel_scheduler", process_id="p", stream_id=streams[0], call_id="c", function="nod")
-        )
+    def tell(kind: CallKind) -> None:
+        events.write(CallEvent(kind=kind, process_id="p", stream_id=streams[0], call_id="c", function="nod"))
 
     def read(chunk: LlmChunk) -> None:
         if not streams:
             streams.append(chunk.stream_id)
-            tell(SkillEvent.STREAM_STARTED)
-            tell(SkillEvent.CALL_STARTED)
+            events.write(StreamEvent(kind=StreamKind.STARTED, process_id="p", stream_id=streams[0]))
+            tell(CallKind.STARTED)
 
     watch = plan(parser, read)
-    watch.wait_event(SkillEvent.CALL_STARTED, 10.0, process_id="p")
+    watch.wait_event(CallKind.STARTED, 10.0, process_id="p")
     time.sleep(1.0)
-    assert not watch.of("p", SkillEvent.PLAN_ENDED), "the call still runs"
-    tell(SkillEvent.CALL_ENDED)
-    ended = watch.wait_event(SkillEvent.PLAN_ENDED, 5.0, process_id="p")
+    assert not watch.of("p", ProcessKind.PLAN_ENDED), "the call still runs"
+    tell(CallKind.ENDED)
+    ended = watch.wait_event(ProcessKind.PLAN_ENDED, 5.0, process_id="p")
     assert ended.error_code == TaskCode.NODE_UNAVAILABLE and "lost the end" in ended.error_msg
 
 
@@ -323,7 +322,7 @@ def test_without_its_file_the_scheduler_goes_on_and_says_so(
     node = ProcessSchedulerNode()
     watch = Observer("/")
     host(node, watch)
-    notice = watch.wait_event(SkillEvent.NOTICE, 5.0, node="process_scheduler")
+    notice = watch.wait_event(NoticeKind.MESSAGE, 5.0, node="process_scheduler")
     assert str(file) in notice.error_msg and "move the file away" in notice.error_msg
     assert node.health().level is Level.WARN
     wait_until(lambda: watch.servers_ready or watch.tasks.server_is_ready(), 5.0, "it takes tasks")

@@ -18,17 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell.msg import KernelState, LlmAnswer, LlmChunk, LlmPrompt, SkillEvent
+from ghostshell.msg import KernelState, LlmAnswer, LlmChunk, LlmPrompt
 from ghostshell.srv import Interrupt, JudgeCondition
 from mcap.reader import make_reader
 from mcap.writer import Writer
 from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
 
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from planners.models.replay import read_run
 from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
@@ -45,11 +48,11 @@ class Robot(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__("action_planner", namespace=namespace)
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.kernel: KernelState | None = None
         self.readers: list[Callable[[], int]] = []
         self._chunks = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
         self._prompts = self.create_publisher(LlmPrompt, "prompts", QUEUES)
         self._answers = self.create_publisher(LlmAnswer, "answers", QUEUES)
@@ -104,11 +107,11 @@ class Robot(RuntimeNode):
             epoch = max(epoch, answers[0].epoch)
         return epoch
 
-    def of(self, kind: int, process: str) -> list[SkillEvent]:
-        return [e for e in self.events if e.type == kind and e.process_id == process]
+    def of(self, kind: EventKind, process: str) -> list[RunEvent]:
+        return [e for e in self.events if e.kind == kind and e.process_id == process]
 
     def drained(self, process: str) -> None:
-        wait_until(lambda: self.of(SkillEvent.DRAINED, process), 10.0, f"process {process} is through")
+        wait_until(lambda: self.of(ProcessKind.DRAINED, process), 10.0, f"process {process} is through")
 
 
 _started: list[subprocess.Popen[str]] = []
@@ -187,14 +190,14 @@ def run(robot: Robot, tmp_path_factory: pytest.TempPathFactory) -> Path:
         robot.say(text, process)
         robot.drained(process)
     robot.say('<walk tag="long" ms="60000"/><walk tag="never"/><wave tag="e" ms="60000"/>', "p4")
-    wait_until(lambda: len(robot.of(SkillEvent.CALL_STARTED, "p4")) == 2, 5.0, "two calls run")
+    wait_until(lambda: len(robot.of(CallKind.STARTED, "p4")) == 2, 5.0, "two calls run")
     robot.say('<walk tag="held" ms="20"/>', "p5")
-    wait_until(lambda: [e for e in robot.events if e.type == SkillEvent.CONTENTION], 5.0, "p5 waits for the legs")
+    wait_until(lambda: [e for e in robot.events if e.kind == CallKind.CONTENTION], 5.0, "p5 waits for the legs")
     epoch = robot.interrupt("p4")
     robot.drained("p4")
     robot.say('<nod tag="late"/>', "p4", epoch=epoch - 1)
     robot.say('<nod tag="anew"/>', "p4", epoch=epoch)
-    wait_until(lambda: [e for e in robot.of(SkillEvent.CALL_ENDED, "p4") if "anew" in e.args_json], 5.0, "it goes on")
+    wait_until(lambda: [e for e in robot.of(CallKind.ENDED, "p4") if "anew" in e.args_json], 5.0, "it goes on")
     recorder.send_signal(signal.SIGINT)
     text, _ = recorder.communicate(timeout=20)
     assert recorder.returncode == 0, text
@@ -214,7 +217,7 @@ def test_the_file_is_indexed_and_tells_what_it_holds(run: Path, robot: Robot) ->
     code, text = replayed(run, "--info")
     space = robot.get_namespace()
     assert code == 0 and "whole" in text
-    for topic in ("llm_chunks", "function_tokens", "events", "kernel_state", "call_content"):
+    for topic in ("llm_chunks", "function_tokens", "events/calls", "events/streams", "kernel_state", "call_content"):
         assert f"{space}/{topic}" in text
     for attached in (
         f"robots{space}.yaml",
@@ -301,7 +304,7 @@ def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_
 
     def written() -> bool:
         events = read_run(path, lambda topic: topic.endswith("/events")).messages
-        return any(m.value.type == SkillEvent.DRAINED and m.value.process_id == "k1" for m in events)
+        return any(m.value.kind == ProcessKind.DRAINED and m.value.process_id == "k1" for m in events)
 
     wait_until(written, 5.0, "the second in which the first stream ended is written")
     recorder.kill()
@@ -325,8 +328,8 @@ def test_a_full_disk_is_named_and_the_robot_goes_on(robot: Robot, tmp_path: Path
     assert read_run(path, lambda topic: True).counts, "what was written before is there"
     robot.say('<nod tag="after"/>', "after")
     robot.drained("after")
-    (ended,) = robot.of(SkillEvent.CALL_ENDED, "after")
-    assert ended.outcome == SkillEvent.DONE
+    (ended,) = robot.of(CallKind.ENDED, "after")
+    assert ended.outcome == Outcome.DONE
 
 
 def test_a_recorder_that_stands_still_does_not_hold_the_robot(robot: Robot, tmp_path: Path) -> None:
@@ -342,5 +345,5 @@ def test_a_recorder_that_stands_still_does_not_hold_the_robot(robot: Robot, tmp_
     recorder.send_signal(signal.SIGINT)
     recorder.communicate(timeout=20)
     assert recorder.returncode == 0
-    done = [e for n in range(25) for e in robot.of(SkillEvent.CALL_ENDED, f"z{n}") if e.function == "nod"]
-    assert [e.outcome for e in done] == [SkillEvent.DONE] * 25
+    done = [e for n in range(25) for e in robot.of(CallKind.ENDED, f"z{n}") if e.function == "nod"]
+    assert [e.outcome for e in done] == [Outcome.DONE] * 25

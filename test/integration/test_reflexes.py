@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 import yaml
 from ghostshell.msg import ReflexState as State
-from ghostshell.msg import SkillEvent
 from std_msgs.msg import Bool
 
 from reflex_support import FAR, NEAR, Setting, ended, reflex
 from ros_support import Processes, wait_until
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallKind, ProcessKind
 
 
 @pytest.fixture
@@ -32,17 +33,17 @@ def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(settin
     node.patrol()
     node.comes(NEAR)
     assert "done" in ended(node, "back").text
-    wait_until(lambda: node.of("walker", SkillEvent.PROCESS_RESUMED), 2.0, "the patrol goes on")
+    wait_until(lambda: node.of("walker", ProcessKind.RESUMED), 2.0, "the patrol goes on")
     kinds = [
-        (e.process_id.split("-")[0], e.type)
+        (e.process_id.split("-")[0], e.kind)
         for e in node.events
-        if e.type in (SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED, SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED)
+        if e.kind in (ProcessKind.PAUSED, ProcessKind.RESUMED, CallKind.STARTED, CallKind.ENDED)
     ]
     assert kinds == [
-        ("walker", SkillEvent.PROCESS_PAUSED),
-        ("reflex", SkillEvent.CALL_STARTED),
-        ("reflex", SkillEvent.CALL_ENDED),
-        ("walker", SkillEvent.PROCESS_RESUMED),
+        ("walker", ProcessKind.PAUSED),
+        ("reflex", CallKind.STARTED),
+        ("reflex", CallKind.ENDED),
+        ("walker", ProcessKind.RESUMED),
     ]
     assert node.stops and not any((m.linear.x, m.linear.y, m.angular.z) != (0.0, 0.0, 0.0) for _, m in node.stops)
     wait_until(lambda: node.states["back"].fired == 1 and not node.states["back"].acting, 2.0, "the state tells of it")
@@ -71,9 +72,9 @@ def test_a_text_is_spoken_while_others_go_on_moving(setting: Setting) -> None:
     node.patrol()
     node.loud = True
     assert "done" in ended(node, "greet").text
-    (end,) = node.of("reflex-greet", SkillEvent.CALL_ENDED)
-    assert end.outcome == SkillEvent.DONE and end.text == "said: hello there"
-    assert not node.of("walker", SkillEvent.PROCESS_PAUSED) and node.stops == []
+    (end,) = node.of("reflex-greet", CallKind.ENDED)
+    assert end.outcome == Outcome.DONE and end.message == "said: hello there"
+    assert not node.of("walker", ProcessKind.PAUSED) and node.stops == []
 
 
 def test_a_higher_reflex_interrupts_a_lower_one(setting: Setting) -> None:
@@ -83,14 +84,14 @@ def test_a_higher_reflex_interrupts_a_lower_one(setting: Setting) -> None:
     )
     node.patrol()
     node.comes(0.5)
-    wait_until(lambda: node.of("reflex-low", SkillEvent.CALL_STARTED), 5.0, "the lower one acts")
+    wait_until(lambda: node.of("reflex-low", CallKind.STARTED), 5.0, "the lower one acts")
     node.comes(NEAR)
     assert "done" in ended(node, "high").text
     assert "not now, reflex 'high' has a higher priority" in ended(node, "low").text
-    (low,) = node.of("reflex-low", SkillEvent.CALL_ENDED)
-    assert low.outcome == SkillEvent.OUTCOME_INTERRUPTED
+    (low,) = node.of("reflex-low", CallKind.ENDED)
+    assert low.outcome == Outcome.INTERRUPTED
     node.comes(FAR)
-    wait_until(lambda: node.of("walker", SkillEvent.PROCESS_RESUMED), 8.0, "the patrol goes on after both")
+    wait_until(lambda: node.of("walker", ProcessKind.RESUMED), 8.0, "the patrol goes on after both")
 
 
 def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(setting: Setting) -> None:
@@ -102,7 +103,7 @@ def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(setting: Sett
     assert "done" in ended(node, "back").text
     wait_until(lambda: node.states["bad"].state == State.DISABLED, 3.0, "the bad one is disabled")
     assert "ZeroDivisionError" in node.states["bad"].reason
-    assert any("reflex 'bad' is disabled" in e.text for e in node.events)
+    assert any("reflex 'bad' is disabled" in getattr(e, "text", "") for e in node.events)
     kept = yaml.safe_load((setting.data / "jumpy" / "reflexes" / "bad.yaml").read_text())
     assert kept["state"] == "disabled"
     node.comes(FAR)
@@ -129,13 +130,13 @@ def test_stale_sensors_and_a_halt_let_nothing_fire(setting: Setting) -> None:
 def test_an_operator_who_takes_the_base_ends_a_reflex_for_good(setting: Setting) -> None:
     node = setting.start(reflex("back", "near_m() < 0.2", "patrol()", limit_s=3.0))
     node.comes(NEAR)
-    wait_until(lambda: node.of("reflex-back", SkillEvent.CALL_STARTED), 5.0, "it acts")
+    wait_until(lambda: node.of("reflex-back", CallKind.STARTED), 5.0, "it acts")
     node.comes(FAR)
     node.teleop.publish(Bool(data=True))
     assert "not now, the kernel paused it (teleop)" in ended(node, "back", timeout_s=2.0).text
     node.teleop.publish(Bool(data=False))
     time.sleep(2.0)
-    assert len(node.of("reflex-back", SkillEvent.CALL_STARTED)) == 1
+    assert len(node.of("reflex-back", CallKind.STARTED)) == 1
     assert node.states["back"].state == State.APPROVED
 
 
@@ -148,7 +149,7 @@ def test_a_halt_ends_a_reflex_that_waits(setting: Setting) -> None:
     assert "not now, the robot is halted" in ended(node, "back", timeout_s=1.0).text
     node.halted.publish(Bool(data=False))
     time.sleep(2.0)
-    assert not node.of("reflex-back", SkillEvent.CALL_STARTED)
+    assert not node.of("reflex-back", CallKind.STARTED)
 
 
 def test_stop_holds_the_base_as_long_as_the_action_lasts(setting: Setting) -> None:
@@ -174,7 +175,7 @@ def test_nothing_follows_a_step_that_failed_unless_the_action_looks_at_it(settin
     )
     node.comes(NEAR)
     assert "'trip': failed, stumbled" in ended(node, "trip").text
-    stepped_back = lambda: [e for e in node.events if e.type == SkillEvent.CALL_STARTED and e.function == "move_back"]  # noqa: E731
+    stepped_back = lambda: [e for e in node.events if e.kind == CallKind.STARTED and e.function == "move_back"]  # noqa: E731
     assert not stepped_back()
     node.loud = True
     node.comes(FAR)
@@ -185,10 +186,10 @@ def test_when_the_node_dies_in_the_middle_the_patrol_goes_on(setting: Setting) -
     node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=5)"))
     node.patrol()
     node.comes(NEAR)
-    wait_until(lambda: node.of("reflex-back", SkillEvent.CALL_STARTED), 5.0, "it acts")
+    wait_until(lambda: node.of("reflex-back", CallKind.STARTED), 5.0, "it acts")
     assert setting.process is not None
     setting.process.send_signal(signal.SIGKILL)
-    wait_until(lambda: node.of("walker", SkillEvent.PROCESS_RESUMED), 3.0, "the patrol goes on")
+    wait_until(lambda: node.of("walker", ProcessKind.RESUMED), 3.0, "the patrol goes on")
 
 
 def test_the_rounds_are_punctual_and_cheap_with_fifty_reflexes(setting: Setting) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall, SkillEvent
+from ghostshell.msg import CallContent, CallControl, KernelState, ProcessHeartbeat, SkillCall
+from ghostshell.msg import CallEvent as CallMessage
 from ghostshell.srv import Interrupt, ListSkills, ProcessLease
 from kernel_bench import REST, Bench
 from kernel_robot import ROBOT_YAML
@@ -22,11 +23,12 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, STREAM, RuntimeNode
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.wire.events import EventWriter, read_events
 from ros_support import ROOT, Processes, wait_until
+from skill_kernel.events import CallKind, ProcessKind, RunEvent
 
-DONE, FAILED, INTERRUPTED, REFUSED = (SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED)
+DONE, FAILED, INTERRUPTED, REFUSED = (CallMessage.DONE, CallMessage.FAILED, CallMessage.INTERRUPTED, CallMessage.REFUSED)
 
 
 MORE_SKILLS = """
@@ -63,10 +65,10 @@ class Scheduler(RuntimeNode):
         self.control = self.create_publisher(CallControl, "call_control", STREAM)
         self.halted = self.create_publisher(Bool, "halted", LATCHED)
         self.states: list[KernelState] = []
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.halt_calls = 0
         self.create_subscription(KernelState, "kernel_state", self.states.append, LATCHED)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.interrupt_client = self.create_client(Interrupt, "skill_kernel/interrupt")
         self.list_client = self.create_client(ListSkills, "list_skills")
         self.lease_client = self.create_client(ProcessLease, "skill_kernel/process_lease")
@@ -288,7 +290,7 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
     answer = scheduler.ask(scheduler.interrupt_client, Interrupt.Request(process_id="", cause="again"))
     assert answer.error_code == Interrupt.Request.INTERRUPT_STOP_UNCERTAIN
     wait_until(lambda: any(e.error_code == ExecuteSkill.Goal.STOP_UNCERTAIN for e in scheduler.events), 5.0, "an event says so")
-    wait_until(lambda: any("has stopped after all" in e.text for e in scheduler.events), 5.0, "it stopped late")
+    wait_until(lambda: any("has stopped after all" in getattr(e, "text", "") for e in scheduler.events), 5.0, "it stopped late")
     wait_until(lambda: scheduler.states[-1].halted, 5.0, "the kernel's state says so")
     assert len(deaf.ends) == 1
     scheduler.halted.publish(Bool(data=False))
@@ -303,9 +305,9 @@ def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(sc
     march = scheduler.start("march", process="p1")
     held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="p2"))
     assert held.error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD
-    wait_until(lambda: any(e.type == SkillEvent.CONTENTION for e in scheduler.events), 5.0, "contention is told")
-    event = next(e for e in scheduler.events if e.type == SkillEvent.CONTENTION)
-    assert (event.process_id, list(event.channels), event.text) == ("p2", ["legs"], "p1") and "p1" in event.error_msg
+    wait_until(lambda: any(e.kind == CallKind.CONTENTION for e in scheduler.events), 5.0, "contention is told")
+    event = next(e for e in scheduler.events if e.kind == CallKind.CONTENTION)
+    assert (event.process_id, list(event.channels), event.holder_id) == ("p2", ["legs"], "p1") and "p1" in event.error_msg
     paused = scheduler.lease(ProcessLease.Request.PAUSE, "p1", cause="s3")
     assert paused.success and list(paused.paused) == [march.call_id] and not paused.stopped
     wait_until(
@@ -323,7 +325,7 @@ def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(sc
     scheduler.command(march, CallControl.RESET)
     assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
     wait_until(
-        lambda: {SkillEvent.PROCESS_PAUSED, SkillEvent.PROCESS_RESUMED} <= {e.type for e in scheduler.events},
+        lambda: {ProcessKind.PAUSED, ProcessKind.RESUMED} <= {e.kind for e in scheduler.events},
         5.0,
         "pause and resume are told",
     )

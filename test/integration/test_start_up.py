@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghostshell_ros.cli.start_up import QUIET_S, UNMANAGED_S, StartUp
+from ghostshell_ros.cli.follow import QUIET_S, UNMANAGED_S, StartUp
 from ghostshell_ros.runtime.lifecycle import LOST, DriverState
 
 ACTIVE = DriverState("/kalos/speak_driver", "active")

@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell.msg import LlmChunk, ProcessHeartbeat, SkillEvent, StepQueue
+from ghostshell.msg import LlmChunk, ProcessHeartbeat, StepQueue
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import Interrupt, JudgeCondition, ProcessLease
 from step_robot import ROBOT_YAML
 
-from ghostshell_ros.runtime.node_runtime import EVENTS, OBSERVATION, QUEUES, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import OBSERVATION, QUEUES, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import to_message
 from ros_support import ROOT, Processes, wait_until
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallKind, ProcessKind, RunEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation
 
-DONE, FAILED, DROPPED = SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.DROPPED
+DONE, FAILED, DROPPED = Outcome.DONE, Outcome.FAILED, Outcome.DROPPED
 PROCESS = "p1"
 
 
@@ -47,14 +50,14 @@ class World(RuntimeNode):
 
     def __init__(self, namespace: str) -> None:
         super().__init__("world", namespace=namespace)
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.queues: list[StepQueue] = []
         self.lamp: bool | None = None
         self.judge = Judge(namespace)
         self.chunks = self.create_publisher(LlmChunk, "llm_chunks", STREAM)
         self.beats = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._observation = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.create_subscription(StepQueue, "step_queue", self.queues.append, QUEUES)
         self.interrupts = self.create_client(Interrupt, "channel_scheduler/interrupt")
         self.lease = self.create_client(ProcessLease, "skill_kernel/process_lease")
@@ -71,7 +74,9 @@ class World(RuntimeNode):
     def ready(self) -> bool:
         there = self.interrupts.service_is_ready() and self.lease.service_is_ready() and "" in self.judge.judged
         topics = (self.chunks, self.beats, self._observation)
-        return there and all(topic.get_subscription_count() for topic in topics) and self.count_publishers("events") >= 2
+        return (
+            there and all(topic.get_subscription_count() for topic in topics) and self.count_publishers("events/notices") >= 2
+        )
 
     def see(self, lamp: bool | None) -> None:
         """The lamp is lit or not from now on; None: nobody looks any more."""
@@ -97,18 +102,18 @@ class World(RuntimeNode):
                 return answers[0]
         pytest.fail(f"no answer from {client.srv_name}")
 
-    def outcomes(self) -> list[tuple[str, int]]:
-        return [(e.function, e.outcome) for e in self.events if e.type == SkillEvent.CALL_ENDED]
+    def outcomes(self) -> list[tuple[str, Outcome]]:
+        return [(e.function, e.outcome) for e in self.events if e.kind == CallKind.ENDED]
 
     def started(self, function: str) -> int:
-        return sum(e.type == SkillEvent.CALL_STARTED and e.function == function for e in self.events)
+        return sum(e.kind == CallKind.STARTED and e.function == function for e in self.events)
 
     def places(self) -> list[str]:
         """Where it has gone, in turn."""
-        return [e.text for e in self.events if e.type == SkillEvent.CALL_ENDED and (e.function, e.outcome) == ("go", DONE)]
+        return [e.message for e in self.events if e.kind == CallKind.ENDED and (e.function, e.outcome) == ("go", DONE)]
 
     def drained(self, times: int = 1) -> None:
-        wait_until(lambda: sum(e.type == SkillEvent.DRAINED for e in self.events) >= times, 10.0, "everything has ended")
+        wait_until(lambda: sum(e.kind == ProcessKind.DRAINED for e in self.events) >= times, 10.0, "everything has ended")
 
 
 @pytest.fixture
@@ -140,7 +145,7 @@ def test_a_branch_follows_what_is_observed_when_its_turn_has_come(world: World) 
     world.see(False)
     time.sleep(0.2)  # the new observation arrives; nothing reports that it has
     world.ask(world.lease, ProcessLease.Request(command=ProcessLease.Request.PAUSE, process_id=PROCESS, cause="user"))
-    wait_until(lambda: ("stroll", SkillEvent.OUTCOME_INTERRUPTED) in world.outcomes(), 5.0, "it cannot pause")
+    wait_until(lambda: ("stroll", Outcome.INTERRUPTED) in world.outcomes(), 5.0, "it cannot pause")
     assert world.places() == ["first-lit"]
     world.see(True)
     time.sleep(0.2)
@@ -156,7 +161,7 @@ def test_a_stale_observation_runs_no_branch_and_later_steps_are_dropped(world: W
     world.write(f"{LIGHT.format('a')}<step><go place='b'/></step>", "s")
     world.write("<step><go place='c'/></step>", "s2")
     world.drained()
-    step = next(e for e in world.events if e.function == "step" and e.outcome == FAILED)
+    step = next(e for e in world.events if e.kind == CallKind.ENDED and e.function == "step" and e.outcome == FAILED)
     assert step.error_code == 114 and "field 'lamp'" in step.error_msg
     assert world.places() == [] and (FAILED not in [o for f, o in world.outcomes() if f != "step"])
     world.see(True)
@@ -175,7 +180,7 @@ def test_a_sentence_is_judged_and_a_judge_who_cannot_tell_is_not_taken_for_no(wo
     world.judge.verdict = JudgeCondition.Response(error_msg="no model is configured")
     world.write(stream, "s2")
     world.drained(2)
-    step = next(e for e in world.events if e.function == "step" and e.outcome == FAILED)
+    step = next(e for e in world.events if e.kind == CallKind.ENDED and e.function == "step" and e.outcome == FAILED)
     assert "no model is configured" in step.error_msg
     assert world.judge.judged.count("it is night") == 2 and world.places() == ["bed"]
 
@@ -185,7 +190,7 @@ def test_a_slow_judge_holds_nothing_up_has_a_deadline_and_an_interrupt_does_not_
     text = '<go place="{0}"/><step><if cond="it is night"><go place="bed"/></if></step><step><go place="on"/></step>'
     world.write(text.format("a"), "s")
     world.drained()
-    step = next(e for e in world.events if e.function == "step" and e.outcome == FAILED)
+    step = next(e for e in world.events if e.kind == CallKind.ENDED and e.function == "step" and e.outcome == FAILED)
     assert "within 1 s" in step.error_msg and world.places() == ["a"]
     world.write(text.format("b"), "s2", turn=1)
     wait_until(lambda: world.started("step") == 2, 5.0, "the judge is asked")

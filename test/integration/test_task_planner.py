@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from ghostshell.msg import Observation as ObservationMsg
-from ghostshell.msg import ObservationField, Plan, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import ObservationField, Plan, ProcessArray, ProcessState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
 from bench.simulated_model.model_server import Fault, ModelServer, RecordedRequest
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, PLANS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, PLANS, RuntimeNode
+from ghostshell_ros.wire.events import EventWriter, read_events
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import Processes, wait_until
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, CallKind, EventKind, ModelKind, ProcessEvent, ProcessKind, RunEvent
 
 MODULE = "ghostshell_ros.nodes.task_planner.node"
 PLAN = (
@@ -32,14 +35,14 @@ class Robot(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("robot", namespace=namespace)
         self.plans: list[Plan] = []
-        self.events: list[SkillEvent] = []
+        self.events: list[RunEvent] = []
         self.created = self.get_clock().now().to_msg()
         self.states: dict[str, ProcessState] = {}
-        self.event_out = self.create_publisher(SkillEvent, "events", EVENTS)
+        self.event_out = EventWriter(self, CallEvent, ProcessEvent)
         self.processes = self.create_publisher(ProcessArray, "processes", LATCHED)
         self.observations = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
         self.create_subscription(Plan, "plans", self.plans.append, PLANS)
-        self.create_subscription(SkillEvent, "events", self.events.append, EVENTS)
+        read_events(self, self.events.append)
         self.parameters = self.create_client(SetParameters, "task_planner/set_parameters")
         self.room = ""
         self.steady_timer(0.1, self._observe)
@@ -59,18 +62,20 @@ class Robot(RuntimeNode):
         message = ProcessArray(processes=list(self.states.values()))
         self.call_soon(self.processes.publish, message)
 
-    def tell(self, kind: int, process_id: str, **fields: Any) -> None:
-        self.call_soon(self.event_out.publish, SkillEvent(node="action_planner", type=kind, process_id=process_id, **fields))
+    def tell(self, event: RunEvent) -> None:
+        self.call_soon(self.event_out.write, event)
 
     def fails(self, process_id: str, why: str = "the way is blocked") -> None:
         self.tell(
-            SkillEvent.CALL_ENDED,
-            process_id,
-            call_id="c",
-            function="goto_waypoint",
-            args_json='{"id": 3}',
-            outcome=SkillEvent.FAILED,
-            error_msg=why,
+            CallEvent(
+                kind=CallKind.ENDED,
+                process_id=process_id,
+                call_id="c",
+                function="goto_waypoint",
+                args_json='{"id": 3}',
+                outcome=Outcome.FAILED,
+                error_msg=why,
+            )
         )
 
     def of(self, process_id: str) -> list[Plan]:
@@ -79,8 +84,8 @@ class Robot(RuntimeNode):
     def newest(self, process_id: str) -> Plan:
         return max(self.of(process_id), key=lambda p: int(p.revision))
 
-    def heard(self, kind: int, process_id: str) -> list[SkillEvent]:
-        return [e for e in self.events if e.type == kind and e.process_id == process_id]
+    def heard(self, kind: EventKind, process_id: str) -> list[RunEvent]:
+        return [e for e in self.events if e.kind == kind and e.process_id == process_id]
 
     def waits_plan(self, process_id: str, what: Callable[[Plan], object], timeout_s: float = 8.0) -> Plan:
         wait_until(lambda: any(what(p) for p in self.of(process_id)), timeout_s, f"the plan of {process_id}")
@@ -143,7 +148,7 @@ def test_a_task_is_planned_while_the_model_writes_and_revised_when_something_hap
     assert blocks["TASK"] == [{"instruction": "say hello in the kitchen", "from": "the operator"}]
 
     server.rate, server.answer = None, "<keep/>"
-    wait_until(lambda: robot.heard(SkillEvent.MODEL_ANSWERED, "a"), 5.0, "what it cost")
+    wait_until(lambda: robot.heard(ModelKind.ANSWERED, "a"), 5.0, "what it cost")
     time.sleep(1.2)  # nothing happens, so nothing is asked; the next question has another reason
     assert len(server.requests) == 1
     told_s = time.monotonic()
@@ -151,7 +156,7 @@ def test_a_task_is_planned_while_the_model_writes_and_revised_when_something_hap
     assert server.wait_until(lambda s: len(s.requests) == 2, 3.0) and time.monotonic() - told_s < 2.6
     assert "kitchen" in str(prompt(server.requests[1])[1]["WHY"])
     assert prompt(server.requests[1])[1]["OBSERVATION"][0]["room"] == "kitchen"
-    robot.tell(SkillEvent.SUBTASK_DONE, "a", call_id="t1")
+    robot.tell(ProcessEvent(kind=ProcessKind.SUBTASK_DONE, process_id="a", plan_item_id="t1"))
     assert server.wait_until(lambda s: len(s.requests) == 3, 3.0)
     assert [s["status"] for s in prompt(server.requests[2])[1]["PLAN"]] == ["DONE", "ACTIVE"]
     server.answer = "<give_up>Nobody is there.</give_up>"
@@ -182,9 +187,9 @@ def test_a_model_in_trouble_makes_the_instruction_the_plan_until_it_is_well(
     fallback = robot.waits_plan("a", lambda p: p.made_by == "fallback")
     assert fallback.complete and fallback.subtasks[-1].description == "say hello in the kitchen"
     assert len(fallback.subtasks) == (2 if fault == "half" else 1)
-    wait_until(lambda: robot.heard(SkillEvent.DEGRADED, "a"), 2.0, "that it goes on without its model")
-    (degraded,) = robot.heard(SkillEvent.DEGRADED, "a")
-    assert degraded.function == "s2" and degraded.text and degraded.error_msg
+    wait_until(lambda: robot.heard(ModelKind.DEGRADED, "a"), 2.0, "that it goes on without its model")
+    (degraded,) = robot.heard(ModelKind.DEGRADED, "a")
+    assert degraded.layer == "s2" and degraded.fallback and degraded.error_msg
     if fault == "malformed":
         assert "no tag" in str(prompt(server.requests[1])[1]["FAULTS"])
     well = robot.waits_plan("a", lambda p: p.complete and p.made_by != "fallback")
@@ -202,11 +207,11 @@ def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
     server.stop()
     try:
         robot.fails("a")
-        wait_until(lambda: robot.heard(SkillEvent.DEGRADED, "a"), 8.0, "that it goes on without")
+        wait_until(lambda: robot.heard(ModelKind.DEGRADED, "a"), 8.0, "that it goes on without")
         assert robot.newest("a").subtasks == plan.subtasks and robot.newest("a").reason in ("", "kept")
         robot.process("b")
         robot.waits_plan("b", lambda p: p.made_by == "fallback")
-        assert len(robot.heard(SkillEvent.MODEL_ASKED, "a")) <= 4
+        assert len(robot.heard(ModelKind.ASKED, "a")) <= 4
     finally:
         again = ModelServer(PLAN.replace("hello", "goodbye"), port=port).start()
         server.stop = again.stop  # type: ignore[method-assign]
@@ -233,7 +238,7 @@ def test_what_is_paused_asks_nothing_and_what_ends_stops_its_answer(robot: Robot
     robot.waits_plan("a", lambda p: p.complete)
     assert {p.process_id for p in robot.plans} == {"a"} and len(server.requests) == 3
     assert "goto_waypoint FAILED: the way is blocked" in prompt(server.requests[2])[1]["WHY"]
-    stopped = robot.heard(SkillEvent.MODEL_ANSWERED, "c")
+    stopped = robot.heard(ModelKind.ANSWERED, "c")
     assert [e.error_code for e in stopped] == [307] and stopped[0].prompt_tokens > 500
 
 

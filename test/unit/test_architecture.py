@@ -114,7 +114,7 @@ def test_error_codes_equal_the_constants_of_the_interface(enumeration: str) -> N
 
 
 def test_outcomes_are_those_of_the_events() -> None:
-    event = (ROOT / "msg/SkillEvent.msg").read_text(encoding="utf-8")
+    event = (ROOT / "msg/CallEvent.msg").read_text(encoding="utf-8")
     _, outcomes = event.split("OUTCOME_NONE", 1)
     named = {n.removeprefix("OUTCOME_") for n in re.findall(r"^uint8\s+(\w+)\s*=", outcomes, re.MULTILINE)}
     assert {outcome.name for outcome in codes.Outcome} == named

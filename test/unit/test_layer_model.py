@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from skill_kernel.events import ModelKind
+
 pytest.importorskip("rclpy", reason="the node's part is of ROS")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
-from ghostshell.msg import SkillEvent
 
 from ghostshell_ros.runtime.layer_model import Answer, LayerModel
 from planners.models.base import CancelToken, Message, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
@@ -58,7 +59,7 @@ class Desk:
     def __init__(self, client: Client, *, spent: str = "") -> None:
         self._soon: list[Callable[[], object]] = []
         self._later: list[Callable[[], object]] = []
-        self.events: list[tuple[int, dict[str, Any]]] = []
+        self.events: list[Any] = []
         self.ends: list[AnswerEnd] = []
         self.text = ""
         node = SimpleNamespace(
@@ -68,7 +69,7 @@ class Desk:
             call_later=lambda _, call: self._later.append(call),
             now_s=lambda: 0.0,
         )
-        events = SimpleNamespace(write=lambda kind, **fields: self.events.append((kind, fields)))
+        events = SimpleNamespace(write=self.events.append)
         budget = SimpleNamespace(allow=lambda process_id, layer: (not spent, 0.0, spent))
         model = LayerModel(node, {Layer.S1: client}, events, budget)  # type: ignore[arg-type, dict-item]
         self.answer: Answer = model.ask(Layer.S1, "p", REQUEST, self._heard, self.ends.append)
@@ -90,8 +91,8 @@ class Desk:
 
     def costs(self) -> list[tuple[int, int, int]]:
         """Code, prompt's and answer's tokens of each answer that was told of."""
-        told = [fields for kind, fields in self.events if kind == SkillEvent.MODEL_ANSWERED]
-        return [(f["error_code"], f["prompt_tokens"], f["completion_tokens"]) for f in told]
+        told = [e for e in self.events if e.kind is ModelKind.ANSWERED]
+        return [(e.error_code, e.prompt_tokens, e.completion_tokens) for e in told]
 
 
 def test_the_count_of_an_answer_that_came_to_its_end_is_believed() -> None:

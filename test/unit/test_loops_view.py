@@ -3,58 +3,74 @@
 
 from __future__ import annotations
 
-from ghostshell_ros.cli.loops_view import LoopsView
+from typing import Any
+
+from ghostshell_ros.cli.loops import LoopsView
+from skill_kernel.codes import ModelCode
+from skill_kernel.events import ModelEvent, ModelKind
 
 
 def _view() -> LoopsView:
     view = LoopsView()
-    loops = view.of("a")
-    loops.instruction = "Find the ball"
+    view.model.see_process("a", 0.0, instruction="Find the ball", source="USER", status="IN_PROGRESS")
     return view
+
+
+def _asked(view: LoopsView, at_s: float, layer: str) -> list[str]:
+    return view.event(ModelEvent(kind=ModelKind.ASKED, process_id="a", layer=layer), at_s)
+
+
+def _answered(view: LoopsView, at_s: float, layer: str, **fields: Any) -> str:
+    (line,) = view.event(ModelEvent(kind=ModelKind.ANSWERED, process_id="a", layer=layer, **fields), at_s)
+    return line
 
 
 def test_an_answer_tells_how_long_it_took_and_what_it_cost() -> None:
     view = _view()
-    view.asked(10.0, "a", "s2")
+    assert _asked(view, 10.0, "s2") == []
     assert ("  S2 plan", "thinks for 0.5 s", "1 calls, 0 tokens") in view.rows(10.5)
-    line = view.answered(11.2, "a", "s2", prompt_tokens=900, cached_tokens=800, completion_tokens=40, cost_usd=0.002)
-    assert line == "S2 plan thought for 1.2 s (900 tokens in, 800 of them cached, 40 out)"
+    line = _answered(view, 11.2, "s2", prompt_tokens=900, cached_tokens=800, completion_tokens=40, cost_usd=0.002)
+    assert line == "1  S2 plan thought for 1.2 s (900 tokens in, 800 of them cached, 40 out)"
     assert ("process 1", "IN_PROGRESS: Find the ball", "940 tokens, $0.0020") in view.rows(12.0)
     assert ("  S2 plan", "waits", "1 calls, 940 tokens") in view.rows(12.0)
 
 
 def test_an_answer_that_fails_says_why() -> None:
     view = _view()
-    view.asked(1.0, "a", "s1")
-    assert "failed after 3.0 s: silent" in view.answered(4.0, "a", "s1", error="silent")
-    assert view.of("a").layers["s1"].failures == 1
+    _asked(view, 1.0, "s1")
+    line = _answered(view, 4.0, "s1", error_code=int(ModelCode.MODEL_TIMEOUT), error_msg="silent")
+    assert "failed after 3.0 s: silent" in line
+    assert view.model.processes["a"].usage[0].failures == 1
+    _asked(view, 5.0, "s1")
+    assert "took its question back after 1.0 s" in _answered(view, 6.0, "s1", error_code=int(ModelCode.MODEL_CANCELLED))
+    assert view.model.processes["a"].usage[0].failures == 1
 
 
 def test_a_plan_is_told_when_it_differs_and_when_it_is_given_up() -> None:
     view = _view()
     first = [("Look around", 1), ("Report", 0)]
-    assert view.plan("a", first, ["visible('cat') → stop"], reason="", given_up=False) == (
+    assert view.plan("a", 0.0, first, ["visible('cat') → stop"], reason="", given_up=False) == (
         "S2 plans: Look around → Report; watches for: visible('cat') → stop"
     )
-    assert view.plan("a", [("Look around", 2), ("Report", 1)], [], reason="", given_up=False) == ""
-    view.asked(1.0, "a", "s2")
+    assert view.plan("a", 0.0, [("Look around", 2), ("Report", 1)], [], reason="", given_up=False) == ""
+    _asked(view, 1.0, "s2")
     assert any("subtask 2 of 2: Report" in now for _, now, _ in view.rows(2.0))
-    assert view.plan("a", first, [], reason="the door is shut", given_up=True) == "S2 gives the task up: the door is shut"
+    assert view.plan("a", 0.0, first, [], reason="the door is shut", given_up=True) == "S2 gives the task up: the door is shut"
 
 
 def test_a_step_is_told_when_it_begins_and_the_queue_is_drawn() -> None:
     view = _view()
-    assert view.queue("a", "", ["<step>1</step>", "<step>2</step>"], 0) == ""
-    assert view.queue("a", "<step>1</step>", ["<step>2</step>"], 0) == "step: <step>1</step>   queue ▮▯▯"
-    assert view.queue("a", "<step>1</step>", [], 0) == ""
-    assert view.queue("a", "<step>", [], 1, reading=True) == ""
-    assert view.queue("a", "<step>2</step>", [], 1) == "step: <step>2</step>   queue ▯▯▯"
+    assert view.steps("a", 0.0, "", ["<step>1</step>", "<step>2</step>"], 0) == ""
+    assert view.steps("a", 0.0, "<step>1</step>", ["<step>2</step>"], 0) == "step: <step>1</step>   queue ▮▯▯"
+    assert view.steps("a", 0.0, "<step>1</step>", [], 0) == ""
+    assert view.steps("a", 0.0, "<step>", [], 1, reading=True) == ""
+    assert view.steps("a", 0.0, "<step>2</step>", [], 1) == "step: <step>2</step>   queue ▯▯▯"
 
 
 def test_processes_are_numbered_as_they_came_and_ended_ones_leave_the_table() -> None:
     view = _view()
-    view.of("b").instruction = "Bark"
+    view.model.see_process("b", 0.0, instruction="Bark", source="USER", status="IN_PROGRESS")
     assert (view.number("a"), view.number("b")) == (1, 2)
-    view.of("a").status = "SUCCESS"
+    view.model.see_process("a", 1.0, instruction="", source="USER", status="SUCCESS")
     assert [name for name, _, _ in view.rows(0.0)] == ["S0 reflexes", "process 2", "  body"]
     assert view.table(0.0).row_count == 3

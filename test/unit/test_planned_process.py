@@ -12,11 +12,12 @@ pytest.importorskip("rclpy", reason="the node's part is of ROS")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
 from builtin_interfaces.msg import Time
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
 from planners.strategy import CallEnded, CallStarted, PlannerIO, Planning, RobotView, RunEvent, Strategy, Task
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamEvent, StreamKind
 
 
 class Listening(Strategy):
@@ -43,10 +44,10 @@ class Listening(Strategy):
 
 
 class Bench:
-    """The parts of a node that a process needs; `told` is what it wrote on `events`."""
+    """The parts of a node that a process needs; `told` is what it wrote below `events`."""
 
     def __init__(self, strategy: Listening) -> None:
-        self.told: list[tuple[int, dict[str, Any]]] = []
+        self.told: list[Any] = []
         self.stopped: list[str] = []
         self.logged: list[str] = []
         timer = SimpleNamespace(cancel=lambda: None)
@@ -59,7 +60,7 @@ class Bench:
             judge=None,
             streams=SimpleNamespace(forget=lambda process_id: None),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
-            events=SimpleNamespace(write=lambda kind, **fields: self.told.append((kind, fields))),
+            events=SimpleNamespace(write=self.told.append),
         )
         self.process = PlannedProcess(
             desk,  # type: ignore[arg-type]
@@ -69,11 +70,11 @@ class Bench:
         self.process.start()
 
     def ends(self) -> list[tuple[int, str]]:
-        return [(f["error_code"], f["error_msg"]) for kind, f in self.told if kind == SkillEvent.PLAN_ENDED]
+        return [(e.error_code, e.error_msg) for e in self.told if e.kind is ProcessKind.PLAN_ENDED]
 
 
-def over(code: int, why: str) -> SkillEvent:
-    return SkillEvent(type=SkillEvent.TURN_ENDED, process_id="p", stream_id="s", text="end", error_code=code, error_msg=why)
+def over(code: int, why: str) -> StreamEvent:
+    return StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id="s", end="end", error_code=code, error_msg=why)
 
 
 def test_a_process_that_the_channel_scheduler_has_no_room_for_ends_with_its_reason() -> None:
@@ -95,17 +96,17 @@ def test_another_end_of_a_turn_ends_no_process() -> None:
 def test_calls_arrive_as_events_of_the_seam() -> None:
     strategy = Listening()
     bench = Bench(strategy)
-    call = {"process_id": "p", "stream_id": "s", "call_id": "c", "function": "walk", "args_json": '{"distance_m": 1.5}'}
-    bench.process.event(SkillEvent(type=SkillEvent.CALL_STARTED, **call))
+    call: dict[str, Any] = {
+        "process_id": "p",
+        "stream_id": "s",
+        "call_id": "c",
+        "function": "walk",
+        "args_json": '{"distance_m": 1.5}',
+    }
+    bench.process.event(CallEvent(kind=CallKind.STARTED, **call))
     assert bench.process.running == {"c"}
     bench.process.event(
-        SkillEvent(
-            type=SkillEvent.CALL_ENDED,
-            outcome=SkillEvent.REFUSED,
-            error_code=CallCode.OUT_OF_RANGE,
-            error_msg="too far",
-            **call,
-        )
+        CallEvent(kind=CallKind.ENDED, outcome=Outcome.REFUSED, error_code=CallCode.OUT_OF_RANGE, error_msg="too far", **call)
     )
     started, ended = strategy.heard
     assert isinstance(started, CallStarted) and started.arguments == {"distance_m": 1.5} and not started.outcome

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from process_desk import PAUSED, RUNS, Desk
 
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, TaskCode
+from skill_kernel.events import ModelEvent, ModelKind
 from skill_kernel.processes.commands import Amended, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess
-from skill_kernel.processes.process import FIRED, CallRecord, ModelAnswer, ProcessStatus
+from skill_kernel.processes.process import FIRED, CallRecord, ProcessStatus
+
+
+def answer(layer: str, prompt: int = 0, completion: int = 0, **more: Any) -> ModelEvent:
+    return ModelEvent(
+        kind=ModelKind.ANSWERED, layer=layer, model="m", prompt_tokens=prompt, completion_tokens=completion, **more
+    )
 
 
 def test_a_call_that_could_not_pause_makes_the_plan_anew_when_it_goes_on() -> None:
@@ -119,9 +128,11 @@ def test_what_models_use_is_summed_by_layer_and_a_layer_that_was_answered_is_wel
     plans.degraded(name, "s2", "the plan stays")
     plans.degraded(name, "s1", "from the queue")
     plans.degraded(name, "s2", "the instruction is the plan")
-    plans.model_answered(name, ModelAnswer("s1", "m", 100, 50, 10, 0.5, 1.0, failed=True))
+    plans.model_answered(
+        name, answer("s1", 100, 10, cached_tokens=50, cost_usd=0.5, end_s=1.0, error_code=int(ModelCode.MODEL_TIMEOUT))
+    )
     assert desk.process(name).degraded == (("s1", "from the queue"), ("s2", "the instruction is the plan"))
-    plans.model_answered(name, ModelAnswer("s2", "m", 1000, 0, 20, -1.0, 2.0))
+    plans.model_answered(name, answer("s2", 1000, 20, end_s=2.0))
     plans.model_skipped(name, "s2")
     plans.turn_ended(name)
     process = desk.process(name)
@@ -136,12 +147,12 @@ def test_what_a_model_used_is_counted_also_when_it_is_told_after_the_end_and_the
     desk.core.plans.ended(name, 0, TaskCode.NONE, "")
     desk.answer()
     ends = [p for p in desk.changed if p.status.ended]
-    desk.core.plans.model_answered(name, ModelAnswer("s2", "m", 70, 0, 5))
+    desk.core.plans.model_answered(name, answer("s2", 70, 5))
     desk.core.plans.model_skipped(name, "s2")
     assert [p for p in desk.changed if p.status.ended] == ends and desk.process(name).prompt_tokens == 70
     (amended,) = desk.asked
     assert isinstance(amended, Amended) and amended.process.usage[0].prompt_tokens == 70
-    desk.core.plans.model_answered("nobody", ModelAnswer("s2"))
+    desk.core.plans.model_answered("nobody", answer("s2"))
 
 
 def test_a_task_names_its_strategy_or_is_refused_with_those_there_are() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import json
@@ -15,19 +16,20 @@ import pytest
 pytest.importorskip("rclpy", reason="definitions are those of the installed interfaces")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
-from ghostshell.msg import LlmChunk, SkillEvent
+from ghostshell.msg import CallEvent, EventHead, LlmChunk
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 
-from ghostshell_ros.recording import call_book, replayed_kernel, timeline
-from ghostshell_ros.recording.configuration import read_yaml, yaml_text
-from ghostshell_ros.recording.definitions import definition
+from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text, read_yaml, yaml_text
 from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
-from ghostshell_ros.recording.secrets import HIDDEN, presentable, presentable_text
-from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, ground_truth_in, qos_text, robots_in
+from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
+from ghostshell_ros.wire.events import KINDS, MESSAGES
+from ghostshell_ros.wire.values import OUTCOMES
 from planners.models.replay import RunFileError, read_run
+from skill_kernel.codes import Outcome
+from skill_kernel.events import EVENT_CLASSES, RunEvent
 
 KALOS = Path(__file__).resolve().parents[2] / "config/robots/kalos.yaml"
 KIND = "ghostshell/msg/LlmChunk"
@@ -217,9 +219,9 @@ def test_an_attached_file_is_as_it_was_but_for_its_keys() -> None:
 
 def test_robots_are_told_by_their_events_and_ground_truth_by_its_place() -> None:
     topics = [
-        ("/kalos/events", ["ghostshell/msg/SkillEvent"]),
-        ("/lab/coco/events", ["ghostshell/msg/SkillEvent"]),
-        ("/other/events", ["std_msgs/msg/String"]),
+        ("/kalos/events/notices", ["ghostshell/msg/Notice"]),
+        ("/lab/coco/events/notices", ["ghostshell/msg/Notice"]),
+        ("/other/events/notices", ["std_msgs/msg/String"]),
         ("/kalos/ground_truth/ball", [GROUND_TRUTH_KIND]),
         ("/x/ground_truth/ball", [GROUND_TRUTH_KIND]),
         ("/kalos/pose", [GROUND_TRUTH_KIND]),
@@ -237,12 +239,11 @@ def test_the_qos_of_a_channel_is_yaml_as_rosbag2_reads_it() -> None:
         assert profile["deadline"] == {"sec": 9223372036, "nsec": 854775807}
 
 
-def test_numbers_of_events_and_outcomes_are_those_of_the_interface() -> None:
-    assert call_book.QUEUED == SkillEvent.CALL_QUEUED and call_book.STARTED == SkillEvent.CALL_STARTED
-    assert call_book.RESETTING == SkillEvent.CALL_RESETTING and call_book.ENDED == SkillEvent.CALL_ENDED
-    assert call_book.STREAM_ENDED == SkillEvent.STREAM_ENDED and call_book.TURN_ENDED == SkillEvent.TURN_ENDED
-    assert call_book.INTERRUPTED == SkillEvent.INTERRUPTED and timeline.CONTENTION == SkillEvent.CONTENTION
-    assert timeline.STREAM_STARTED == SkillEvent.STREAM_STARTED
-    ours = [getattr(replayed_kernel, n) for n in ("DONE", "FAILED", "INTERRUPTED", "REFUSED", "DROPPED")]
-    assert ours == [SkillEvent.DONE, SkillEvent.FAILED, SkillEvent.OUTCOME_INTERRUPTED, SkillEvent.REFUSED, SkillEvent.DROPPED]
-    assert list(call_book.OUTCOMES) == [0, *ours]
+@pytest.mark.parametrize("event", EVENT_CLASSES, ids=lambda event: event.__name__)
+def test_an_event_is_its_message_field_by_field(event: type[RunEvent]) -> None:
+    message = MESSAGES[event]
+    head = set(EventHead.get_fields_and_field_types()) - {"stamp"} | {"stamp_s"}
+    fields = {field.name for field in dataclasses.fields(event)}
+    assert fields - head | {"head"} == set(message.get_fields_and_field_types())
+    assert {kind.name: kind.value for kind in KINDS[event]} == {k.name: getattr(message, k.name) for k in KINDS[event]}
+    assert {getattr(CallEvent, o.name): o for o in Outcome} == OUTCOMES

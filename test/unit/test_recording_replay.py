@@ -4,46 +4,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace as Space
 from typing import Any
 
 import pytest
+from builtin_interfaces.msg import Time
+from ghostshell.msg import EventHead
 
 from ghostshell_ros.recording import replaying
-from ghostshell_ros.recording.call_book import ENDED, INTERRUPTED, QUEUED, STARTED, CallBook, Key, Output, RecordedCall
-from ghostshell_ros.recording.comparison import differences, start_tolerance_s
-from ghostshell_ros.recording.conductor import IMPATIENCE_S, PATIENCE_S, Conductor
-from ghostshell_ros.recording.replayed_kernel import DROPPED, FAILED, REFUSED, Do, ReplayedKernel
+from ghostshell_ros.recording.calls import CallBook, Key, Output, RecordedCall, differences, start_tolerance_s
+from ghostshell_ros.recording.conductor import IMPATIENCE_S, PATIENCE_S, Conductor, Do, ReplayedKernel
 from ghostshell_ros.recording.replaying import ReplayError, replay_file
-from ghostshell_ros.recording.timeline import CONTENTION, Input, Timeline, What, timeline
+from ghostshell_ros.recording.timeline import Input, Timeline, What, stamp_s, timeline
+from ghostshell_ros.wire.events import MESSAGES, to_message
+from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from planners.models.replay import RunFile, RunMessage
 from planners.prompts.blocks import block
-from skill_kernel.codes import CallCode
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallEvent, CallKind, EventKind, ProcessEvent, ProcessKind, RunEvent, StreamEvent, StreamKind
 
 
 def stamp(at_s: float) -> Any:
     return Space(sec=int(at_s), nanosec=round(at_s % 1 * 1e9))
 
 
-def event(kind: int, at_s: float, call_id: str = "", **more: Any) -> Any:
-    fields: dict[str, Any] = {
-        "node": "channel_scheduler",
-        "process_id": "p",
-        "stream_id": "s",
-        "parent_id": "",
-        "function": "walk",
-        "args_json": "{}",
-        "channels": ["legs"],
-        "outcome": 0,
-        "error_code": 0,
-        "error_msg": "",
-        "text": "",
-        "start_s": -1.0,
-        "end_s": at_s,
-        "epoch": 0,
-    }
-    return Space(type=kind, stamp=stamp(at_s), call_id=call_id, **(fields | more))
+def event(kind: EventKind, at_s: float, call_id: str = "", **more: Any) -> Any:
+    """The message of an event of the scheduler."""
+    fields: dict[str, Any] = {"process_id": "p", "stream_id": "s", "kind": kind} | more
+    node, function = fields.pop("node", "channel_scheduler"), {"function": "walk", "args_json": "{}", "channels": ("legs",)}
+    made: RunEvent
+    if isinstance(kind, CallKind):
+        made = CallEvent(**{"call_id": call_id, "end_s": at_s} | function | fields)
+    elif isinstance(kind, StreamKind):
+        made = StreamEvent(**fields)
+    else:
+        made = ProcessEvent(**fields)
+    return to_message(made, EventHead(stamp=Time(sec=int(at_s), nanosec=round(at_s % 1 * 1e9)), node=node))
 
 
 def chunk(at_s: float, seq: int, stream: str = "s") -> Any:
@@ -55,18 +53,22 @@ def state(at_s: float, running: list[str], subsystems: dict[str, list[str]] | No
     return Space(stamp=stamp(at_s), running=running, subsystems=held, processes=[])
 
 
-def recorded(*, begun: bool = True, **topics: list[Any]) -> Timeline:
+def recorded(*, begun: bool = True, events: Sequence[Any] = (), **topics: list[Any]) -> Timeline:
     """A run of these messages; its streams began in it."""
-    streams = dict.fromkeys(e.stream_id for e in topics.get("events", []) if e.stream_id)
-    if begun:
-        topics["events"] = [event(2, 0.5, stream_id=s) for s in streams] + topics.get("events", [])
+    streams = dict.fromkeys(e.stream_id for e in events if e.stream_id)
+    starts = [event(StreamKind.STARTED, 0.5, stream_id=s) for s in streams] if begun else []
+    for message in (*starts, *events):
+        topics.setdefault(TOPIC_OF[type(message)], []).append(message)
     messages = [
-        RunMessage(f"/kalos/{name}", "", round((v.stamp.sec + v.stamp.nanosec * 1e-9) * 1e9), v, b"")
+        RunMessage(f"/kalos/{name}", "", round(stamp_s(getattr(v, "head", v).stamp) * 1e9), v, b"")
         for name, values in topics.items()
         for v in values
     ]
     run = RunFile(Space(), sorted(messages, key=lambda m: m.log_ns))  # type: ignore[arg-type]
     return timeline(run, "/kalos")
+
+
+TOPIC_OF = {MESSAGES[kind]: name for kind, name in EVENT_TOPICS.items()}
 
 
 class Desk:
@@ -87,7 +89,7 @@ class Desk:
         return [payload for _, payload in self.given[before:]]
 
 
-A, B = Output(QUEUED, Key("s", 0)), Output(QUEUED, Key("s", 1))
+A, B = Output(CallKind.QUEUED, Key("s", 0)), Output(CallKind.QUEUED, Key("s", 1))
 
 
 def test_inputs_come_at_their_time_and_twice_as_fast_at_speed_two() -> None:
@@ -114,7 +116,7 @@ def test_time_does_not_run_ahead_of_what_a_timer_did() -> None:
 
 
 def test_what_never_happens_is_given_up_and_the_rest_goes_on() -> None:
-    outputs = [(10.0 + n / 100, Output(QUEUED, Key("s", n))) for n in range(20)]
+    outputs = [(10.0 + n / 100, Output(CallKind.QUEUED, Key("s", n))) for n in range(20)]
     desk = Desk([Input(10.0, 0, What.CHUNK, "a"), Input(11.0, 20, What.CHUNK, "b")], outputs)
     desk.run(3 * PATIENCE_S + 17 * (IMPATIENCE_S + 0.1) + 3.0)
     assert [payload for _, payload in desk.given] == ["a", "b"] and desk.conductor.over
@@ -125,10 +127,10 @@ def test_chunks_results_and_interrupts_stand_where_they_stood() -> None:
     made = recorded(
         llm_chunks=[chunk(10.0, 0), chunk(11.5, 1)],
         events=[
-            event(QUEUED, 10.01, "c1"),
-            event(STARTED, 10.02, "c1"),
-            event(INTERRUPTED, 12.0, epoch=4, stream_id=""),
-            event(ENDED, 12.01, "c1", outcome=3, start_s=10.02, end_s=12.005),
+            event(CallKind.QUEUED, 10.01, "c1"),
+            event(CallKind.STARTED, 10.02, "c1"),
+            event(ProcessKind.INTERRUPTED, 12.0, epoch=4, stream_id=""),
+            event(CallKind.ENDED, 12.01, "c1", outcome=Outcome.INTERRUPTED, start_s=10.02, end_s=12.005),
         ],
         observation=[Space(stamp=stamp(1.0)), Space(stamp=stamp(2.0)), Space(stamp=stamp(10.5)), Space(stamp=stamp(99.0))],
     )
@@ -145,12 +147,12 @@ def test_chunks_results_and_interrupts_stand_where_they_stood() -> None:
 
 
 def test_a_stream_whose_first_events_are_missing_is_left_out() -> None:
-    made = recorded(begun=False, llm_chunks=[chunk(9.9, 0)], events=[event(STARTED, 10.0, "c1")])
+    made = recorded(begun=False, llm_chunks=[chunk(9.9, 0)], events=[event(CallKind.STARTED, 10.0, "c1")])
     assert made.partial == {"s"} and not made.book.calls
 
 
 def test_every_interrupt_before_the_first_chunk_is_given_too() -> None:
-    early = [event(INTERRUPTED, at_s, process_id=f"p{at_s}", stream_id="") for at_s in (1.0, 2.0)]
+    early = [event(ProcessKind.INTERRUPTED, at_s, process_id=f"p{at_s}", stream_id="") for at_s in (1.0, 2.0)]
     made = recorded(llm_chunks=[chunk(10.0, 0)], events=early)
     assert [i.what for i in made.inputs] == [What.INTERRUPT, What.INTERRUPT, What.CHUNK]
     assert [i.after for i in made.inputs] == [0, 1, 2] and made.inputs[0].at_s == made.inputs[1].at_s == 9.0
@@ -163,7 +165,7 @@ def test_every_interrupt_before_the_first_chunk_is_given_too() -> None:
 
 
 def test_a_stream_whose_beginning_is_missing_is_left_out() -> None:
-    events = [event(QUEUED, 10.0, "old", stream_id="late"), event(QUEUED, 10.0, "c1")]
+    events = [event(CallKind.QUEUED, 10.0, "old", stream_id="late"), event(CallKind.QUEUED, 10.0, "c1")]
     made = recorded(llm_chunks=[chunk(9.9, 3, "late"), chunk(9.9, 0)], events=events)
     assert made.partial == {"late"} and [c.key for c in made.book.calls.values()] == [Key("s", 0)]
     assert [i.payload.value.stream_id for i in made.inputs] == ["s"]
@@ -172,14 +174,18 @@ def test_a_stream_whose_beginning_is_missing_is_left_out() -> None:
 def test_a_body_that_ended_before_its_element_did_ends_there_again() -> None:
     made = recorded(
         llm_chunks=[chunk(9.9, 0)],
-        events=[event(QUEUED, 10.0, "c1"), event(STARTED, 10.0, "c1"), event(ENDED, 20.0, "c1", outcome=1, start_s=10.0)],
+        events=[
+            event(CallKind.QUEUED, 10.0, "c1"),
+            event(CallKind.STARTED, 10.0, "c1"),
+            event(CallKind.ENDED, 20.0, "c1", outcome=Outcome.DONE, start_s=10.0),
+        ],
         kernel_state=[state(10.0, []), state(10.1, ["c1"]), state(13.0, [])],
     )
     assert made.results_s == {Key("s", 0): 13.0}
 
 
 def kernel_of(*, kept_back: bool = False, **call: Any) -> ReplayedKernel:
-    given = {"started_s": 10.0, "ended_s": 12.0, "outcome": 1} | call
+    given = {"started_s": 10.0, "ended_s": 12.0, "outcome": Outcome.DONE} | call
     one = RecordedCall(Key("s", 0), "p", "walk", **given)
     made = Timeline("/kalos", CallBook(calls={one.key: one}), results_s={one.key: 12.0})
     made.contended = {one.key} if kept_back else set()
@@ -192,16 +198,16 @@ def test_the_kernel_answers_as_it_did() -> None:
     assert kernel_of(kept_back=True).goal(key, 5.0, ()).do is Do.HOLD
     assert kernel_of(kept_back=True).goal(key, 9.95, ()).do is Do.RUN
     assert kernel_of().goal(key, 5.0, {"p"}).code == CallCode.PROCESS_PAUSED
-    refused = kernel_of(started_s=None, outcome=REFUSED, code=122)
+    refused = kernel_of(started_s=None, outcome=Outcome.REFUSED, code=122)
     assert refused.goal(key, 11.9, ()).do is Do.WAIT
     answer = refused.result(refused._run.book.calls[key])
-    assert (answer.outcome, answer.code, answer.start_s) == (REFUSED, 122, -1.0)
+    assert (answer.outcome, answer.code, answer.start_s) == (Outcome.REFUSED, 122, -1.0)
 
 
 def test_a_call_that_the_recording_does_not_hold_fails_and_one_that_was_dropped_shows_that_it_begins() -> None:
-    assert kernel_of().goal(Key("s", 7), 5.0, ()).outcome == FAILED
-    assert kernel_of().goal(None, 5.0, ()).outcome == FAILED
-    dropped = {"started_s": None, "outcome": DROPPED}
+    assert kernel_of().goal(Key("s", 7), 5.0, ()).outcome == Outcome.FAILED
+    assert kernel_of().goal(None, 5.0, ()).outcome == Outcome.FAILED
+    dropped = {"started_s": None, "outcome": Outcome.DROPPED}
     assert kernel_of(**dropped).goal(Key("s", 0), 5.0, ()).do is Do.RUN
     assert kernel_of(**dropped).goal(Key("s", 0), 11.9, ()).do is Do.WAIT, "an interrupt overtook it"
 
@@ -209,19 +215,19 @@ def test_a_call_that_the_recording_does_not_hold_fails_and_one_that_was_dropped_
 def test_resets_and_stops_that_the_recording_does_not_know_end_the_call_at_once() -> None:
     key = Key("s", 0)
     assert kernel_of().reset(key) is not None and kernel_of(resetting_s=11.0).reset(key) is None
-    assert kernel_of().stop(key, "x") is not None and kernel_of(outcome=3).stop(key, "x") is None
+    assert kernel_of().stop(key, "x") is not None and kernel_of(outcome=Outcome.INTERRUPTED).stop(key, "x") is None
 
 
 def test_a_call_that_waited_for_another_ones_subsystem_is_kept_back() -> None:
     made = recorded(
         llm_chunks=[chunk(9.9, 0)],
         events=[
-            event(QUEUED, 10.0, "hello", function="text", channels=["main"]),
-            event(STARTED, 10.0, "hello"),
-            event(QUEUED, 10.0, "bark", function="bark", channels=["sound"]),
-            event(ENDED, 11.0, "hello", outcome=1, start_s=10.0),
-            event(STARTED, 11.01, "bark"),
-            event(ENDED, 12.0, "bark", outcome=1, start_s=11.01),
+            event(CallKind.QUEUED, 10.0, "hello", function="text", channels=["main"]),
+            event(CallKind.STARTED, 10.0, "hello"),
+            event(CallKind.QUEUED, 10.0, "bark", function="bark", channels=["sound"]),
+            event(CallKind.ENDED, 11.0, "hello", outcome=Outcome.DONE, start_s=10.0),
+            event(CallKind.STARTED, 11.01, "bark"),
+            event(CallKind.ENDED, 12.0, "bark", outcome=Outcome.DONE, start_s=11.01),
         ],
         kernel_state=[state(10.02, ["hello"], {"sound": ["hello"]}), state(11.02, ["bark"], {"sound": ["bark"]})],
     )
@@ -231,7 +237,7 @@ def test_a_call_that_waited_for_another_ones_subsystem_is_kept_back() -> None:
 
 
 def test_a_contention_is_kept_with_its_call() -> None:
-    events = [event(QUEUED, 10.0, "c1"), event(CONTENTION, 10.1, "c1", node="skill_kernel")]
+    events = [event(CallKind.QUEUED, 10.0, "c1"), event(CallKind.CONTENTION, 10.1, "c1", node="skill_kernel")]
     assert recorded(llm_chunks=[chunk(9.9, 0)], events=events).contended == {Key("s", 0)}
 
 
@@ -265,7 +271,13 @@ def test_the_judges_answers_are_joined_with_what_it_was_asked() -> None:
 
 
 def call(number: int, **more: Any) -> RecordedCall:
-    given = {"channels": ("legs",), "started_s": 10.0 + number, "ended_s": 10.5 + number, "outcome": 1, "queued_s": 9.0}
+    given = {
+        "channels": ("legs",),
+        "started_s": 10.0 + number,
+        "ended_s": 10.5 + number,
+        "outcome": Outcome.DONE,
+        "queued_s": 9.0,
+    }
     return RecordedCall(Key("s", number), "p", more.pop("function", "walk"), **(given | more))
 
 
@@ -285,13 +297,13 @@ def test_each_kind_of_difference_is_named_with_its_call() -> None:
     was = book(call(0))
     assert "function was walk, is turn" in texts(was, book(call(0, function="turn")))
     assert 'arguments was {}, is {"m":2}' in texts(was, book(call(0, args_json='{"m":2}')))
-    assert "outcome was DONE, is FAILED (130)" in texts(was, book(call(0, outcome=2, code=130)))
+    assert "outcome was DONE, is FAILED (130)" in texts(was, book(call(0, outcome=Outcome.FAILED, code=130)))
     assert "channels was legs, is arm" in texts(was, book(call(0, channels=("arm",))))
     assert "enclosing call was none, is call 1 of stream s" in texts(was, book(call(0, parent=Key("s", 0))))
     assert "begins 3.00 s earlier" in texts(was, book(call(0, started_s=7.0)))
     assert "is in the recording, not in the replay" in texts(was, {})
     assert "is not in the recording" in texts({}, was)
-    assert "outcome was DONE, is none" in texts(was, book(call(0, ended_s=None, outcome=0)))
+    assert "outcome was DONE, is none" in texts(was, book(call(0, ended_s=None, outcome=None)))
 
 
 def test_another_order_on_a_channel_is_found_even_where_the_times_are_the_same() -> None:
@@ -305,7 +317,7 @@ def test_another_order_on_a_channel_is_found_even_where_the_times_are_the_same()
 
 def test_a_file_without_a_call_to_compare_cannot_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = [RunMessage("/kalos/llm_chunks", "", 10**9, chunk(1.0, 0), b"")]
-    late = [RunMessage("/kalos/events", "", 10**9, event(STARTED, 1.0, "c"), b"")]
+    late = [RunMessage("/kalos/events/calls", "", 10**9, event(CallKind.STARTED, 1.0, "c"), b"")]
     for messages, why in ((chunks, "no call to compare; see"), (late, "had begun before the recording did")):
         run = RunFile(Space(), messages)  # type: ignore[arg-type]
         monkeypatch.setattr(replaying, "read_run", lambda path, wanted, run=run: run)
@@ -321,9 +333,9 @@ def test_how_exactly_starts_are_compared_is_told() -> None:
 
 
 def test_a_call_whose_end_was_not_recorded_is_compared_as_far_as_it_goes() -> None:
-    assert differences(book(call(0, ended_s=None, outcome=0)), book(call(0, outcome=2, code=130))) == []
+    assert differences(book(call(0, ended_s=None, outcome=None)), book(call(0, outcome=Outcome.FAILED, code=130))) == []
 
 
 def test_the_first_difference_comes_first() -> None:
-    found = differences(book(call(0), call(5)), book(call(0, outcome=2), call(5, outcome=2)))
+    found = differences(book(call(0), call(5)), book(call(0, outcome=Outcome.FAILED), call(5, outcome=Outcome.FAILED)))
     assert [d.at_s for d in found] == sorted(d.at_s for d in found)

@@ -7,9 +7,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planners.models.base import IMAGE_TOKENS, Image, Message, ModelRequest, Usage, prompt_tokens, tokens_in, used
-from skill_kernel.processes.process import LayerUsage, ModelAnswer, added, skipped
+from skill_kernel.codes import ModelCode
+from skill_kernel.events import ModelEvent, ModelKind
+from skill_kernel.processes.process import LayerUsage, added, skipped
 
 REQUEST = ModelRequest("r" * 400, (Message("user", "q" * 40),))
+
+
+def answer(
+    layer: str,
+    model: str = "",
+    prompt: int = 0,
+    cached: int = 0,
+    completion: int = 0,
+    cost: float = -1.0,
+    took_s: float = 0.0,
+    failed: bool = False,
+) -> ModelEvent:
+    return ModelEvent(
+        kind=ModelKind.ANSWERED,
+        layer=layer,
+        model=model,
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        completion_tokens=completion,
+        cost_usd=cost,
+        end_s=took_s,
+        error_code=int(ModelCode.MODEL_TIMEOUT) if failed else 0,
+    )
 
 
 def test_a_provider_s_count_is_believed() -> None:
@@ -31,9 +56,9 @@ def test_pictures_and_characters_of_other_scripts_count_more() -> None:
 
 
 def test_each_layer_has_its_own_sum() -> None:
-    usage = added((), ModelAnswer("s1", "m", 100, 60, 10, 0.5, 1.5))
-    usage = added(usage, ModelAnswer("s2", "n", 7, 0, 1, -1.0, 4.0, failed=True))
-    usage = added(usage, ModelAnswer("s1", "m", 50, 0, 5, -1.0, 0.5))
+    usage = added((), answer("s1", "m", 100, 60, 10, 0.5, 1.5))
+    usage = added(usage, answer("s2", "n", 7, 0, 1, -1.0, 4.0, failed=True))
+    usage = added(usage, answer("s1", "m", 50, 0, 5, -1.0, 0.5))
     usage = skipped(usage, "s2")
     assert usage == (
         LayerUsage("s1", "m", 2, 0, 0, 150, 60, 15, 0.5, 2.0, 1.5),
@@ -44,7 +69,7 @@ def test_each_layer_has_its_own_sum() -> None:
 
 ANSWERS = st.lists(
     st.builds(
-        ModelAnswer,
+        answer,
         st.sampled_from(["s1", "s2", "judge"]),
         st.just("m"),
         st.integers(0, 999),
@@ -59,7 +84,7 @@ ANSWERS = st.lists(
 
 
 @given(ANSWERS, st.randoms())
-def test_the_sums_lose_nothing_and_do_not_depend_on_who_answers_first(answers: list[ModelAnswer], random: object) -> None:
+def test_the_sums_lose_nothing_and_do_not_depend_on_who_answers_first(answers: list[ModelEvent], random: object) -> None:
     usage: tuple[LayerUsage, ...] = ()
     for answer in answers:
         usage = added(usage, answer)

@@ -7,11 +7,12 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ghostshell.msg import LlmChunk, SkillEvent
+from ghostshell.msg import LlmChunk
 
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
 from ghostshell_ros.wire.values import ros_text
+from skill_kernel.events import RunEvent, StreamKind
 
 NUL_ON_THE_WIRE = "\x01"
 """Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
@@ -85,12 +86,14 @@ class ChunkStreams:
         for stream in [s for s in self._streams.values() if s.process_id == process_id]:
             self.abandon(stream)
 
-    def heard(self, event: SkillEvent) -> None:
+    def heard(self, event: RunEvent) -> None:
         """What the channel scheduler says of a stream."""
+        if event.kind not in (StreamKind.STARTED, StreamKind.ENDED):
+            return
         stream = self._streams.get(event.stream_id)
-        if stream is not None and event.type == SkillEvent.STREAM_STARTED:
+        if stream is not None and event.kind is StreamKind.STARTED:
             stream.taken = True
-        elif stream is not None and event.type == SkillEvent.STREAM_ENDED:
+        elif stream is not None:
             stream.closed = True
             del self._streams[event.stream_id]
 

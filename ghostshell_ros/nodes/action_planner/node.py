@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt
 from rclpy.parameter import Parameter
@@ -22,11 +22,11 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_of
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import load_strategies, parameters_of
@@ -38,6 +38,7 @@ from planners.scene import snapshot
 from planners.strategy import SettingsChanged
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
+from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
 
 STOP_S = 0.5
 """How long the channel scheduler may take to stop what a process does."""
@@ -76,7 +77,7 @@ class ActionPlanner(RuntimeNode):
         self._max_processes = self.declare(
             "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
         )
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
         self._budget = ModelBudget(self)
         clients = {"model": self._client, "fast_model": self._fast}
         roles = [role for strategy in self._strategies.values() for role in strategy.roles]
@@ -97,7 +98,7 @@ class ActionPlanner(RuntimeNode):
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
-        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self._judge_service = JudgeService(self, judge)
@@ -206,7 +207,13 @@ class ActionPlanner(RuntimeNode):
 
     def _plan_ended(self, process: ProcessState, code: TaskCode, why: str) -> None:
         self._events.write(
-            SkillEvent.PLAN_ENDED, process_id=process.process_id, error_code=int(code), error_msg=why, epoch=process.epoch
+            ProcessEvent(
+                kind=ProcessKind.PLAN_ENDED,
+                process_id=process.process_id,
+                error_code=int(code),
+                error_msg=why,
+                epoch=process.epoch,
+            )
         )
 
     def _forget(self, process_id: str) -> None:
@@ -227,7 +234,7 @@ class ActionPlanner(RuntimeNode):
         for process in list(self._processes.values()):
             process.unmatched(why)
 
-    def _event(self, event: SkillEvent) -> None:
+    def _event(self, event: RunEvent) -> None:
         self._budget.hear(event)
         if event.node != self.get_name():
             self._streams.heard(event)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import to_source
@@ -17,7 +17,7 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.wire.call_messages import call_event, call_report
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
@@ -48,8 +48,10 @@ from planners.strategy import (
     SubtaskDone,
     Task,
 )
+from skill_kernel import events
 from skill_kernel.clock import Clock
 from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 TOLD = ("DONE", "FAILED", "INTERRUPTED")
 """Outcomes in a process's history that a strategy is told of."""
@@ -92,11 +94,13 @@ class OpenStream:
         """End it, and say so."""
         if self._desk.streams.end(self._stream, code, why):
             self._desk.events.write(
-                SkillEvent.STREAM_ENDED,
-                process_id=self._stream.process_id,
-                stream_id=self.stream_id,
-                error_code=code,
-                error_msg=why,
+                StreamEvent(
+                    kind=StreamKind.ENDED,
+                    process_id=self._stream.process_id,
+                    stream_id=self.stream_id,
+                    error_code=code,
+                    error_msg=why,
+                )
             )
 
     def abandon(self) -> None:
@@ -186,23 +190,22 @@ class PlannedProcess:
             stream.end(int(ModelCode.MODEL_CANCELLED), why)
         self.close(why)
 
-    def event(self, event: SkillEvent) -> None:
+    def event(self, event: events.RunEvent) -> None:
         """Hand on what another node tells of the process."""
-        kind, stream_id = event.type, event.stream_id
-        if kind == SkillEvent.CALL_STARTED:
+        if event.kind is CallKind.STARTED:
             self.running.add(event.call_id)
             self.deliver(call_event(event))
-        elif kind == SkillEvent.CALL_ENDED:
+        elif event.kind is CallKind.ENDED:
             self.running.discard(event.call_id)
             self.deliver(call_event(event))
-        elif kind == SkillEvent.STOP_GENERATION:
-            self.deliver(GenerationStopped(stream_id, event.error_msg))
-        elif kind == SkillEvent.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
+        elif event.kind is StreamKind.STOP_GENERATION:
+            self.deliver(GenerationStopped(event.stream_id, event.error_msg))
+        elif event.kind is StreamKind.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
             self.lost(event.error_msg, TaskCode.TOO_MANY_PROCESSES)
-        elif kind == SkillEvent.TURN_ENDED:
-            self.deliver(StreamEnded(stream_id, event.text, event.error_code, event.error_msg))
-        elif kind == SkillEvent.REPAIR:
-            self.deliver(StreamRepaired(stream_id, event.error_msg))
+        elif event.kind is StreamKind.TURN_ENDED:
+            self.deliver(StreamEnded(event.stream_id, event.end, event.error_code, event.error_msg))
+        elif event.kind is StreamKind.REPAIR:
+            self.deliver(StreamRepaired(event.stream_id, event.error_msg))
 
     def plan(self, plan: Plan) -> None:
         """Hand on a revision of System 2's plan."""
@@ -242,10 +245,10 @@ class PlannedProcess:
             self.stop(why, lambda: None)
 
     def _plan_ended(self, code: int, why: str) -> None:
-        self._write(SkillEvent.PLAN_ENDED, stream_id=self._last_stream, error_code=code, error_msg=why, epoch=self.epoch)
+        self._write(ProcessKind.PLAN_ENDED, stream_id=self._last_stream, error_code=code, error_msg=why, epoch=self.epoch)
 
-    def _write(self, kind: int, **fields: Any) -> None:
-        self._desk.events.write(kind, process_id=self._task.process_id, **fields)
+    def _write(self, kind: ProcessKind, **fields: Any) -> None:
+        self._desk.events.write(ProcessEvent(kind=kind, process_id=self._task.process_id, **fields))
 
     # -- PlannerIO ----------------------------------------------------------------------------------------------------
 
@@ -305,11 +308,11 @@ class PlannedProcess:
         """Publish a report on `events`."""
         process_id, model = self._task.process_id, self._desk.model
         if isinstance(report, SubtaskDone):
-            self._write(SkillEvent.SUBTASK_DONE, call_id=report.subtask_id, text=report.description)
+            self._write(ProcessKind.SUBTASK_DONE, plan_item_id=report.subtask_id, plan_item=report.description)
         elif isinstance(report, EventFired):
-            self._write(SkillEvent.GLOBAL_EVENT, call_id=report.event_id, text=report.response)
+            self._write(ProcessKind.PLAN_EVENT, plan_item_id=report.event_id, plan_item=report.response)
         elif isinstance(report, Notice):
-            self._write(SkillEvent.NOTICE, error_msg=report.why)
+            self._desk.events.write(events.Notice(process_id=process_id, error_msg=report.why))
         elif isinstance(report, Skipped):
             model.skipped(report.role, process_id, report.why)
         elif isinstance(report, Degraded):

@@ -7,10 +7,9 @@ import secrets
 import sys
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from ghostshell.msg import FunctionToken as TokenMsg
-from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import KernelState, ProcessHeartbeat
 from ghostshell.msg import StepQueue as StepQueueMsg
 from ghostshell.srv import Interrupt
 
@@ -22,9 +21,10 @@ from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.runtime.node import RosClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import ParseCode, TaskCode
+from skill_kernel.events import CallEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 KINDS = {
     TokenMsg.ACTIVATE: TokenKind.AF,
@@ -87,7 +87,7 @@ class ChannelScheduler(RuntimeNode):
         self._refused: dict[str, None] = {}
         self._oldest_epoch = 0
         self._paused: frozenset[str] = frozenset()
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, CallEvent, StreamEvent, ProcessEvent, Notice)
         self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
@@ -138,15 +138,15 @@ class ChannelScheduler(RuntimeNode):
         while len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
         why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
-        stream: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id}
-        ended = {**stream, "error_code": int(TaskCode.TOO_MANY_PROCESSES), "error_msg": why, "text": "end"}
-        for kind, fields in (
-            (SkillEvent.STREAM_STARTED, stream),
-            (SkillEvent.STOP_GENERATION, {**stream, "error_msg": why}),
-            (SkillEvent.STREAM_ENDED, ended),
-            (SkillEvent.TURN_ENDED, ended),
+        event = partial(StreamEvent, process_id=process_id, stream_id=stream_id)
+        ended = partial(event, error_code=TaskCode.TOO_MANY_PROCESSES, error_msg=why, end="end")
+        for told in (
+            event(kind=StreamKind.STARTED),
+            event(kind=StreamKind.STOP_GENERATION, error_msg=why),
+            ended(kind=StreamKind.ENDED),
+            ended(kind=StreamKind.TURN_ENDED),
         ):
-            self.call_soon(partial(self._events.write, kind, **fields))
+            self.call_soon(self._events.write, told)
 
     def _token(self, message: TokenMsg) -> None:
         if message.stream_id in self._refused:
@@ -170,11 +170,13 @@ class ChannelScheduler(RuntimeNode):
             scheduler.end_stream(stream_id, message.error_code, message.error_msg)
         elif message.kind == TokenMsg.REPAIR:
             self._events.write(
-                SkillEvent.REPAIR,
-                process_id=message.process_id,
-                stream_id=stream_id,
-                error_code=message.error_code,
-                error_msg=message.error_msg,
+                StreamEvent(
+                    kind=StreamKind.REPAIR,
+                    process_id=message.process_id,
+                    stream_id=stream_id,
+                    error_code=message.error_code,
+                    error_msg=message.error_msg,
+                )
             )
         elif message.kind in KINDS:
             scheduler.feed(stream_id, _token_of(message))
@@ -190,9 +192,15 @@ class ChannelScheduler(RuntimeNode):
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
         if not request.process_id.startswith(NO_PROCESS):
-            told = {"process_id": request.process_id, "channels": list(request.channels), "text": request.cause}
+            told = ProcessEvent(
+                kind=ProcessKind.INTERRUPTED,
+                process_id=request.process_id,
+                channels=tuple(request.channels),
+                cause=request.cause,
+                epoch=request.epoch,
+            )
             # In its turn among what the schedulers have told so far: a replay goes by this order.
-            self.call_soon(lambda: self._events.write(SkillEvent.INTERRUPTED, epoch=request.epoch, **told))
+            self.call_soon(self._events.write, told)
         if request.process_id:
             self._process(request.process_id)
         else:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from ghostshell.msg import SkillEvent
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from std_msgs.msg import Bool
@@ -17,8 +16,9 @@ from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, Drive
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
 from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
-from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
+from skill_kernel.events import Notice
 
 CHECKS = 10
 """How often within `heartbeat_timeout_s` each driver's heartbeat is looked for."""
@@ -75,7 +75,7 @@ class LifecycleManager(RuntimeNode):
             self._add(name)
         self._halted: bool | None = None
         self._gone: dict[str, list[str]] = {}
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, Notice)
         self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
         self._halt = HaltClient(self)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
@@ -132,7 +132,7 @@ class LifecycleManager(RuntimeNode):
         which = "; ".join(f"{', '.join(names)} {what}" for what, names in gone.items())
         text = f"an active driver vanished: {which}. Inactive until the halt is cleared; look at the robot, then {CLEAR_HINT}"
         self.get_logger().error(text)
-        self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
+        self._events.write(Notice(error_code=CallCode.DRIVER_LOST, error_msg=text))
 
     def _on_halted(self, message: Bool) -> None:
         if message.data:

@@ -6,20 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ghostshell.msg import Observation, ProcessArray, SkillEvent
+from ghostshell.msg import Observation, ProcessArray
 
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
-from ghostshell_ros.wire.memory_messages import call_of, seconds, task_of
+from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode
+from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.memory_messages import task_of
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.values import seconds
 from planners.memory.experience import LEAST_S, Recorder
 from planners.memory.records import Record
+from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
 
 TOLD = {
-    SkillEvent.NOTICE: "notice",
-    SkillEvent.HALTED: "halted",
-    SkillEvent.HALT_CLEARED: "halt_cleared",
-    SkillEvent.INTERRUPTED: "interrupted",
-    SkillEvent.ROUTINE_SAVED: "routine_saved",
+    NoticeKind.MESSAGE: "notice",
+    NoticeKind.HALTED: "halted",
+    NoticeKind.HALT_CLEARED: "halt_cleared",
+    NoticeKind.ROUTINE_SAVED: "routine_saved",
+    ProcessKind.INTERRUPTED: "interrupted",
 }
 """Events that are remembered beside the calls; what becomes of processes is read from `processes`."""
 MANY_TASKS = 1000
@@ -36,11 +39,11 @@ class RobotListener:
         """Processes that were told, and whether also of their end."""
         self._observed_s = 0.0
         for kind, topic, callback, qos in (
-            (SkillEvent, "events", self._event, EVENTS),
             (ProcessArray, "processes", self._processes, LATCHED),
             (Observation, "observation", self._observation, OBSERVATION),
         ):
             node.create_subscription(kind, f"/{robot}/{topic}", self._guarded(callback), qos)
+        read_events(node, self._guarded(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
 
     def _guarded(self, callback: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
         def take(message: Any) -> None:
@@ -54,13 +57,13 @@ class RobotListener:
 
         return take
 
-    def _event(self, event: SkillEvent) -> list[Record]:
-        if event.type == SkillEvent.CALL_ENDED:
-            return self._recorder.call(call_of(event))
-        if event.type in TOLD:
-            text = event.error_msg or event.text
-            return self._recorder.event(TOLD[event.type], seconds(event.stamp), text, event.process_id)
-        return []
+    def _event(self, event: CallEvent | ProcessEvent | Notice) -> list[Record]:
+        if isinstance(event, CallEvent):
+            return self._recorder.call(event) if event.kind is CallKind.ENDED else []
+        if event.kind not in TOLD:
+            return []
+        text = event.cause if isinstance(event, ProcessEvent) else event.routine or event.told
+        return self._recorder.event(TOLD[event.kind], event.stamp_s, text, event.process_id)
 
     def _processes(self, message: ProcessArray) -> list[Record]:
         found: list[Record] = []

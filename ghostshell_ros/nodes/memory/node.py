@@ -27,7 +27,7 @@ LOOK_S = 1.0
 """How often new robots are looked for, and the file of another memory that may have ended."""
 WAITING = 16
 """Questions that wait for an answer at most; more are refused."""
-OBSERVED = {"ghostshell/msg/SkillEvent": "events", "ghostshell/msg/Observation": "observation"}
+OBSERVED = {"ghostshell/msg/CallEvent": "events/calls", "ghostshell/msg/Observation": "observation"}
 """Topics by which a robot is known, by their type."""
 
 
@@ -132,9 +132,9 @@ class MemoryNode(RuntimeNode):
     def _found(self) -> list[str]:
         found = set()
         for name, types in self.get_topic_names_and_types():
-            namespace, _, topic = name.rpartition("/")
-            if namespace.strip("/") and any(OBSERVED.get(t) == topic for t in types):
-                found.add(namespace.strip("/"))
+            for topic in (OBSERVED[t] for t in types if t in OBSERVED):
+                if name.endswith(f"/{topic}") and (namespace := name.removesuffix(topic).strip("/")):
+                    found.add(namespace)
         return sorted(found)
 
     def _put(self, records: list[Record]) -> None:

@@ -6,17 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ghostshell.action import RunTask
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 from std_msgs.msg import String
 
 from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, RuntimeNode
-from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.process_messages import process_state, task_result
 from planners.language.stop_words import is_stop
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import Notice
 from skill_kernel.processes.commands import ProcessError
 from skill_kernel.processes.process import Process, ProcessSource
 from skill_kernel.processes.scheduler import ProcessScheduler
@@ -94,7 +95,7 @@ class InstructionServer:
     def _heard(self, text: str, door: str) -> None:
         made = self._instruct(text, door=door)
         if not isinstance(made, Process) and made[0]:
-            self._events.write(SkillEvent.NOTICE, error_code=int(made[0]), error_msg=made[1], text=text[:200])
+            self._events.write(Notice(error_code=made[0], error_msg=made[1], text=text[:200]))
 
     def _instruct(
         self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""

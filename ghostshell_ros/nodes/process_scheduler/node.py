@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 import sys
 
-from ghostshell.msg import ProcessArray, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import ProcessArray, ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 
 from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
@@ -19,11 +19,12 @@ from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import process_state
 from planners.installed_strategies import strategy_names
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
+from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind
 from skill_kernel.processes.commands import (
     Amended,
     Changed,
@@ -79,7 +80,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._told: set[str] = set()
         self._publish_due = False
         self._store: ProcessStore | None = None
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
         self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
@@ -188,14 +189,18 @@ class ProcessSchedulerNode(RuntimeNode):
             self._publish()
         if fresh:
             self._told.add(process.process_id)
-            self._events.write(SkillEvent.PROCESS_STARTED, process_id=process.process_id, text=process.instruction[:1000])
+            self._events.write(
+                ProcessEvent(kind=ProcessKind.STARTED, process_id=process.process_id, instruction=process.instruction[:1000])
+            )
         if process.status.ended:
             self._events.write(
-                SkillEvent.PROCESS_ENDED,
-                process_id=process.process_id,
-                error_code=process.code,
-                error_msg=process.message,
-                text=process.status.name,
+                ProcessEvent(
+                    kind=ProcessKind.ENDED,
+                    process_id=process.process_id,
+                    error_code=process.code,
+                    error_msg=process.message,
+                    status=process.status.name,
+                )
             )
         self._instructions.changed(process)
         self._advice.changed(process, fresh=fresh)
@@ -215,7 +220,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def _problem(self, why: str) -> None:
         self.get_logger().error(why)
-        self._events.write(SkillEvent.NOTICE, error_code=int(TaskCode.NODE_UNAVAILABLE), error_msg=why)
+        self._events.write(Notice(error_code=TaskCode.NODE_UNAVAILABLE, error_msg=why))
 
     def health(self) -> Health:
         """How many processes live, and whether they are kept on disk."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ghostshell.msg import Prescription as PrescriptionMsg
-from ghostshell.msg import PrescriptionArray, ReflexState, ReflexStateArray, SkillEvent
+from ghostshell.msg import PrescriptionArray, ReflexState, ReflexStateArray
 from ghostshell.srv import CompileReflex, Prescribe
 from rclpy.task import Future
 from std_msgs.msg import String
@@ -20,7 +20,7 @@ from ghostshell_ros.runtime.model_setup import shipped_config
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept, PrescriptionBook
@@ -28,6 +28,7 @@ from planners.prescriptions.grammar import Grammar
 from planners.prescriptions.prescription import Kind, PrescriptionError, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from planners.processes.guidelines import Guideline
+from skill_kernel.events import Notice
 from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.processes.process import Process
@@ -300,9 +301,9 @@ class PrescriptionServer:
 
     def _tell(self, text: str, *, error_code: int = 0, sentence: str = "") -> None:
         if error_code:
-            self._events.write(SkillEvent.NOTICE, error_code=error_code, error_msg=text, text=sentence[:200])
+            self._events.write(Notice(error_code=error_code, error_msg=text, text=sentence[:200]))
         else:
-            self._events.write(SkillEvent.NOTICE, text=text)
+            self._events.write(Notice(text=text))
 
 
 def _code(error: PrescriptionError) -> int:

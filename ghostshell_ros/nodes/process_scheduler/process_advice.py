@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ghostshell.msg import Observation as ObservationMsg
-from ghostshell.msg import SkillEvent
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Bool
 
@@ -18,7 +17,7 @@ from ghostshell_ros.runtime.model_setup import declare_model
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient, ModelError
@@ -29,6 +28,7 @@ from planners.processes.process_prompt import AdvisorContext, S3Answer, system_p
 from planners.prompts.blocks import Layer
 from planners.prompts.robot_facts import RobotFacts
 from planners.strategy import Feed
+from skill_kernel.events import Notice, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
@@ -119,7 +119,7 @@ class ProcessAdvice:
         if fresh and process.strategy in self._advised:
             self._node.call_soon(self._began, process.process_id)
 
-    def event(self, event: SkillEvent) -> None:
+    def event(self, event: RunEvent) -> None:
         """Any node has asked its model, or was answered: the budget of the hour is one for all."""
         if self.thinks:
             self._budget.hear(event)
@@ -177,7 +177,7 @@ class ProcessAdvice:
 
     def notice(self, process_id: str, text: str) -> None:
         """Something a person should read."""
-        self._events.write(SkillEvent.NOTICE, process_id=process_id, function=Layer.S3.value, text=text)
+        self._events.write(Notice(process_id=process_id, layer=Layer.S3.value, text=text))
 
     def skipped(self, process_id: str, why: str) -> None:
         """The model was not asked."""
@@ -188,4 +188,6 @@ class ProcessAdvice:
         self._layers.degraded(Layer.S3, process_id, how, why)
 
     def _fired(self, guideline: Guideline, process: Process) -> None:
-        self._events.write(SkillEvent.GUIDELINE_FIRED, process_id=process.process_id, text=guideline.name)
+        self._events.write(
+            ProcessEvent(kind=ProcessKind.GUIDELINE_FIRED, process_id=process.process_id, guideline=guideline.name)
+        )

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ghostshell.msg import KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import KernelState, ProcessHeartbeat
 from std_msgs.msg import Bool
 
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, SENSORS, RuntimeNode
-from ghostshell_ros.wire.event_writer import EventWriter
-from ghostshell_ros.wire.process_messages import call_record, model_answer
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode
+from ghostshell_ros.wire.events import EventWriter, read_events
+from ghostshell_ros.wire.process_messages import call_record
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
+from skill_kernel.events import CallEvent, CallKind, ModelKind, Notice, NoticeKind, ProcessKind, RunEvent, StreamKind
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
@@ -38,47 +39,47 @@ class ProcessReports:
         self._node, self._core, self._events, self._interrupter = node, core, events, interrupter
         self.halted = False
         """Whether the safety gate is."""
-        self.on_event: Callable[[SkillEvent], None] = lambda event: None
+        self.on_event: Callable[[RunEvent], None] = lambda event: None
         """Hears every event first."""
         self._unheard: int | None = None
-        node.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(node, self._event)
         node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         node.create_subscription(Bool, "halted", self._gate, LATCHED)
         node.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._scheduler_beat, SENSORS)
         node.steady_timer(1.0, self._check_nodes)
         node.steady_timer(0.2, self._watch_scheduler)
 
-    def _event(self, event: SkillEvent) -> None:
+    def _event(self, event: RunEvent) -> None:
         self.on_event(event)
         process_id, plans = event.process_id, self._core.plans
-        if event.type == SkillEvent.STREAM_STARTED:
+        if event.kind is StreamKind.STARTED:
             plans.stream_started(process_id, event.stream_id)
-        elif event.type == SkillEvent.DRAINED:
+        elif event.kind is ProcessKind.DRAINED:
             plans.drained(process_id)
-        elif event.type == SkillEvent.CONTENTION:
-            self._core.contention(process_id, event.text)
-        elif event.type == SkillEvent.PLAN_ENDED:
+        elif event.kind is CallKind.CONTENTION:
+            self._core.contention(process_id, event.holder_id)
+        elif event.kind is ProcessKind.PLAN_ENDED:
             if event.error_code == TaskCode.CANCELLED:
                 self._interrupter.learn_epoch(plans.learn_epoch)
             plans.ended(process_id, event.epoch, event.error_code, event.error_msg)
-        elif event.type in (SkillEvent.CALL_STARTED, SkillEvent.CALL_ENDED):
+        elif event.kind in (CallKind.STARTED, CallKind.ENDED):
             self._call(event)
-        elif event.type == SkillEvent.STREAM_ENDED and event.node == "action_planner":
+        elif event.kind is StreamKind.ENDED and event.node == "action_planner":
             plans.turn_ended(process_id)
-        elif event.type == SkillEvent.GLOBAL_EVENT:
-            plans.event_fired(process_id, f"{event.call_id}: {event.text}"[:EVENT_CHARS])
-        elif event.type == SkillEvent.MODEL_ANSWERED:
-            plans.model_answered(process_id, model_answer(event))
-        elif event.type == SkillEvent.MODEL_SKIPPED:
-            plans.model_skipped(process_id, event.function)
-        elif event.type == SkillEvent.DEGRADED:
-            plans.degraded(process_id, event.function, event.text)
+        elif event.kind is ProcessKind.PLAN_EVENT:
+            plans.event_fired(process_id, f"{event.plan_item_id}: {event.plan_item}"[:EVENT_CHARS])
+        elif event.kind is ModelKind.ANSWERED:
+            plans.model_answered(process_id, event)
+        elif event.kind is ModelKind.SKIPPED:
+            plans.model_skipped(process_id, event.layer)
+        elif event.kind is ModelKind.DEGRADED:
+            plans.degraded(process_id, event.layer, event.fallback)
 
-    def _call(self, event: SkillEvent) -> None:
+    def _call(self, event: CallEvent) -> None:
         """Steps and branches are calls of the scheduler alone: what is done in them is told by itself."""
         if event.function in STEP_NAMES:
             return
-        if event.type == SkillEvent.CALL_STARTED:
+        if event.kind is CallKind.STARTED:
             self._core.plans.call_started(event.process_id, call_record(event))
         else:
             self._core.plans.call_ended(event.process_id, event.stream_id, call_record(event))
@@ -91,7 +92,7 @@ class ProcessReports:
         was, self.halted = self.halted, message.data
         self._core.halted(message.data)
         if was and not self.halted:
-            self._events.write(SkillEvent.HALT_CLEARED, text="the robot takes instructions again")
+            self._events.write(Notice(kind=NoticeKind.HALT_CLEARED, text="the robot takes instructions again"))
 
     def _check_nodes(self) -> None:
         now_s = self._node.now_s()

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from ghostshell.msg import KernelState, Observation, ReflexState, ReflexStateArray, SkillEvent
+from ghostshell.msg import KernelState, Observation, ReflexState, ReflexStateArray
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
@@ -18,7 +18,7 @@ from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
 from planners.language.client import OfflineClient
@@ -28,6 +28,7 @@ from planners.prescriptions.reflex_compiler import Compiler
 from reflexes.loop import ReflexLoop
 from reflexes.rule import LoadedRule, ReflexError
 from reflexes.store import RuleStore
+from skill_kernel.events import CallEvent, Notice
 from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 
@@ -67,7 +68,7 @@ class ReflexesNode(RuntimeNode):
             self._book = RuleBook(RuleStore(folder, file if file.is_file() else None), self._words, wall=time.time)
         except ReflexError as error:
             raise NodeStartError(str(error)) from error
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, CallEvent, Notice)
         self._performer = ReflexPerformer(self, self._setup, self._events)
         self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
@@ -147,7 +148,7 @@ class ReflexesNode(RuntimeNode):
         name = loaded.rule.name
         self.get_logger().error(f"reflex '{name}' is disabled: {why}")
         text = f"reflex '{name}' is disabled: {why}; mend it, or enable it with: ghostshell reflex enable {name}"
-        self._events.write(SkillEvent.NOTICE, text=text)
+        self._events.write(Notice(text=text))
         self.call_soon(self._keep_disabled, name, why)
 
     def _keep_disabled(self, name: str, why: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from geometry_msgs.msg import Twist
-from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat, SkillEvent
+from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 
 from function_tokens.scheduling.calls import Call, EventType, Role, ShellEvent
@@ -18,9 +18,10 @@ from ghostshell_ros.runtime.kernel_executor import KernelLink
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from reflexes.loop import Ended, Firing, ReflexLoop
 from skill_kernel.calls import CallResult
+from skill_kernel.events import Notice
 from skill_kernel.guard import SkillRequest
 
 BEAT_S = 0.1
@@ -90,7 +91,7 @@ class ReflexPerformer:
         else:
             self._node.call_soon(performance.go_on)
         what = f"reflex '{firing.name}' acts: {firing.loaded.rule.sentence}"
-        self._events.write(SkillEvent.NOTICE, process_id=process_id, text=what)
+        self._events.write(Notice(process_id=process_id, text=what))
         self.on_change()
 
     def cancel(self, firing: Firing, cause: str) -> None:
@@ -127,7 +128,7 @@ class ReflexPerformer:
         if self.loop is not None:
             self.loop.ended(firing, how, self._node.steady_now(), message)
         text = f"reflex '{firing.name}': {how.value}{f', {message}' if message else ''}"
-        self._events.write(SkillEvent.NOTICE, process_id=performance.process_id, text=text)
+        self._events.write(Notice(process_id=performance.process_id, text=text))
         self.on_change()
 
     def advance(self, firing: Firing, succeeded: bool) -> SkillRequest | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 
 import rclpy
-from ghostshell.msg import SkillEvent
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -15,8 +14,9 @@ from ghostshell_ros.runtime.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
 from ghostshell_ros.runtime.priority import take_priority
-from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
+from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.robot import RobotConfig
 from skill_kernel.safety.base_gate import BaseGate
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
@@ -83,7 +83,7 @@ class SafetyGate(RuntimeNode):
         self._since = self.steady_now()
         self._alone, self._listened = False, 0
         self._measured = not robot.joints
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, Notice)
         self._base: BasePorts | None = None
         if robot.base is not None:
             self._base = BasePorts(
@@ -217,7 +217,7 @@ class SafetyGate(RuntimeNode):
         if halted:
             self.get_logger().warning(f"halted: {cause}")
             why = f"halted: {cause}; {CLEAR_HINT}"
-            self._events.write(SkillEvent.HALTED, error_code=int(CallCode.HALTED), error_msg=why)
+            self._events.write(Notice(kind=NoticeKind.HALTED, error_code=CallCode.HALTED, error_msg=why))
 
     def health(self) -> Health:
         cause = self._halt_cause()

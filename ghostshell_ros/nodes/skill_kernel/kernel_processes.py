@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ghostshell.msg import ProcessHeartbeat, SkillEvent
+from ghostshell.msg import ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from skill_kernel.calls import LeaseAnswer
 from skill_kernel.codes import CallCode, LeaseCode
+from skill_kernel.events import Notice
 from skill_kernel.kernel.heartbeats import Heartbeats, Source
 from skill_kernel.kernel.kernel import Kernel, Rank
 
@@ -91,4 +92,4 @@ class KernelProcesses:
             self._kernel.release_idle(process_id)
 
     def _tell(self, process_id: str, why: str) -> None:
-        self._events.write(SkillEvent.NOTICE, process_id=process_id, error_code=int(CallCode.INTERRUPTED_BY), error_msg=why)
+        self._events.write(Notice(process_id=process_id, error_code=CallCode.INTERRUPTED_BY, error_msg=why))

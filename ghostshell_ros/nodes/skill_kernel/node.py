@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillEvent
+from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall
 from ghostshell.srv import Interrupt, ListSkills
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -20,11 +20,12 @@ from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.service_client import HaltClient
-from ghostshell_ros.wire.event_writer import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.kernel_messages import hold, info, refusal, result_message, subsystem
 from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
 from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, parse_json
@@ -49,15 +50,12 @@ AWAITED_S = 2.0
 LOST_TOLD_S = 0.1
 """Between the loss of a driver and the halt: the call ends with this reason first. The gate no longer hears the driver."""
 
-_EVENTS = {
-    KernelEventType.HALTED: (SkillEvent.HALTED, CallCode.HALTED),
-    KernelEventType.STOP_UNCERTAIN: (SkillEvent.NOTICE, CallCode.STOP_UNCERTAIN),
-    KernelEventType.STOPPED_LATE: (SkillEvent.NOTICE, CallCode.NONE),
-    KernelEventType.CLAMPED: (SkillEvent.NOTICE, CallCode.NONE),
-    KernelEventType.CONTENTION: (SkillEvent.CONTENTION, CallCode.SUBSYSTEM_HELD),
-    KernelEventType.PROCESS_PAUSED: (SkillEvent.PROCESS_PAUSED, CallCode.NONE),
-    KernelEventType.PROCESS_RESUMED: (SkillEvent.PROCESS_RESUMED, CallCode.NONE),
+_CODES = {
+    KernelEventType.HALTED: CallCode.HALTED,
+    KernelEventType.STOP_UNCERTAIN: CallCode.STOP_UNCERTAIN,
+    KernelEventType.CONTENTION: CallCode.SUBSYSTEM_HELD,
 }
+_HOLDS = {KernelEventType.PROCESS_PAUSED: ProcessKind.PAUSED, KernelEventType.PROCESS_RESUMED: ProcessKind.RESUMED}
 
 
 class SkillKernelNode(RuntimeNode):
@@ -85,7 +83,7 @@ class SkillKernelNode(RuntimeNode):
         self._state_due = False
         self._awaited_until = 0.0
         self._gate_halted = False
-        self._events = EventWriter(self)
+        self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         try:
             body_class = (
@@ -281,7 +279,7 @@ class SkillKernelNode(RuntimeNode):
         """Whether or not a lifecycle_manager is there to see it: what is started anew must not go on by itself."""
         if not self._gate_halted:
             text = f"{why}. Look at the robot, then {CLEAR_HINT}"
-            self._events.write(SkillEvent.NOTICE, error_code=int(CallCode.DRIVER_LOST), error_msg=text)
+            self._events.write(Notice(error_code=CallCode.DRIVER_LOST, error_msg=text))
         self.call_later(LOST_TOLD_S, lambda: self._halt_gate(why))
 
     def _halt_gate(self, cause: str) -> None:
@@ -318,21 +316,24 @@ class SkillKernelNode(RuntimeNode):
     def _write_event(self, event: KernelEvent) -> None:
         if event.type is KernelEventType.HALT_CLEARED or event.text == GATE_HALTED:
             return
-        kind, code = _EVENTS[event.type]
-        call: dict[str, Any] = {"process_id": event.process_id}
-        text = event.text
-        if event.type is KernelEventType.CONTENTION:
-            text = event.process_id
+        if event.type in _HOLDS:
+            self._events.write(ProcessEvent(kind=_HOLDS[event.type], process_id=event.process_id, cause=event.text))
+            return
+        code = _CODES.get(event.type, CallCode.NONE)
+        about: dict[str, Any] = {"error_code": code, "error_msg": event.text if code else "", "process_id": event.process_id}
         if event.call is not None:
-            call = {
+            about |= {
                 "process_id": event.call.process_id,
                 "stream_id": event.call.stream_id,
                 "call_id": event.call.call_id,
-                "parent_id": event.call.parent_id,
                 "function": event.call.function,
-                "channels": list(event.subsystems or event.call.channels),
+                "channels": tuple(event.subsystems or event.call.channels),
             }
-        self._events.write(kind, error_code=int(code), error_msg=event.text if code else "", text=text, **call)
+        if event.type is KernelEventType.CONTENTION:
+            self._events.write(CallEvent(kind=CallKind.CONTENTION, holder_id=event.process_id, **about))
+        else:
+            kind = NoticeKind.HALTED if event.type is KernelEventType.HALTED else NoticeKind.MESSAGE
+            self._events.write(Notice(kind=kind, text=event.text, **about))
 
     def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:
         response.skills_version = self._registry.version

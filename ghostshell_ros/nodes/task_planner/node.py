@@ -7,7 +7,7 @@ import sys
 import threading
 from dataclasses import replace
 
-from ghostshell.msg import KernelState, ProcessArray, ProcessState, SkillEvent
+from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 
 from function_tokens.builtins import STEP_NAMES
@@ -15,13 +15,13 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, PLANS, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.call_messages import call_report
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_message
-from ghostshell_ros.wire.values import arguments_of, outcome_name, seconds
+from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelError
 from planners.plan import Plan
@@ -33,7 +33,8 @@ from planners.strategies.layered.task_planner import TaskPlanner
 from planners.strategies.layered.task_prompt import system_prompt
 from planners.strategies.layered.task_settings import TaskSettings
 from planners.strategy import Feed
-from skill_kernel.codes import CallCode
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
 
 LOOK_S = 0.5
 """How often the observation is compared with what subtasks watch."""
@@ -64,7 +65,7 @@ class TaskPlannerNode(RuntimeNode):
         self._heard = False
         self._front = ""
         self._plans = self.create_publisher(PlanMsg, "plans", PLANS)
-        self._models = LayerModel(self, {Layer.S2: self._client}, EventWriter(self), self._budget)
+        self._models = LayerModel(self, {Layer.S2: self._client}, EventWriter(self, ModelEvent, Notice), self._budget)
         self._timers_clock = SteadyClock(self)
         if not self._models.thinks(Layer.S2):
             return
@@ -73,7 +74,7 @@ class TaskPlannerNode(RuntimeNode):
         self._scene = Scene(self, fields, send_images=False)
         self._began_s = self._scene.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
-        self.create_subscription(SkillEvent, "events", self._event, EVENTS)
+        read_events(self, self._event, CallEvent, ProcessEvent, ModelEvent)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
         self.steady_timer(LOOK_S, self._look)
         self._system()  # takes the time of many messages, and the first task should not wait for it
@@ -175,23 +176,25 @@ class TaskPlannerNode(RuntimeNode):
         if self._robot.registry.version != before:
             self._front = ""
 
-    def _event(self, event: SkillEvent) -> None:
+    def _event(self, event: RunEvent) -> None:
         self._budget.hear(event)
         planner = self._planners.get(event.process_id)
         if planner is None:
             return
-        if event.type == SkillEvent.SUBTASK_DONE:
-            planner.subtask_done(event.call_id)
-        elif event.type == SkillEvent.GLOBAL_EVENT:
-            planner.event_fired(event.call_id)
+        if event.kind is ProcessKind.SUBTASK_DONE:
+            planner.subtask_done(event.plan_item_id)
+        elif event.kind is ProcessKind.PLAN_EVENT:
+            planner.event_fired(event.plan_item_id)
+        elif not isinstance(event, CallEvent):
+            return
         elif event.function in STEP_NAMES and event.error_code != CallCode.CONDITION_UNKNOWN:
             return  # what was done in a step is told by itself
-        elif event.type == SkillEvent.CALL_STARTED:
+        elif event.kind is CallKind.STARTED:
             planner.call_started(event.call_id, _report(event, "RUNNING"))
-        elif event.type == SkillEvent.CALL_ENDED:
+        elif event.kind is CallKind.ENDED:
             skill = self._robot.registry.get(event.function)
-            grave = event.outcome == SkillEvent.REFUSED or skill is None or skill.on_failure != "continue"
-            planner.call_ended(event.call_id, _report(event, outcome_name(event.outcome)), grave=grave)
+            grave = event.outcome is Outcome.REFUSED or skill is None or skill.on_failure != "continue"
+            planner.call_ended(event.call_id, _report(event, event.outcome_name), grave=grave)
 
     def _look(self) -> None:
         cost_aware = self.get_parameter("cost_aware").value
@@ -236,8 +239,8 @@ class TaskPlannerNode(RuntimeNode):
         self._client.close()
 
 
-def _report(event: SkillEvent, outcome: str) -> CallReport:
-    return CallReport(event.function, arguments_of(event.args_json), outcome, event.error_msg or event.text)
+def _report(event: CallEvent, outcome: str) -> CallReport:
+    return CallReport(event.function, event.arguments, outcome, event.told)
 
 
 def main() -> int:

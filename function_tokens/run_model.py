@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fold a robot's events and latched state into one picture of its run, which every view reads.
+
+Pure and without ROS. Times are seconds on the clock of the caller: by default the stamps of the events.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind, RunEvent
+from skill_kernel.processes.process import LayerUsage, added, skipped
+
+MAX_CALLS, MAX_PROCESSES, MAX_STATES, MAX_QUESTIONS, MAX_NOTICES = 4000, 500, 500, 500, 200
+"""How many are kept. Ended calls and processes are forgotten first, then the oldest."""
+
+MAX_SEEN = 4096
+"""How many events are remembered to tell one that comes twice."""
+
+REFLEX_ID = "reflex-"
+"""Beginning of the id of a reflex's process; the reflex's name and a number follow."""
+
+ENDED = ("SUCCESS", "FAILED", "STOPPED")
+"""Names of the states in which a process has ended."""
+
+REFLEX = "REFLEX"
+"""Source of a reflex's process."""
+
+
+@dataclass
+class CallRun:
+    """One call. Times are None until they are known; `outcome` is None until it has ended."""
+
+    call_id: str
+    process_id: str
+    stream_id: str
+    parent_id: str
+    function: str
+    channels: tuple[str, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    phase: CallKind = CallKind.QUEUED
+    started_s: float | None = None
+    ended_s: float | None = None
+    outcome: Outcome | None = None
+    code: int = 0
+    error: str = ""
+    message: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether its skill runs."""
+        return self.started_s is not None and self.phase is not CallKind.ENDED
+
+    def take(self, event: CallEvent, at_s: float) -> bool:
+        """Take an event of the call. Return whether it is news: an older one than those before is none."""
+        if event.kind is CallKind.STARTED:
+            self.started_s = at_s
+        if event.kind.value <= self.phase.value:
+            return False
+        self.phase, self.arguments = event.kind, event.arguments
+        if event.kind is CallKind.ENDED:
+            if self.started_s is None and event.start_s >= 0:
+                self.started_s = event.start_s
+            self.ended_s, self.outcome, self.code = at_s, event.outcome, event.error_code
+            self.error, self.message = event.error_msg, event.message
+        return True
+
+
+@dataclass
+class Question:
+    """One question of a layer to its model, and the event that told of its answer."""
+
+    layer: str
+    begun_s: float
+    ended_s: float | None = None
+    answer: ModelEvent | None = None
+
+
+class State(NamedTuple):
+    """A state of a process from its beginning on; `why` it is paused."""
+
+    name: str
+    begin_s: float
+    why: str = ""
+
+
+@dataclass
+class ProcessRun:
+    """One process: its states, calls, plan and steps; what each planning layer has used, and the question it asks now."""
+
+    process_id: str
+    begun_s: float
+    instruction: str = ""
+    source: str = ""
+    message: str = ""
+    states: deque[State] = field(default_factory=lambda: deque(maxlen=MAX_STATES))
+    calls: dict[str, CallRun] = field(default_factory=dict)
+    usage: tuple[LayerUsage, ...] = ()
+    asking: dict[str, Question] = field(default_factory=dict)
+    questions: deque[Question] = field(default_factory=lambda: deque(maxlen=MAX_QUESTIONS))
+    subtasks: tuple[tuple[str, int], ...] = ()
+    plan_events: tuple[str, ...] = ()
+    running_step: str = ""
+    queued_steps: tuple[str, ...] = ()
+    steps_done: int = 0
+
+    @property
+    def status(self) -> str:
+        """The name of its last known state; WAITING before the first."""
+        return self.states[-1].name if self.states else "WAITING"
+
+    @property
+    def why(self) -> str:
+        """Why it is paused."""
+        return self.states[-1].why if self.states else ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.status in ENDED
+
+    def enter(self, name: str, at_s: float, why: str = "") -> bool:
+        """Enter a state. Return whether it is news."""
+        if self.states and (self.status, self.why) == (name, why):
+            return False
+        self.states.append(State(name, at_s, why))
+        return True
+
+    def spans(self, now_s: float) -> list[tuple[State, float]]:
+        """Return each state with its end; the last one of a living process ends now."""
+        last = self.states[-1].begin_s if self.ended else now_s
+        states = list(self.states)
+        return list(zip(states, [*(s.begin_s for s in states[1:]), last], strict=True)) if states else []
+
+    def paused_by(self, cause: str, since: int = 0) -> bool:
+        """Return whether it was paused for this cause, in its states from number `since` on."""
+        return any(s.name == "PAUSED" and cause in s.why.split(", ") for s in list(self.states)[since:])
+
+
+class RunModel:
+    """What is thought, queued, running, done, paused, spent and said. `version` grows with each change.
+
+    An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.processes: dict[str, ProcessRun] = {}
+        self.calls: dict[str, CallRun] = {}
+        self.halts: deque[float] = deque(maxlen=MAX_NOTICES)
+        self.notices: deque[str] = deque(maxlen=MAX_NOTICES)
+        self.reflexes: dict[str, str] = {}
+        self._seen: dict[tuple[str, int, int], None] = {}
+
+    def process(self, process_id: str, at_s: float) -> ProcessRun:
+        """Return the process of that id, known from now on."""
+        if process_id not in self.processes:
+            self.processes[process_id] = ProcessRun(process_id, at_s)
+            while len(self.processes) > MAX_PROCESSES:
+                gone = next((i for i, p in self.processes.items() if p.ended), next(iter(self.processes)))
+                for call_id in self.processes.pop(gone).calls:
+                    del self.calls[call_id]
+        return self.processes[process_id]
+
+    def take(self, event: RunEvent, at_s: float | None = None) -> bool:
+        """Take an event. Return whether it is news."""
+        if event.seq and not self._first(event):
+            return False
+        at_s = event.stamp_s if at_s is None else at_s
+        news = True
+        if isinstance(event, CallEvent):
+            news = event.kind is not CallKind.CONTENTION and self._call(event, at_s)
+        elif isinstance(event, ModelEvent):
+            self._model(event, at_s)
+        elif isinstance(event, Notice):
+            self._notice(event, at_s)
+        self.version += news
+        return news
+
+    def see_process(
+        self, process_id: str, at_s: float, *, instruction: str, source: str, status: str, why: str = "", message: str = ""
+    ) -> bool:
+        """Take the latched state of a process. Return whether the state is news."""
+        process = self.process(process_id, at_s)
+        process.instruction, process.source = instruction or process.instruction, source or process.source
+        process.message = message
+        news = process.enter(status, at_s, why)
+        self.version += news
+        return news
+
+    def see_plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]], events: Iterable[str]) -> bool:
+        """Take a revision of a plan: descriptions of its subtasks with their status, and its events. Return whether the
+        subtasks are others."""
+        process, new = self.process(process_id, at_s), tuple(subtasks)
+        changed = [text for text, _ in new] != [text for text, _ in process.subtasks]
+        process.subtasks, process.plan_events = new, tuple(events)
+        self.version += 1
+        return changed
+
+    def see_steps(self, process_id: str, at_s: float, running: str, queued: Iterable[str], done: int) -> bool:
+        """Take a step queue. Return whether another step is performed."""
+        process = self.process(process_id, at_s)
+        news = bool(running) and running != process.running_step
+        process.running_step, process.queued_steps, process.steps_done = running, tuple(queued), done
+        self.version += 1
+        return news
+
+    def see_reflexes(self, sentences: Mapping[str, str]) -> None:
+        """Take the sentences of the robot's reflexes by name: what their processes are told to do."""
+        self.reflexes = dict(sentences)
+
+    def _first(self, event: RunEvent) -> bool:
+        key = (event.node, event.session, event.seq)
+        if key in self._seen:
+            return False
+        self._seen[key] = None
+        if len(self._seen) > MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def _call(self, event: CallEvent, at_s: float) -> bool:
+        call, news = self.calls.get(event.call_id), False
+        if call is None:
+            news = True
+            call = CallRun(
+                event.call_id,
+                event.process_id,
+                event.stream_id,
+                event.parent_id,
+                event.function,
+                event.channels,
+                event.arguments,
+            )
+            self._reflex(event, at_s)
+            self.calls[event.call_id] = self.process(event.process_id, at_s).calls[event.call_id] = call
+            self._forget_calls()
+        return call.take(event, at_s) or news
+
+    def _forget_calls(self) -> None:
+        while len(self.calls) > MAX_CALLS:
+            gone = next((c for c in self.calls.values() if c.phase is CallKind.ENDED), next(iter(self.calls.values())))
+            del self.calls[gone.call_id]
+            del self.processes[gone.process_id].calls[gone.call_id]
+
+    def _model(self, event: ModelEvent, at_s: float) -> None:
+        process = self.process(event.process_id, at_s)
+        if event.kind is ModelKind.ASKED:
+            process.asking[event.layer] = Question(event.layer, at_s)
+            process.questions.append(process.asking[event.layer])
+        elif event.kind is ModelKind.SKIPPED:
+            process.usage = skipped(process.usage, event.layer)
+        elif event.kind is ModelKind.ANSWERED:
+            question = process.asking.pop(event.layer, None)
+            if question is not None:
+                question.ended_s, question.answer = at_s, event
+            process.usage = added(process.usage, event)
+
+    def _notice(self, event: Notice, at_s: float) -> None:
+        if event.kind is NoticeKind.HALTED:
+            self.halts.append(at_s)
+        if event.told:
+            self.notices.append(event.told)
+        self._reflex(event, at_s)
+
+    def _reflex(self, event: CallEvent | Notice, at_s: float) -> None:
+        """No scheduler tells of a reflex's process: its first event begins it, the notice after that ends it."""
+        if not event.process_id.startswith(REFLEX_ID):
+            return
+        if event.process_id not in self.processes:
+            process = self.process(event.process_id, at_s)
+            name = reflex_name(event.process_id)
+            process.source, process.instruction = REFLEX, self.reflexes.get(name, name)
+            process.enter("IN_PROGRESS", at_s)
+        elif isinstance(event, Notice):
+            calls = self.processes[event.process_id].calls.values()
+            done = bool(calls) and all(call.outcome is Outcome.DONE for call in calls)
+            self.processes[event.process_id].enter("SUCCESS" if done else "FAILED", at_s)
+
+
+def reflex_name(process_id: str) -> str:
+    """Return the name of the reflex whose process that is."""
+    return process_id.removeprefix(REFLEX_ID).rpartition("-")[0]
+
+
+def call_label(function: str, arguments: Mapping[str, Any], *, named: bool = False) -> str:
+    """Return a call as a person writes it, the arguments by name or by value alone."""
+    if function == "text":
+        return f"“{arguments.get('text', '')}”"
+    shown = ((k, f"{v:g}" if isinstance(v, float) else str(v)) for k, v in arguments.items())
+    return f"{function}({', '.join(f'{k}={v}' if named else v for k, v in shown)})"

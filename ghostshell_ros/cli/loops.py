@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planning loops of a robot as a person follows them: who thinks, who moves, what is queued, what it has cost."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue
+
+from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
+from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, QUEUES, RuntimeNode
+from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.values import seconds
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, ProcessKind, RunEvent
+from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+QUIET = frozenset({"step", "if", "else", "wait", "subtask_complete", "replace_steps", "plan_done", "observe"})
+"""Calls that move nothing by themselves."""
+
+SOURCES = {ProcessState.REACTIVE: "a guideline's task", ProcessState.IDLE: "idle behaviour"}
+LAYERS = ("s3", "s2", "s1p", "s1", "judge")
+NAMES = {
+    "s0": "S0 reflexes",
+    "s1p": "S1 first action",
+    "s1": "S1 actions",
+    "s2": "S2 plan",
+    "s3": "S3 processes",
+    "judge": "judge of conditions",
+}
+SHOWN = 90
+SUBTASK_DONE = 2
+
+
+class LoopsClient(RuntimeNode):
+    """Hears the loops of one robot; every message goes into `inbox` with its kind: event, processes, plan, queue, reflexes."""
+
+    def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
+        super().__init__(name, namespace=robot, use_global_arguments=False)
+        self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue()
+        read_events(self, lambda event: self.inbox.put(("event", event)))
+        for kind, type_, topic, qos in (
+            ("processes", ProcessArray, "processes", LATCHED),
+            ("plan", Plan, "plans", PLANS),
+            ("queue", StepQueue, "step_queue", QUEUES),
+            ("reflexes", ReflexStateArray, "reflex_states", LATCHED),
+        ):
+            self.create_subscription(type_, topic, lambda m, kind=kind: self.inbox.put((kind, m)), qos)
+
+
+class LoopsView:
+    """A view of `model`: `hear` answers with the lines that are news, `table` shows what is now. What began before `begun_s`,
+    or had ended when it was first heard of, is left out."""
+
+    def __init__(self, begun_s: float = 0.0) -> None:
+        self.model = RunModel()
+        self._begun_s = begun_s
+        self._past: set[str] | None = None
+        self._numbers: dict[str, int] = {}
+        self._reflex = ""
+
+    def number(self, process_id: str) -> int:
+        """Return the number by which a person knows a process: they count in the order in which they came."""
+        return self._numbers.setdefault(process_id, len(self._numbers) + 1)
+
+    def hear(self, kind: str, message: Any, now_s: float) -> list[str]:
+        """Take in one message of the client's inbox. Return the lines that are news."""
+        if kind == "processes":
+            return self._processes(message, now_s)
+        if kind == "plan":
+            return self._told(message.process_id, self._plan(message, now_s))
+        if kind == "queue":
+            line = self.steps(message.process_id, now_s, message.running, message.queued, message.done, reading=message.reading)
+            return self._told(message.process_id, line)
+        if kind == "reflexes":
+            self.model.see_reflexes({r.name: r.sentence for r in message.reflexes})
+            return []
+        return self.event(message, now_s)
+
+    def _processes(self, message: ProcessArray, now_s: float) -> list[str]:
+        lines = []
+        if self._past is None:
+            self._past = {p.process_id for p in message.processes if p.status >= ProcessState.SUCCESS}
+        for p in message.processes:
+            if seconds(p.created) < self._begun_s or p.process_id in self._past:
+                continue
+            known = self.model.processes.get(p.process_id)
+            fresh = known is None or not known.states
+            if fresh:
+                lines += self._told(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
+            status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
+            news = self.model.see_process(
+                p.process_id,
+                now_s,
+                instruction=p.instruction,
+                source=ProcessSource(p.source).name,
+                status=status,
+                why=why,
+                message=p.message,
+            )
+            if news and (not fresh or (status, why) != ("IN_PROGRESS", "")):
+                note = f": {p.message}" if p.status >= ProcessState.SUCCESS and p.message else ""
+                lines += self._told(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
+        return lines
+
+    def _plan(self, plan: Plan, now_s: float) -> str:
+        if not plan.complete and not plan.given_up:
+            return ""
+        subtasks = [(s.description, s.status) for s in plan.subtasks]
+        events = [f"{e.condition} → {e.response}" for e in plan.events]
+        return self.plan(plan.process_id, now_s, subtasks, events, reason=plan.reason, given_up=plan.given_up)
+
+    def plan(
+        self,
+        process_id: str,
+        now_s: float,
+        subtasks: list[tuple[str, int]],
+        events: Iterable[str],
+        *,
+        reason: str,
+        given_up: bool,
+    ) -> str:
+        """Take a plan of System 2. Return the line where it differs from the one before."""
+        changed = self.model.see_plan(process_id, now_s, subtasks, events)
+        if given_up:
+            return f"S2 gives the task up: {reason}"
+        if not changed:
+            return ""
+        listed = " → ".join(f"{'✓ ' if status == SUBTASK_DONE else ''}{text}" for text, status in subtasks)
+        return f"S2 plans: {listed}{''.join(f'; watches for: {e}' for e in self.model.processes[process_id].plan_events)}"
+
+    def steps(
+        self, process_id: str, now_s: float, running: str, queued: Iterable[str], done: int, *, reading: bool = False
+    ) -> str:
+        """Take the steps of a process. Return the line where another one is performed, once it is read to its end."""
+        waiting = list(queued)
+        if (reading and not waiting) or not self.model.see_steps(process_id, now_s, running, waiting, done):
+            return ""
+        return f"step: {running}   queue {_bar(self.model.processes[process_id])}"
+
+    def event(self, event: RunEvent, now_s: float) -> list[str]:
+        """Take an event. Return the lines that are news."""
+        asked_s = now_s
+        if isinstance(event, ModelEvent) and event.process_id in self.model.processes:
+            question = self.model.processes[event.process_id].asking.get(event.layer)
+            asked_s = question.begun_s if question is not None else now_s
+        if not self.model.take(event, now_s):
+            return []
+        if event.process_id.startswith(REFLEX_ID):
+            return self._reflex_call(event) if isinstance(event, CallEvent) else []
+        line = ""
+        if isinstance(event, ModelEvent):
+            line = self._model(event, now_s - asked_s)
+        elif isinstance(event, CallEvent):
+            line = self._call(event)
+        elif event.kind is ProcessKind.SUBTASK_DONE:
+            line = f"subtask done: {event.plan_item}"
+        elif event.kind is ProcessKind.PLAN_EVENT:
+            line = f"an event of the plan has come: {event.plan_item}"
+        elif event.kind is ProcessKind.GUIDELINE_FIRED:
+            line = f"guideline {event.guideline} began a task"
+        elif event.kind is NoticeKind.MESSAGE:
+            line = event.told
+        return self._told(event.process_id, line)
+
+    def _model(self, event: ModelEvent, took_s: float) -> str:
+        name = NAMES.get(event.layer, event.layer)
+        if event.kind is ModelKind.DEGRADED:
+            return f"{name} goes on without its model ({event.fallback}): {event.error_msg}"
+        if event.kind is not ModelKind.ANSWERED:
+            return ""
+        if event.unwanted:
+            return f"{name} took its question back after {took_s:.1f} s"
+        told = f"failed after {took_s:.1f} s: {event.error_msg}" if event.failed else f"thought for {took_s:.1f} s"
+        cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
+        return f"{name} {told} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
+
+    def _call(self, event: CallEvent) -> str:
+        if event.function in QUIET:
+            return ""
+        if event.kind is CallKind.STARTED:
+            return f"  {call_label(event.function, event.arguments)} [{'+'.join(event.channels)}]"
+        if event.kind is CallKind.ENDED:
+            return f"  {event.function} {event.outcome_name or '?'} {event.told}".rstrip()
+        return ""
+
+    def _reflex_call(self, event: CallEvent) -> list[str]:
+        name = reflex_name(event.process_id)
+        if event.kind is CallKind.STARTED:
+            self._reflex = f"{name}: {call_label(event.function, event.arguments)}"
+            return [f"S0 {self._reflex}"]
+        if event.kind is CallKind.ENDED:
+            self._reflex = ""
+            return [f"S0 {name}: {event.function} {event.outcome_name or '?'}"]
+        return []
+
+    def _told(self, process_id: str, line: str) -> list[str]:
+        if not line:
+            return []
+        return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+
+    def rows(self, now_s: float) -> list[tuple[str, str, str]]:
+        """Return loop, what it does now, cost: a row for each loop of each living process, and one for the reflexes."""
+        rows = [("S0 reflexes", self._reflex or "watch", "no model")]
+        for process_id, process in self.model.processes.items():
+            if process_id.startswith(REFLEX_ID) or process.ended or not process.instruction:
+                continue
+            why = f" ({process.why})" if process.why else ""
+            told = f"{process.status}{why}: {process.instruction}"
+            rows.append((f"process {self.number(process_id)}", told, _cost(process)))
+            known = {usage.layer for usage in process.usage} | process.asking.keys()
+            for name in (x for x in LAYERS if x in known):
+                rows.append((f"  {NAMES[name]}", _doing(process, name, now_s), _layer_cost(process, name)))
+            moving = [c for c in process.calls.values() if c.running and c.function not in QUIET]
+            moves = ", ".join(f"{call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]" for c in moving)
+            rows.append(("  body", moves or "nothing moves", f"{process.steps_done} steps done"))
+        return rows
+
+    def table(self, now_s: float) -> Table:
+        """Return the rows for a terminal."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table("loop", "now", "cost", expand=True)
+        for name, now, cost in self.rows(now_s):
+            table.add_row(escape(name), escape(_short(now)), escape(cost))
+        return table
+
+
+def _doing(process: ProcessRun, name: str, now_s: float) -> str:
+    question = process.asking.get(name)
+    thinks = f"thinks for {now_s - question.begun_s:.1f} s" if question is not None else "waits"
+    if name == "s2" and process.subtasks:
+        done = sum(status == SUBTASK_DONE for _, status in process.subtasks)
+        current = next((text for text, status in process.subtasks if status != SUBTASK_DONE), "all done")
+        return f"{thinks}; subtask {min(done + 1, len(process.subtasks))} of {len(process.subtasks)}: {current}"
+    if name == "s1":
+        return f"{thinks}; queue {_bar(process)} {process.running_step and 'step: ' + process.running_step}".rstrip()
+    return thinks
+
+
+def _bar(process: ProcessRun) -> str:
+    """The places of the queue, taken ones filled."""
+    return "▮" * len(process.queued_steps) + "▯" * max(0, 3 - len(process.queued_steps))
+
+
+def _cost(process: ProcessRun) -> str:
+    tokens = sum(x.prompt_tokens + x.completion_tokens for x in process.usage)
+    priced = [x.cost_usd for x in process.usage if x.cost_usd >= 0]
+    return f"{tokens} tokens{f', ${sum(priced):.4f}' if priced else ''}"
+
+
+def _layer_cost(process: ProcessRun, name: str) -> str:
+    usage = usage_of(process.usage, name)
+    skipped = f", {usage.skipped} saved" if usage.skipped else ""
+    return f"{usage.calls + (name in process.asking)} calls{skipped}, {usage.prompt_tokens + usage.completion_tokens} tokens"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= SHOWN else f"{flat[: SHOWN - 1]}…"

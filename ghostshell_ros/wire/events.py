@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events on the wire: one writer a node, and one way to read them, on the five topics below `events/`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
+
+import ghostshell.msg
+from rclpy.node import Node
+
+from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from ghostshell_ros.wire.qos import EVENTS
+from ghostshell_ros.wire.values import OUTCOME_NUMBERS, OUTCOMES, ros_text, seconds
+from skill_kernel.events import (
+    EVENT_CLASSES,
+    CallEvent,
+    CallKind,
+    EventBase,
+    ModelEvent,
+    ModelKind,
+    Notice,
+    NoticeKind,
+    ProcessEvent,
+    ProcessKind,
+    RunEvent,
+    StreamEvent,
+    StreamKind,
+)
+from skill_kernel.skills.arguments import to_json
+
+TOPICS: dict[type[RunEvent], str] = {
+    CallEvent: "events/calls",
+    StreamEvent: "events/streams",
+    ProcessEvent: "events/processes",
+    ModelEvent: "events/models",
+    Notice: "events/notices",
+}
+MESSAGES: dict[type[RunEvent], Any] = {kind: getattr(ghostshell.msg, kind.__name__) for kind in EVENT_CLASSES}
+KINDS: dict[type[RunEvent], Any] = {
+    CallEvent: CallKind,
+    StreamEvent: StreamKind,
+    ProcessEvent: ProcessKind,
+    ModelEvent: ModelKind,
+    Notice: NoticeKind,
+}
+
+CLEAR_HINT = "clear the halt first: ghostshell clear, or ros2 service call <robot>/clear_halt std_srvs/srv/Trigger"
+
+GAP_S = 0.1
+"""How long an event waits for the one that its node wrote before it on another topic."""
+
+_HEAD = {"stamp_s", "robot", "node", "session", "seq"}
+_CONVERTED = {"kind", "outcome", "channels"}
+_PLAIN = {
+    kind: tuple(f.name for f in fields(kind) if f.name not in _HEAD | _CONVERTED | {"error_code"}) for kind in EVENT_CLASSES
+}
+
+_CALL_KINDS = {
+    EventType.QUEUED: CallKind.QUEUED,
+    EventType.STARTED: CallKind.STARTED,
+    EventType.RESETTING: CallKind.RESETTING,
+    EventType.ENDED: CallKind.ENDED,
+}
+_STREAM_KINDS = {
+    EventType.STREAM_STARTED: StreamKind.STARTED,
+    EventType.STREAM_ENDED: StreamKind.ENDED,
+    EventType.STOP_GENERATION: StreamKind.STOP_GENERATION,
+    EventType.TURN_ENDED: StreamKind.TURN_ENDED,
+}
+
+
+def to_message(event: RunEvent, head: ghostshell.msg.EventHead) -> Any:
+    """Return the message of an event."""
+    kind = type(event)
+    values: dict[str, Any] = {name: getattr(event, name) for name in _PLAIN[kind]}
+    values = {name: ros_text(value) if isinstance(value, str) else value for name, value in values.items()}
+    values.update(head=head, kind=event.kind.value, error_code=int(event.error_code))
+    if isinstance(event, CallEvent):
+        values["outcome"] = OUTCOME_NUMBERS.get(event.outcome, 0) if event.outcome else 0
+    if isinstance(event, CallEvent | ProcessEvent | Notice):
+        values["channels"] = list(event.channels)
+    return MESSAGES[kind](**values)
+
+
+def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
+    """Return the event of a message, also of one that was decoded from a recording. Raises ValueError for a kind of event that
+    is not known."""
+    head = message.head
+    values = {name: getattr(message, name) for name in _PLAIN[kind]}
+    values.update(
+        kind=KINDS[kind](message.kind),
+        error_code=message.error_code,
+        stamp_s=seconds(head.stamp),
+        robot=head.robot,
+        node=head.node,
+        session=head.session,
+        seq=head.seq,
+    )
+    if kind is CallEvent:
+        values["outcome"] = OUTCOMES.get(message.outcome)
+    if kind in (CallEvent, ProcessEvent, Notice):
+        values["channels"] = tuple(message.channels)
+    return kind(**values)
+
+
+class EventWriter:
+    """Publishes the events of a node: `classes` are those that it writes. Stamps them with the node's clock, its name and the
+    robot's namespace. On the executor's thread."""
+
+    def __init__(self, node: Node, *classes: type[RunEvent]) -> None:
+        self._node = node
+        self._robot = node.get_namespace().strip("/")
+        self._session, self._seq = time.time_ns(), 0
+        self._publishers = {kind: node.create_publisher(MESSAGES[kind], TOPICS[kind], EVENTS) for kind in classes}
+
+    def write(self, event: RunEvent) -> None:
+        """Publish one event."""
+        self._seq += 1
+        head = ghostshell.msg.EventHead(
+            stamp=self._node.get_clock().now().to_msg(),
+            robot=self._robot,
+            node=self._node.get_name(),
+            session=self._session,
+            seq=self._seq,
+        )
+        self._publishers[type(event)].publish(to_message(event, head))
+
+    def write_shell(self, process_id: str, event: ShellEvent) -> None:
+        """Publish what a scheduler reports."""
+        self.write(shell_event(process_id, event))
+
+
+def shell_event(process_id: str, event: ShellEvent) -> RunEvent:
+    """Return what a scheduler reports as an event of the run."""
+    common: dict[str, Any] = {"process_id": process_id, "error_code": event.code, "error_msg": event.error}
+    stream = {**common, "stream_id": event.stream_id}
+    if event.type in _STREAM_KINDS:
+        return StreamEvent(kind=_STREAM_KINDS[event.type], end=event.reason, **stream)
+    if event.type is EventType.DRAINED:
+        return ProcessEvent(kind=ProcessKind.DRAINED, **common)
+    call = event.call
+    if event.type is EventType.ROUTINE_SAVED:
+        return Notice(kind=NoticeKind.ROUTINE_SAVED, routine=event.reason, call_id=call.call_id if call else "", **stream)
+    if call is None or event.type is EventType.NOTICE:
+        return Notice(text=event.reason, **(_about(call) if call else {}), **stream)
+    about = _about(call) | {
+        "parent_id": call.parent.call_id if call.parent is not None else "",
+        "args_json": to_json(call.args_shown),
+    }
+    if event.type is EventType.ENDED and call.result is not None:
+        about |= {
+            "outcome": call.result.outcome,
+            "message": call.result.message,
+            "start_s": -1.0 if call.start_s is None else call.start_s,
+            "end_s": -1.0 if call.end_s is None else call.end_s,
+        }
+    return CallEvent(kind=_CALL_KINDS[event.type], **about, **stream)
+
+
+def _about(call: Call) -> dict[str, Any]:
+    """The call's id, function and channels, the subsystems among these first."""
+    channels = tuple(dict.fromkeys([*(s for s in call.subsystems if s in call.channels), *sorted(call.channels)]))
+    return {"call_id": call.call_id, "function": call.function, "channels": channels}
+
+
+class Reader(Protocol):
+    """The node that reads: a RuntimeNode."""
+
+    def create_subscription(self, *args: Any) -> Any: ...
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Any: ...
+    def get_logger(self) -> Any: ...
+
+
+def read_events(node: Reader, on_event: Callable[[Any], object], *classes: type[RunEvent], robot: str = "") -> None:
+    """Subscribe to the events of a robot: those of its own namespace, or those of `robot`.
+
+    Without `classes` all of them are read, and what one node wrote comes in the order in which it wrote it: the five topics
+    alone do not keep it.
+    """
+    order = EventOrder(on_event, node.call_later)
+    take = on_event if classes else order.take
+
+    def subscriber(kind: type[RunEvent]) -> Callable[[Any], None]:
+        def read(message: Any) -> None:
+            try:
+                event = from_message(kind, message)
+            except ValueError as error:
+                node.get_logger().warning(f"an event of a newer interface is left out: {error}", throttle_duration_sec=10.0)
+                return
+            take(event)
+
+        return read
+
+    for kind in classes or EVENT_CLASSES:
+        topic = f"/{robot}/{TOPICS[kind]}" if robot else TOPICS[kind]
+        node.create_subscription(MESSAGES[kind], topic, subscriber(kind), EVENTS)
+
+
+@dataclass
+class _Node:
+    session: int
+    due: int = 1
+    waiting: dict[int, EventBase] = field(default_factory=dict)
+    timed: bool = False
+
+
+class EventOrder:
+    """Hands on the events of each node in the order of their numbers. One that is missing is waited for up to GAP_S."""
+
+    def __init__(self, on_event: Callable[[Any], object], later: Callable[[float, Callable[[], None]], object]) -> None:
+        self._on_event, self._later = on_event, later
+        self._nodes: dict[str, _Node] = {}
+
+    def take(self, event: EventBase) -> None:
+        """Hand on one event, now or after the ones before it."""
+        node = self._nodes.get(event.node)
+        if event.seq and (node is None or event.session > node.session):
+            if node is not None:
+                self._flush(node)
+            node = self._nodes[event.node] = _Node(event.session)
+        if node is None or event.seq < node.due or event.session < node.session:
+            self._on_event(event)
+            return
+        node.waiting[event.seq] = event
+        self._hand_on(node)
+
+    def _hand_on(self, node: _Node) -> None:
+        while node.due in node.waiting:
+            event = node.waiting.pop(node.due)
+            node.due += 1
+            self._on_event(event)
+        if node.waiting and not node.timed:
+            node.timed = True
+            self._later(GAP_S, lambda: self._skip(node))
+
+    def _skip(self, node: _Node) -> None:
+        """Go on without what is missing."""
+        node.timed = False
+        if node.waiting:
+            node.due = min(node.waiting)
+            self._hand_on(node)
+
+    def _flush(self, node: _Node) -> None:
+        while node.waiting:
+            self._on_event(node.waiting.pop(min(node.waiting)))

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of a run: what happens to its calls, streams, processes and models, and what a person should read.
+
+Each class is the message of that name in `msg/`, field by field; a test holds them equal.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from skill_kernel.codes import ModelCode, Outcome
+
+
+class CallKind(Enum):
+    """Kinds of CallEvent."""
+
+    QUEUED = 0
+    STARTED = 1
+    RESETTING = 2
+    ENDED = 3
+    CONTENTION = 4
+
+
+class StreamKind(Enum):
+    """Kinds of StreamEvent."""
+
+    STARTED = 0
+    ENDED = 1
+    REPAIR = 2
+    STOP_GENERATION = 3
+    TURN_ENDED = 4
+
+
+class ProcessKind(Enum):
+    """Kinds of ProcessEvent."""
+
+    STARTED = 0
+    ENDED = 1
+    PAUSED = 2
+    RESUMED = 3
+    INTERRUPTED = 4
+    DRAINED = 5
+    PLAN_ENDED = 6
+    SUBTASK_DONE = 7
+    PLAN_EVENT = 8
+    GUIDELINE_FIRED = 9
+
+
+class ModelKind(Enum):
+    """Kinds of ModelEvent."""
+
+    ASKED = 0
+    ANSWERED = 1
+    SKIPPED = 2
+    DEGRADED = 3
+
+
+class NoticeKind(Enum):
+    """Kinds of Notice."""
+
+    MESSAGE = 0
+    HALTED = 1
+    HALT_CLEARED = 2
+    ROUTINE_SAVED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventBase:
+    """Fields of every event. A node that writes one fills in where it comes from: `stamp_s` to `seq` (EventHead.msg)."""
+
+    process_id: str = ""
+    error_code: int = 0
+    error_msg: str = ""
+    stamp_s: float = 0.0
+    robot: str = ""
+    node: str = ""
+    session: int = 0
+    seq: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallEvent(EventBase):
+    """Where a call stands."""
+
+    kind: CallKind
+    stream_id: str = ""
+    call_id: str = ""
+    parent_id: str = ""
+    function: str = ""
+    args_json: str = ""
+    channels: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    message: str = ""
+    start_s: float = -1.0
+    end_s: float = -1.0
+    holder_id: str = ""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments; none where they cannot be read."""
+        return read_arguments(self.args_json)
+
+    @property
+    def outcome_name(self) -> str:
+        """The outcome's name; "" before the end."""
+        return self.outcome.value if self.outcome is not None else ""
+
+    @property
+    def told(self) -> str:
+        """What is wrong, or else what the skill says."""
+        return self.error_msg or self.message
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamEvent(EventBase):
+    """Where a stream of a model stands."""
+
+    kind: StreamKind
+    stream_id: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessEvent(EventBase):
+    """What happens to a process and its plan."""
+
+    kind: ProcessKind
+    stream_id: str = ""
+    instruction: str = ""
+    status: str = ""
+    cause: str = ""
+    channels: tuple[str, ...] = ()
+    epoch: int = 0
+    plan_item_id: str = ""
+    plan_item: str = ""
+    guideline: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvent(EventBase):
+    """What a planning layer asks its model, and what that costs."""
+
+    kind: ModelKind
+    stream_id: str = ""
+    layer: str = ""
+    model: str = ""
+    fallback: str = ""
+    reason: str = ""
+    start_s: float = 0.0
+    end_s: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = -1.0
+
+    @property
+    def took_s(self) -> float:
+        """How long the answer took."""
+        return max(0.0, self.end_s - self.start_s)
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether the layer took its question back."""
+        return self.error_code == ModelCode.MODEL_CANCELLED
+
+    @property
+    def failed(self) -> bool:
+        """Whether there was no usable answer. One that was no longer wanted is no failure."""
+        return bool(self.error_code) and not self.unwanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice(EventBase):
+    """Something that a person should read, and the halt."""
+
+    kind: NoticeKind = NoticeKind.MESSAGE
+    stream_id: str = ""
+    call_id: str = ""
+    function: str = ""
+    channels: tuple[str, ...] = ()
+    layer: str = ""
+    routine: str = ""
+    text: str = ""
+
+    @property
+    def told(self) -> str:
+        """What is wrong, or else the message."""
+        return self.error_msg or self.text
+
+
+RunEvent: TypeAlias = CallEvent | StreamEvent | ProcessEvent | ModelEvent | Notice
+EventKind: TypeAlias = CallKind | StreamKind | ProcessKind | ModelKind | NoticeKind
+EVENT_CLASSES: tuple[type[RunEvent], ...] = (CallEvent, StreamEvent, ProcessEvent, ModelEvent, Notice)
+
+
+def read_arguments(args_json: str) -> dict[str, Any]:
+    """Return the arguments of a call; none where they cannot be read."""
+    try:
+        value = json.loads(args_json or "{}")
+    except (json.JSONDecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
