@@ -68,7 +68,7 @@ def _show(console: Console, observation: Observation) -> None:
     from rich.table import Table
 
     from planners.prompts.quoting import quoted
-    from skill_kernel.observation.config import Serialise
+    from skill_kernel.config.observation import Serialise
     from skill_kernel.observation.render import shown
 
     table = Table("field", "age [s]", "", "value")

@@ -71,7 +71,8 @@ class MemoryCaller:
             )
         late = not arrived.is_set()
         arrived.set()
-        self._node.call_soon(lambda: [self._client.remove_pending_request(f) for f in pending])
+        for future in pending:
+            self._node.call_soon(self._client.remove_pending_request, future)
         if stop.is_set():
             return MemoryAnswer(False, cancelled=True)
         what = f"did not answer within {timeout_s:g} s" if late else "is not there"

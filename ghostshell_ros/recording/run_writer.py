@@ -108,8 +108,8 @@ class RunWriter:
         file = getattr(self, "_file", None)
         if file is not None:
             try:
-                file.raw.truncate(self._whole)  # type: ignore[attr-defined]
-                file.raw.close()  # type: ignore[attr-defined]
+                file.raw.truncate(self._whole)
+                file.raw.close()
             except (OSError, AttributeError):
                 pass
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, SkillCall
@@ -23,12 +23,28 @@ from skill_kernel.skills.registry import SkillRegistry
 _STALL_GRACE_S = 0.2
 
 
+class CallListener(Protocol):
+    """Hear what becomes of the calls that were handed to the kernel. A `Scheduler` is one."""
+
+    def started(self, call_id: str) -> None:
+        """Note that a call has begun."""
+
+    def held(self, call_id: str, reason: str) -> None:
+        """Note that a call waits for a subsystem that another process holds."""
+
+    def freed(self) -> None:
+        """Note that the kernel's holds have changed, so that a held call may be tried again."""
+
+    def ended(self, call_id: str, result: CallResult) -> None:
+        """Take the one result of a call."""
+
+
 @dataclass
 class _Flight:
     """A call handed to the kernel. Content and control wait until the goal is accepted, as topics may overtake it."""
 
     call: Call
-    scheduler: Scheduler
+    listener: CallListener
     sent: SentGoal | None = None
     accepted: bool = False
     waiting: list[Any] = field(default_factory=list)
@@ -68,9 +84,9 @@ class KernelLink:
         """Whether the kernel answers. Asking proves the way there and back before the first call needs it."""
         return self._client.server_is_ready()
 
-    def start(self, process_id: str, scheduler: Scheduler, call: Call) -> None:
+    def start(self, process_id: str, listener: CallListener, call: Call) -> None:
         """Send a call; the scheduler hears `started`, `held` and `ended`."""
-        flight = _Flight(call, scheduler, heard_s=self._node.steady_now())
+        flight = _Flight(call, listener, heard_s=self._node.steady_now())
         self._flights[call.call_id] = flight
         self._send(process_id, flight, self._node.steady_now() + self._ready_s)
 
@@ -149,7 +165,7 @@ class KernelLink:
         flight.heard_s = self._node.steady_now()
         if feedback.phase:
             self._taken(flight)
-            flight.scheduler.started(flight.call.call_id)
+            flight.listener.started(flight.call.call_id)
 
     def _result(self, flight: _Flight, end: GoalEnd, result: ExecuteSkill.Result | None) -> None:
         if result is None or result.outcome not in OUTCOMES:
@@ -161,21 +177,21 @@ class KernelLink:
             self._held(flight, result.error_msg)
             return
         if result.start_s >= 0:
-            flight.scheduler.started(flight.call.call_id)
+            flight.listener.started(flight.call.call_id)
         self._ended(flight, CallResult(OUTCOMES[result.outcome], code, result.error_msg, result.message))
 
     def _held(self, flight: _Flight, why: str) -> None:
         self._flights.pop(flight.call.call_id, None)
         self._tried.add(flight.call.call_id)
-        flight.scheduler.held(flight.call.call_id, why)
+        flight.listener.held(flight.call.call_id, why)
         if flight.kernel_states != self._kernel_states:
             # The state that shows it free (or resumed) may have come before this answer, and no further one need follow.
-            self._node.call_soon(flight.scheduler.freed)
+            self._node.call_soon(flight.listener.freed)
 
     def _ended(self, flight: _Flight, result: CallResult) -> None:
         self._tried.discard(flight.call.call_id)
         if self._flights.pop(flight.call.call_id, None) is not None:
-            flight.scheduler.ended(flight.call.call_id, result)
+            flight.listener.ended(flight.call.call_id, result)
 
     def _watch(self) -> None:
         """Silence may be a stall of this very process: what has arrived in the meantime is heard before it counts."""

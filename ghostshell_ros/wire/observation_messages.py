@@ -110,7 +110,10 @@ def _value(kind: Kind, message: Any) -> Value | None:
     if kind is Kind.TEXT:
         return str(message.text)
     if kind is Kind.POSE:
-        return Pose(*message.numbers, frame=message.text) if len(message.numbers) == 3 else None
+        if len(message.numbers) != 3:
+            return None
+        x, y, yaw = message.numbers
+        return Pose(x, y, yaw, message.text)
     if kind is Kind.SECTORS:
         return tuple(Sector(n, d) for n, d in zip(message.names, message.numbers, strict=False))
     if kind is Kind.TABLE:

@@ -110,7 +110,8 @@ class ActionPlanner(RuntimeNode):
         self.declare("max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000)
         declared = parameters_of(self._strategies.values())
         for p in declared:
-            self.declare(p.name, p.default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
+            default: Any = p.default
+            self.declare(p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
         self._live = {p.name for p in declared if p.live}
         return NodeSettings(self, ["deadline_s", "max_output_tokens", *(p.name for p in declared)])
 
@@ -165,7 +166,7 @@ class ActionPlanner(RuntimeNode):
                 self._forget(process_id)
             elif first and (not self._began_s or seconds(process.created) < self._began_s):
                 self._seen[process_id] = process.epoch
-                self.call_later(TELL_LOST_S, lambda lost=process: self._lost(lost))
+                self.call_later(TELL_LOST_S, partial(self._lost, process))
             elif process.status == ProcessState.IN_PROGRESS and process.epoch > self._seen.get(process_id, -1):
                 self._seen[process_id] = process.epoch
                 self._begin(process)

@@ -34,11 +34,14 @@ class MemorySettings:
 
 def declare_memory(node: RuntimeNode) -> MemorySettings:
     """Declare the parameters and read them. Raises NodeStartError with the reason."""
-    days = {"minimum": 0.01, "maximum": FOREVER_DAYS}
+
+    def days(name: str, default: float, description: str) -> float:
+        return node.declare(name, default, f"{description} [days]", minimum=0.01, maximum=FOREVER_DAYS) * DAY_S
+
     retention = Retention(
         raw_s=node.declare("keep_raw_h", 24.0, "raw observations are kept so long [h]", minimum=0.1, maximum=87_600.0) * 3600.0,
-        sentences_s=node.declare("keep_sentences_days", 30.0, "what was seen, heard and done [days]", **days) * DAY_S,
-        episodes_s=node.declare("keep_episodes_days", 365.0, "summaries of tasks and hours [days]", **days) * DAY_S,
+        sentences_s=days("keep_sentences_days", 30.0, "what was seen, heard and done"),
+        episodes_s=days("keep_episodes_days", 365.0, "summaries of tasks and hours"),
         max_raw=node.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
     )
     folder = node.declare("embedding_model", "", "sentence-transformers model, by name or folder; empty: full text alone")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -91,7 +92,7 @@ class ObservationSources:
         at = message_type()
         for part in process.path.split("."):
             if part.isdigit():
-                steps.append(lambda value, i=int(part): value[i])
+                steps.append(operator.itemgetter(int(part)))
                 at = None
             else:
                 if at is not None and not hasattr(at, part):

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ghostshell.msg import Prescription as PrescriptionMsg
 from ghostshell.msg import PrescriptionArray, ReflexState, ReflexStateArray
@@ -41,8 +41,8 @@ LOOKS, LOOK_S = 10, 0.2
 LOADED_S = 5.0
 """So long after the start what the files contradict is told: who listens to `events` has found this node by then."""
 DOOR = "prescribe"
+PrescribeRequest: TypeAlias = Prescribe.Request
 
-_Request, _Response = Prescribe.Request, Prescribe.Response
 _KINDS = {number: kind for kind, number in NUMBERS.items()}
 
 
@@ -98,7 +98,14 @@ class PrescriptionServer:
 
     def _heard(self, message: String) -> None:
         """On the topic nobody is answered: what became of it is told on `events`."""
-        self._node.executor.create_task(self._take(message.data))
+        self._start(self._take(message.data))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have the executor run a coroutine to its end."""
+        executor = self._node.executor
+        if executor is None:
+            raise RuntimeError(f"{self._node.get_name()} is not spun; add it to a NodeHost first")
+        executor.create_task(work)
 
     async def _take(self, sentence: str) -> None:
         try:
@@ -115,7 +122,7 @@ class PrescriptionServer:
         except PrescriptionError as error:
             self._tell(str(error), error_code=_code(error), sentence=sentence)
 
-    async def _prescribe(self, request: _Request, response: _Response) -> _Response:
+    async def _prescribe(self, request: PrescribeRequest, response: Prescribe.Response) -> Prescribe.Response:
         try:
             await self._do(request, response)
             response.success = True
@@ -123,23 +130,23 @@ class PrescriptionServer:
             response.error_code, response.error_msg = _code(error), ros_text(str(error))
         return response
 
-    async def _do(self, request: _Request, response: _Response) -> None:
+    async def _do(self, request: PrescribeRequest, response: Prescribe.Response) -> None:
         command, name = request.command, request.name.strip()
         stated = _KINDS.get(request.kind)
-        if stated is None and request.kind != _Request.ANY:
+        if stated is None and request.kind != PrescribeRequest.ANY:
             raise PrescriptionError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
-        if command == _Request.ROUTE:
+        if command == PrescribeRequest.ROUTE:
             response.prescription = routed(name, request.sentence, self._book.route(request.sentence, stated))
-        elif command == _Request.ADD:
+        elif command == PrescribeRequest.ADD:
             response.prescription = await self._add(name, request.sentence, stated, request.author)
-        elif command == _Request.RUN:
+        elif command == PrescribeRequest.RUN:
             self._run(name, request, response)
-        elif command in (_Request.REMOVE, _Request.ENABLE, _Request.DISABLE):
+        elif command in (PrescribeRequest.REMOVE, PrescribeRequest.ENABLE, PrescribeRequest.DISABLE):
             response.prescription = await self._switch(command, name)
         else:
             raise PrescriptionError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
 
-    def _run(self, name: str, request: _Request, response: _Response) -> None:
+    def _run(self, name: str, request: PrescribeRequest, response: Prescribe.Response) -> None:
         """Begin the task of that name, or without one the sentence itself, whatever it reads as."""
         sentence = request.sentence
         if name:
@@ -160,17 +167,21 @@ class PrescriptionServer:
 
     async def _switch(self, command: int, name: str) -> PrescriptionMsg:
         if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
-            ask = {_Request.REMOVE: "REMOVE", _Request.ENABLE: "ENABLE", _Request.DISABLE: "DISABLE"}[command]
+            ask = {PrescribeRequest.REMOVE: "REMOVE", PrescribeRequest.ENABLE: "ENABLE", PrescribeRequest.DISABLE: "DISABLE"}[
+                command
+            ]
             await self._reflex(getattr(CompileReflex.Request, ask), name=name)
-            return PrescriptionMsg(name=name, kind=_Request.REFLEX, layer="S0", enabled=command == _Request.ENABLE)
+            return PrescriptionMsg(
+                name=name, kind=PrescribeRequest.REFLEX, layer="S0", enabled=command == PrescribeRequest.ENABLE
+            )
         kept = self._book.get(name)
-        if command == _Request.ENABLE and not kept.prescription.enabled:
+        if command == PrescribeRequest.ENABLE and not kept.prescription.enabled:
             return prescription_message(self._weighed(self._book.enable(name, True)))
         try:
-            if command == _Request.REMOVE:
+            if command == PrescribeRequest.REMOVE:
                 self._book.remove(name)
             else:
-                kept = self._book.enable(name, command == _Request.ENABLE)
+                kept = self._book.enable(name, command == PrescribeRequest.ENABLE)
         finally:
             self._changed()
         return prescription_message(kept)
@@ -251,7 +262,7 @@ class PrescriptionServer:
         for kept in self._book.of(Kind.REFLEX):
             if kept.name not in self._proposed and kept.prescription.enabled:
                 self._proposed.add(kept.name)
-                self._node.executor.create_task(self._propose(kept))
+                self._start(self._propose(kept))
 
     async def _propose(self, kept: Kept) -> None:
         """A reflex in a file of prescriptions acts once a person has approved it."""
@@ -308,5 +319,5 @@ class PrescriptionServer:
 
 def _code(error: PrescriptionError) -> int:
     if isinstance(error, UnknownPrescriptionError):
-        return int(_Request.NO_SUCH_PRESCRIPTION)
-    return int(_Request.PRESCRIPTION_REFUSED if isinstance(error, RefusedError) else _Request.BAD_PRESCRIPTION)
+        return int(PrescribeRequest.NO_SUCH_PRESCRIPTION)
+    return int(PrescribeRequest.PRESCRIPTION_REFUSED if isinstance(error, RefusedError) else PrescribeRequest.BAD_PRESCRIPTION)

@@ -201,7 +201,12 @@ class ReflexPerformer:
             cause=f"reflex {performance.firing.name}",
         )
         self._node.call_later(LEASE_S, performance.unanswered)
-        self._lease.ask(request, lambda response: response and performance.answered(response), deadline_s=FORGOTTEN_S)
+
+        def answered(response: ProcessLease.Response | None) -> None:
+            if response is not None:
+                performance.answered(response)
+
+        self._lease.ask(request, answered, deadline_s=FORGOTTEN_S)
 
     def _beat(self) -> None:
         self._link.ready()

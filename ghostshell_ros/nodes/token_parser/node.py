@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import LlmChunk
@@ -49,7 +50,7 @@ class TokenParser(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("token_parser")
-        self._mode = self.declare(
+        self._mode: Any = self.declare(
             "mode", "lenient", "strict ends a stream at its first violation, lenient mends it", choices=("lenient", "strict")
         )
         self._reasoning = self.declare(
