@@ -30,17 +30,7 @@ NODES = {
         "teleop",
         "sim",
     ),
-    "ghostshell_ros.drivers": (
-        "move_joints_driver",
-        "speak_driver",
-        "play_sound_driver",
-        "show_face_driver",
-        "drive_driver",
-        "navigate_driver",
-        "posture_driver",
-        "base_drivers",
-        "drivers",
-    ),
+    "ghostshell_ros.drivers": ("drivers",),
 }
 """Executables by their package; each is a module's `main`."""
 

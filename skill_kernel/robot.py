@@ -31,6 +31,37 @@ class RobotConfigError(ValueError):
     """A robot's configuration is missing or wrong; the message names file, key and the nearest valid key."""
 
 
+def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] > value[1]:
+        raise ValueError(f"the first number {value[0]} must not exceed the second {value[1]}")
+    return value
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(f"'{value}' is not {what}")
+        return value
+
+    return check
+
+
+_Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
+_ClassPath = Annotated[
+    str, AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'"))
+]
+_NodeName = Annotated[str, AfterValidator(_matching(_NAME, "a node's name of letters, digits and underscores"))]
+_ActionName = Annotated[str, AfterValidator(_matching(_NAME, "an action's name of letters, digits and underscores"))]
+_ActionType = Annotated[
+    str, AfterValidator(_matching(re.compile(r"[a-z]\w*/action/[A-Z]\w*"), "an interface written as 'package/action/Name'"))
+]
+_Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
+
+
+def _empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
 class SubsystemConfig(Section):
     """A physical resource (TypeGo 5.1): may several processes use it, and several calls at a time?"""
 
@@ -70,6 +101,18 @@ class BaseConfig(Section):
         return self
 
 
+class DriverConfig(Section):
+    """A node that serves actions for the robot's body.
+
+    `node` is its class, which the drivers' process starts under the entry's name; empty for a node that the robot starts
+    itself. `actions` gives the interface of each action by its name, `parameters` what to set of the node's parameters.
+    """
+
+    node: _ClassPath = ""
+    actions: Annotated[dict[_ActionName, _ActionType], Field(min_length=1)]
+    parameters: Annotated[dict[str, Any], BeforeValidator(_empty)] = Field(default_factory=dict)
+
+
 class WaypointConfig(Section):
     """A named place in the map frame: metres and radians."""
 
@@ -96,38 +139,12 @@ class JointConfig(Section):
         return self
 
 
-def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
-    if value[0] > value[1]:
-        raise ValueError(f"the first number {value[0]} must not exceed the second {value[1]}")
-    return value
-
-
 def _way_back(value: str) -> str:
     try:
         value.format(x_m=0.0, y_m=0.0, yaw_deg=0.0)
     except (KeyError, IndexError, ValueError) as error:
         raise ValueError(f"'{value}' may hold {{x_m}}, {{y_m}} and {{yaw_deg}} in braces and no other ({error})") from error
     return value
-
-
-def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if not pattern.fullmatch(value):
-            raise ValueError(f"'{value}' is not {what}")
-        return value
-
-    return check
-
-
-_Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
-_ClassPath = Annotated[
-    str, AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'"))
-]
-_Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
-
-
-def _empty(value: Any) -> Any:
-    return {} if value is None else value
 
 
 WRAPPERS = ("response", "answer", "output", "result", "root", "xml", "actions", "sequence", "steps", "plan")
@@ -145,6 +162,8 @@ class RobotConfig(Section):
     builtin_names: Annotated[dict[str, str], BeforeValidator(_empty)] = Field(default_factory=dict)
     wrappers: tuple[str, ...] = WRAPPERS
     subsystems: Annotated[dict[str, SubsystemConfig], Field(min_length=1)]
+    drivers: Annotated[dict[_NodeName, DriverConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
+    """The nodes that serve the body's actions, by name."""
     limits: Annotated[dict[str, _Range], BeforeValidator(_empty)] = Field(default_factory=dict)
     joints: Annotated[dict[str, JointConfig], BeforeValidator(_empty)] = Field(default_factory=dict)
     model: str = ""
@@ -161,6 +180,22 @@ class RobotConfig(Section):
     """Skills with which a process may begin before it is planned: safe, reversible, and promising nothing; empty for none."""
     resume_motion: Annotated[str, AfterValidator(_way_back)] = ""
     """Call that brings the robot to where it stood, with {x_m}, {y_m} and {yaw_deg} of its pose; empty for none."""
+
+    @field_validator("drivers")
+    @classmethod
+    def _one_driver_an_action(cls, drivers: dict[str, DriverConfig]) -> dict[str, DriverConfig]:
+        served: dict[str, str] = {}
+        for name, driver in drivers.items():
+            for action in driver.actions:
+                if action in served:
+                    raise ValueError(f"'{served[action]}' and '{name}' both serve the action '{action}'; leave it to one")
+                served[action] = name
+        return drivers
+
+    @property
+    def actions(self) -> dict[str, str]:
+        """The interface of each action that a driver serves, by the action's name."""
+        return {name: kind for driver in self.drivers.values() for name, kind in driver.actions.items()}
 
     @field_validator("base")
     @classmethod
@@ -201,15 +236,22 @@ class RobotConfig(Section):
 
     def load_body(self) -> Any:
         """Import the class named by `body`. Raises RobotConfigError when the module or the class is not there."""
-        module, _, name = self.body.partition(":")
-        if not module:
+        if not self.body:
             raise RobotConfigError(f"robot '{self.name}' names no body; set body: 'module:Class' in its file")
+        return self._imported(self.body, "body")
+
+    def load_drivers(self) -> dict[str, Any]:
+        """Import the class of each driver that has one, by the driver's name. Raises RobotConfigError."""
+        return {name: self._imported(d.node, f"driver {name}") for name, d in self.drivers.items() if d.node}
+
+    def _imported(self, path: str, what: str) -> Any:
+        module, _, name = path.partition(":")
         try:
             return getattr(import_module(module), name)
         except ImportError as error:
-            raise RobotConfigError(f"body '{self.body}' of robot '{self.name}' cannot be imported ({error})") from error
+            raise RobotConfigError(f"{what} '{path}' of robot '{self.name}' cannot be imported ({error})") from error
         except AttributeError as error:
-            raise RobotConfigError(f"module '{module}' has no class '{name}' (body of robot '{self.name}')") from error
+            raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}')") from error
 
     def model_path(self) -> Path:
         """Where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""

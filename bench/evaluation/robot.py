@@ -27,7 +27,7 @@ from ghostshell_ros.runtime.node_runtime import NodeHost
 from skill_kernel.processes.process import ProcessStatus
 
 ROBOT = "kalos"
-DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
+DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 UP_S = 90.0
 WARM_S = 6.0
 """The models' clients are made on a thread, which slows the first seconds."""

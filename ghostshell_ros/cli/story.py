@@ -46,7 +46,7 @@ WALK_S = 180.0
 PASSES = 2
 """How often Kalos may pass there before somebody has stepped in its way in time."""
 
-DRIVERS = ("drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver")
+DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 """Those the story needs."""
 
 

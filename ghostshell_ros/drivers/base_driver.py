@@ -1,275 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of drivers that move a base: one goal at a time, odometry, scan, halt, operator, commands to the gate."""
+"""The driver of a mobile base: moves relative to where it stands, and ways to a waypoint or pose, one goal at a time."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from abc import abstractmethod
 from typing import Any
 
-from action_msgs.msg import GoalStatus, GoalStatusArray
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import Pose2D as Pose2DMessage
+from ghostshell.action import Drive, NavigateTo
 from nav_msgs.msg import Odometry
-from rclpy.qos import qos_profile_action_status_default
 from sensor_msgs.msg import LaserScan
-from std_msgs.msg import Bool
 
-from ghostshell_ros.drivers.timed_driver import DriverRefusal
-from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.lifecycle import ManagedNode
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, NodeStartError
+from ghostshell_ros.drivers.driver import DriverRefusal
+from ghostshell_ros.drivers.grid_navigator import GridNavigator, GridSettings
+from ghostshell_ros.drivers.moving import Move, MovingDriver
+from ghostshell_ros.drivers.nav2_navigator import Nav2Navigator, Nav2Settings
+from ghostshell_ros.drivers.navigator import Destination, Navigator
+from ghostshell_ros.navigation.drive_motion import DriveError, DriveMotion, DriveTolerance
+from ghostshell_ros.navigation.stall import StallWatch, in_the_way
+from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.values import yaw_of
-from skill_kernel.robot import BaseConfig, RobotConfig
-from skill_kernel.safety.base_gate import STILL, Velocity
-from skill_kernel.safety.obstacles import Points, scan_points
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
 
-FEEDBACK_S = 0.1
-ODOMETRY_S = 0.7
-"""Less than the silence that halts at the gate (1 s), so that the reason told is the odometry's."""
-SCAN_S = 1.0
-OTHER_S = 0.35
-"""A driver that sends feedback every 0.1 s and has not for so long has no goal any more."""
-CLAIM_S = 0.1
-"""So long the driver that yields waits to hear of a goal that the other one took at the same time."""
-LIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
-HALTED = "the safety gate is halted: call clear_halt when it is safe"
-OTHER = "a goal of another driver moves the base: cancel it or wait for its end"
-TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
+PROGRESS_M = 0.02
+"""What is left must shrink by so much within `stall_s`."""
 
 
-class BaseDriver(ManagedNode):
-    """Subclasses plan a goal, step it at `rate_hz` and fill its messages.
+class BaseDriver(MovingDriver):
+    """Actions `drive` (Drive.action) and `navigate_to` (NavigateTo.action); topics as in MovingDriver, and those of the
+    navigator: GridNavigator for `navigation` embedded, Nav2Navigator for nav2. There is no automatic choice, because each
+    has a map frame of its own: where the robot started, or where Nav2's localisation puts it.
 
-    Publishes `cmd_vel_in` (geometry_msgs/Twist) only while a goal runs, and once zero at its end. Subscribes `odom`
-    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan), `halted` and `teleop_active` (std_msgs/Bool, latched), and the
-    goals of the other driver of the same base, so that two never steer it at once, in one process or in two: who comes
-    second is refused, and of two that come at the same time the one with `YIELDS`.
+    A base with `max_lateral` above 0 goes straight to the place while it turns; one without drives first and then turns,
+    and refuses a lateral way. A pose whose quaternion is all zeros leaves the heading at the goal open.
+
+    Parameters: those of MovingDriver; of `drive`: `stall_s` (2.5), `drive_tolerance_m` (0.03), `tolerance_rad` (0.03),
+    `creep_mps` (0.08), `creep_radps` (0.15), `max_distance_m` (20), `max_turn_rad` (13); of `navigate_to`: `navigation`
+    (embedded), `tolerance_m` (0.15); embedded: `resolution_m` (0.05), `map_size_m` (24.0), `map_s` (1.0), `scan_s` (0.2),
+    `margin_m` (0.05), `goal_reach_m` (0.4), `no_path_s` (4.0), `blocked_s` (6.0), `replan_s` (2.0); nav2: `nav2_action`
+    (navigate_to_pose), `nav2_wait_s` (3.0), `nav2_silence_s` (3.0), `nav2_patience_s` (60.0).
     """
 
-    BUSY = HALTED_CODE = ODOMETRY_LOST = 0
-    YIELDS = False
-
-    def __init__(self, name: str, action_type: Any, action_name: str, *, other: tuple[Any, str]) -> None:
-        super().__init__(name)
-        file = self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path")
-        self.robot = RobotConfig.load(file)
-        if self.robot.base is None:
-            raise NodeStartError(f"robot '{self.robot.name}' has no base; add base: to its file, or do not start {name}")
-        self.base: BaseConfig = self.robot.base
-        rate = self.declare("rate_hz", 20.0, "velocities a second [Hz]", minimum=10.0, maximum=100.0)
-        self._gate_wait_s = self.declare(
-            "gate_wait_s", 5.0, "how long a goal waits for gate and odometry to appear [s]", minimum=0.0, maximum=10.0
+    def __init__(self, name: str = "base_driver", **options: Any) -> None:
+        super().__init__(name, **options)
+        self.stall_s = self.declare("stall_s", 2.5, "without progress for so long, a move ends [s]", minimum=0.5, maximum=30.0)
+        self.drive_tolerance = DriveTolerance(
+            linear=self.declare("drive_tolerance_m", 0.03, "a way is done so near to its end [m]", minimum=0.005, maximum=0.5),
+            angular=self.declare("tolerance_rad", 0.03, "a turn is done so near to its end [rad]", minimum=0.005, maximum=0.5),
+            creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", minimum=0.01, maximum=0.5),
+            creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", minimum=0.01, maximum=1.0),
         )
-        self._odometry_limit = math.ceil(ODOMETRY_S * rate)
-        self._claim_ticks = math.ceil(CLAIM_S * rate) if self.YIELDS else 0
-        # The one that yields has ended its goal before the other gives up.
-        self._other_wait_s = OTHER_S + (0.1 if self.YIELDS else 0.25)
-        self.pose: Pose2D | None = None
-        self.points: Points | None = None
-        self._scanned_at = -math.inf
-        self._since_odometry = 0
-        self._halted: bool | None = None
-        self._operator = False
-        self._goal: Goal | None = None
-        self._begun = False
-        self._deadline = 0.0
-        self._told_at = 0.0
-        self._ticks = 0
-        self._claimed_ns = 0
-        self._other_at = -math.inf
+        self.max_distance = self.declare("max_distance_m", 20.0, "longest way of a move [m]", minimum=0.1, maximum=1000.0)
+        self.max_turn = self.declare("max_turn_rad", 13.0, "largest turn of a move [rad]", minimum=0.1, maximum=100.0)
+        kind = self.declare(
+            "navigation", "embedded", "who finds the way: embedded, or nav2 where it runs", choices=("embedded", "nav2")
+        )
+        self.tolerance = self.declare(
+            "tolerance_m", 0.15, "so near is there, where a goal names no tolerance [m]", minimum=0.03, maximum=2.0
+        )
+        grid, nav2 = GridSettings.declared(self), Nav2Settings.declared(self)
+        self._odom_frame = "odom"
+        self.navigator: Navigator = (
+            Nav2Navigator(self, nav2, self.send) if kind == "nav2" else GridNavigator(self, self.base, grid, self._seen)
+        )
+        self.serve(Drive, "drive", lambda goal: _Drive(self, goal))
+        self.serve(NavigateTo, "navigate_to", lambda goal: _Navigate(self, goal))
 
-        self._velocity = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
-        self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
-        self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
-        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
-        self.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
-        other_type, other_name = other
-        feedback = other_type.Impl.FeedbackMessage
-        self.create_subscription(feedback, f"{other_name}/_action/feedback", self._on_other_feedback, SENSORS)
-        status = f"{other_name}/_action/status"
-        self.create_subscription(GoalStatusArray, status, self._on_other_status, qos_profile_action_status_default)
-        self._timer = self.steady_timer(1.0 / rate, self._tick)
-        self._timer.cancel()
-        self._server = GoalServer(self, action_type, action_name, on_goal=self._on_goal, on_cancel=self._on_cancel)
-
-    @abstractmethod
-    def check(self, request: Any) -> None:
-        """Refuse what can be seen to be wrong before anything is known. Raises DriverRefusal."""
-
-    @abstractmethod
-    def begin(self, request: Any) -> None:
-        """Start a goal; `self.pose` is known. Raises DriverRefusal."""
-
-    @abstractmethod
-    def step(self, now: float) -> Velocity | None:
-        """The velocity to wish for, or None at the goal. Raises DriverRefusal when it cannot be reached."""
-
-    @abstractmethod
-    def result(self) -> Any:
-        """The result message: what was really done, also when nothing was begun."""
-
-    @abstractmethod
-    def feedback(self) -> Any:
-        """The feedback message."""
-
-    def ended(self) -> None:
-        """Called after each goal that was begun."""
-
-    def scanned(self, message: LaserScan) -> None:
-        """Called with each scan, after `points` were set."""
-
-    def _on_goal(self, goal: Goal) -> None:
-        try:
-            if self._goal is not None:
-                raise DriverRefusal(self.BUSY, "another goal of this driver moves the base: cancel it or wait for its end")
-            self.check(goal.request)
-        except DriverRefusal as refusal:
-            goal.abort(self._refused(type(self.result())(), refusal))
-            return
-        now = self.steady_now()
-        self._goal, self._begun, self._told_at = goal, False, now
-        self._deadline = now + self._gate_wait_s
-        self._since_odometry = self._ticks = 0
-        self._claimed_ns = self.get_clock().now().nanoseconds + int(CLAIM_S * 1e9)
-        self._timer.reset()
-        self._tick()
-
-    def _tick(self) -> None:
-        goal = self._goal
-        if goal is None:
-            self._timer.cancel()
-            return
-        now = self.steady_now()
-        self._since_odometry += 1
-        if now - self._scanned_at > SCAN_S:
-            self.points = None
-        try:
-            if self._begun or self._may_begin(now, goal):
-                self._go_on(now, goal)
-        except DriverRefusal as refusal:
-            result = self._refused(self.result(), refusal)
-            self._finish()
-            goal.abort(result)
-            return
-        if self._goal is not None and now - self._told_at >= FEEDBACK_S - 1e-3:
-            self._told_at = now
-            goal.feedback(self.feedback())
-
-    def _may_begin(self, now: float, goal: Goal) -> bool:
-        """Whether gate and odometry are there and nobody else has the base. Waits a while, then raises DriverRefusal."""
-        started = self._deadline - self._gate_wait_s
-        if self._halted or self._operator or now - self._other_at < OTHER_S:
-            # The kernel may hear sooner that a halt was cleared or the base given back, and the other's last feedback may
-            # come after its end.
-            if now - started <= self._other_wait_s:
-                return False
-            if self._halted:
-                raise DriverRefusal(self.HALTED_CODE, HALTED)
-            raise DriverRefusal(self.BUSY, TELEOP if self._operator else OTHER)
-        self._ticks += 1
-        if self._ticks <= self._claim_ticks:
-            return False
-        if self._halted is None or self.pose is None:
-            if now < self._deadline:
-                return False
-            if self._halted is None:
-                topic = self.resolve_topic_name("halted")
-                raise DriverRefusal(self.HALTED_CODE, f"no safety gate was heard on {topic}: is it running?")
-            raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
-        self._since_odometry = 0
-        self.begin(goal.request)
-        self._begun = True
-        return True
-
-    def _go_on(self, now: float, goal: Goal) -> None:
-        if self._since_odometry > self._odometry_limit:
-            raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
-        wish = self.step(now)
-        if wish is not None:
-            self._send(wish)
-            return
-        result = self.result()
-        self._finish()
-        goal.succeed(result)
-
-    def _finish(self, *, still: bool = True) -> None:
-        """Stop the base, unless no command was sent, the gate heeds none, or (`still` false) the other driver has it."""
-        if self._begun:
-            if still and not self._halted and not self._operator:
-                self._send(STILL)
-            self.ended()
-        self._goal = None
-        self._timer.cancel()
-
-    def _send(self, wish: Velocity) -> None:
-        message = Twist()
-        message.linear.x, message.linear.y, message.angular.z = wish.forward, wish.lateral, wish.turn
-        self._velocity.publish(message)
-
-    def _on_cancel(self, goal: Goal) -> None:
-        if goal is self._goal:
-            result = self.result()
-            self._finish()
-            goal.canceled(result)
-
-    def _no_odometry(self) -> str:
-        topic = self.resolve_topic_name("odom")
-        return f"no odometry on {topic} for {ODOMETRY_S} s: is the robot or simulator running?"
-
-    @staticmethod
-    def _refused(result: Any, refusal: DriverRefusal) -> Any:
-        result.error_code, result.error_msg = refusal.code, str(refusal)
-        return result
-
-    def _on_odometry(self, message: Odometry) -> None:
-        p, q = message.pose.pose.position, message.pose.pose.orientation
-        pose = Pose2D(p.x, p.y, yaw_of(q))
-        if math.isfinite(pose.x) and math.isfinite(pose.y) and math.isfinite(pose.yaw):
-            self.pose = pose
-            self._since_odometry = 0
-            self.located(message)
+    @property
+    def map_frame(self) -> str:
+        """`map`, with the prefix that the odometry's frame may have."""
+        return self._odom_frame.removesuffix("odom") + "map"
 
     def located(self, message: Odometry) -> None:
-        """Called with each odometry, after `pose` was set."""
+        assert self.pose is not None
+        self._odom_frame = message.header.frame_id
+        self.navigator.located(self.pose, message, self.map_frame)
 
-    def _on_scan(self, message: LaserScan) -> None:
-        if not (math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)):
-            return
-        self.points = scan_points(
-            message.angle_min,
-            message.angle_increment,
-            message.ranges,
-            range_min=message.range_min,
-            range_max=message.range_max,
-            laser=self.base.laser,
-        )
-        self._scanned_at = self.steady_now()
-        self.scanned(message)
+    def scanned(self, message: LaserScan) -> None:
+        self.navigator.scanned(self.pose, message)
 
-    def _on_halted(self, message: Bool) -> None:
-        self._halted = message.data
-        if message.data:
-            self._end_goal(DriverRefusal(self.HALTED_CODE, HALTED))
+    def health(self) -> Health:
+        health, complaint = super().health(), self.navigator.complaint()
+        return Health(f"{health.message}; {complaint}", Level.WARN, health.values) if complaint else health
 
-    def _on_teleop(self, message: Bool) -> None:
-        self._operator = message.data
-        if message.data:
-            self._end_goal(DriverRefusal(self.BUSY, TELEOP))
+    def close(self) -> None:
+        self.navigator.close()
+        super().close()
 
-    def _end_goal(self, refusal: DriverRefusal, *, still: bool = True) -> None:
-        goal = self._goal
-        if goal is not None:
-            result = self._refused(self.result(), refusal)
-            self._finish(still=still)
-            goal.abort(result)
+    def _seen(self) -> tuple[Pose2D, Points | None]:
+        assert self.pose is not None
+        return self.pose, self.points
 
-    def _on_other_feedback(self, _: Any) -> None:
-        self._other_at = self.steady_now()
 
-    def _on_other_status(self, message: GoalStatusArray) -> None:
-        live = [status.goal_info.stamp for status in message.status_list if status.status in LIVE]
-        self._other_at = self.steady_now() if live else -math.inf
-        if self.YIELDS and self._begun and any(at.sec * 10**9 + at.nanosec < self._claimed_ns for at in live):
-            # Taken before the other could hear of this goal, and heard of too late to wait for.
-            self._end_goal(DriverRefusal(self.BUSY, OTHER), still=False)
+class _Drive(Move):
+    BUSY = Drive.Goal.BASE_BUSY
+    HALTED = Drive.Goal.BASE_HALTED
+    ODOMETRY_LOST = Drive.Goal.ODOMETRY_LOST
+
+    def __init__(self, driver: BaseDriver, goal: Goal) -> None:
+        super().__init__(driver, goal)
+        self._base_driver, request = driver, goal.request
+        self._motion: DriveMotion | None = None
+        self._stall = StallWatch(driver.stall_s, PROGRESS_M)
+        self._made(Pose2D(0.0, 0.0, 0.0))
+        if max(abs(request.distance), abs(request.lateral)) > driver.max_distance:
+            text = f"a way of {request.distance:.2f}, {request.lateral:.2f} m is longer than {driver.max_distance:g} m allow"
+            raise DriverRefusal(Drive.Goal.BAD_GOAL, text)
+        if abs(request.turn) > driver.max_turn:
+            text = f"a turn of {request.turn:.2f} rad is larger than {driver.max_turn:g} rad allow"
+            raise DriverRefusal(Drive.Goal.BAD_GOAL, text)
+
+    def begin(self) -> None:
+        assert self._base_driver.pose is not None
+        self._motion = self._made(self._base_driver.pose)
+
+    def _made(self, start: Pose2D) -> DriveMotion:
+        request = self.goal.request
+        try:
+            return DriveMotion(
+                self._base_driver.base,
+                start,
+                distance=request.distance,
+                lateral=request.lateral,
+                turn=request.turn,
+                max_linear=request.max_linear,
+                max_angular=request.max_angular,
+                tolerance=self._base_driver.drive_tolerance,
+            )
+        except DriveError as error:
+            raise DriverRefusal(Drive.Goal.BAD_GOAL, str(error)) from error
+
+    def wish(self, now: float) -> Velocity | None:
+        driver = self._base_driver
+        assert self._motion is not None and driver.pose is not None
+        wish = self._motion.step(driver.pose)
+        if wish is not None and self._stall.stalled(now, self._motion.left):
+            moved = self._motion.moved
+            done = f"moved {moved.x:.2f} m ahead, {moved.y:.2f} m left, turned {moved.yaw:.2f} rad"
+            obstacle = in_the_way(driver.base, driver.points, wish)
+            if obstacle is not None:
+                text = f"something {obstacle.described()} blocks the way; {done}"
+                raise DriverRefusal(Drive.Goal.BLOCKED, text)
+            text = f"the base has not followed for {driver.stall_s:g} s ({done}): does it stand, and is it free?"
+            raise DriverRefusal(Drive.Goal.NOT_MOVING, text)
+        return wish
+
+    def result(self) -> Drive.Result:
+        return Drive.Result(**self._way_made())
+
+    def feedback(self) -> Drive.Feedback:
+        return Drive.Feedback(**self._way_made())
+
+    def _way_made(self) -> dict[str, float]:
+        pose = self._base_driver.pose
+        if self._motion is None or pose is None:
+            return {}
+        self._motion.step(pose)
+        moved = self._motion.moved
+        return {"distance": moved.x, "lateral": moved.y, "turn": moved.yaw}
+
+
+class _Navigate(Move):
+    BUSY = NavigateTo.Goal.NAVIGATION_BUSY
+    HALTED = NavigateTo.Goal.BASE_HALTED
+    ODOMETRY_LOST = NavigateTo.Goal.LOCALISATION_LOST
+
+    def __init__(self, driver: BaseDriver, goal: Goal) -> None:
+        super().__init__(driver, goal)
+        self._base_driver = driver
+        to = self._destination()
+        if not (math.isfinite(to.x) and math.isfinite(to.y) and math.isfinite(to.tolerance) and to.tolerance >= 0):
+            text = f"goal ({to.x}, {to.y}) and tolerance {to.tolerance} must be finite numbers, the tolerance 0 or more"
+            raise DriverRefusal(NavigateTo.Goal.BAD_GOAL, text)
+        self._to = to
+
+    def _destination(self) -> Destination:
+        """Return where to go. Raises DriverRefusal for an unknown waypoint or a pose in another frame."""
+        driver, request = self._base_driver, self.goal.request
+        tolerance = request.tolerance or driver.tolerance
+        if request.waypoint:
+            waypoint = driver.robot.waypoints.get(request.waypoint)
+            if waypoint is None:
+                known = sorted(driver.robot.waypoints)
+                near = difflib.get_close_matches(request.waypoint, known, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else ""
+                text = f"there is no waypoint '{request.waypoint[:80]}'{hint} (known: {', '.join(known) or 'none'})"
+                raise DriverRefusal(NavigateTo.Goal.UNKNOWN_WAYPOINT, text)
+            return Destination(waypoint.x, waypoint.y, waypoint.yaw, tolerance)
+        frame = request.pose.header.frame_id.lstrip("/")
+        if frame not in ("", "map", driver.map_frame):
+            text = f"the pose is in frame '{frame}'; give it in 'map'"
+            raise DriverRefusal(NavigateTo.Goal.BAD_GOAL, text)
+        p, q = request.pose.pose.position, request.pose.pose.orientation
+        yaw = yaw_of(q)
+        if not math.isfinite(yaw):
+            raise DriverRefusal(NavigateTo.Goal.BAD_GOAL, "the pose's orientation is not a number")
+        return Destination(p.x, p.y, yaw if any((q.w, q.x, q.y, q.z)) else None, tolerance)
+
+    def begin(self) -> None:
+        self._base_driver.navigator.begin(self._to, self._base_driver.map_frame)
+
+    def wish(self, now: float) -> Velocity | None:
+        return self._base_driver.navigator.step(now)
+
+    def rest(self) -> None:
+        self._base_driver.navigator.ended()
+
+    def result(self) -> NavigateTo.Result:
+        return NavigateTo.Result(**self._where())
+
+    def feedback(self) -> NavigateTo.Feedback:
+        return NavigateTo.Feedback(**self._where())
+
+    def _where(self) -> dict[str, Any]:
+        pose, left = self._base_driver.navigator.where()
+        if pose is None:
+            return {}
+        return {"pose": Pose2DMessage(x=pose.x, y=pose.y, theta=pose.yaw), "distance_left": left}

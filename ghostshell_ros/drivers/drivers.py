@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All four drivers in one process, which comes up faster and takes less memory than four."""
+"""The process of a robot's drivers: starts each node that the robot's file names under `drivers:`."""
 
 from __future__ import annotations
 
 import sys
 
-from ghostshell_ros.drivers.move_joints_driver import MoveJointsDriver
-from ghostshell_ros.drivers.play_sound_driver import PlaySoundDriver
-from ghostshell_ros.drivers.show_face_driver import ShowFaceDriver
-from ghostshell_ros.drivers.speak_driver import SpeakDriver
+import rclpy
+from rclpy.parameter import Parameter
+
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.node_runtime import run
+from skill_kernel.robot import RobotConfig, RobotConfigError
+
+
+def declared_drivers() -> list[RuntimeNode]:
+    """Return the nodes of the robot's drivers. Raises NodeStartError with the reason why one cannot start."""
+    reader = rclpy.create_node("drivers", start_parameter_services=False)
+    name = str(reader.declare_parameter("robot", "coco").value)
+    reader.destroy_node()
+    try:
+        robot = RobotConfig.load(name)
+        classes = robot.load_drivers()
+    except RobotConfigError as error:
+        raise NodeStartError(f"robot '{name}': {error}") from error
+    if not classes:
+        raise NodeStartError(f"robot '{name}' names no driver with a node; add one under drivers:, or say drivers:=false")
+    nodes: list[RuntimeNode] = []
+    for driver, node_class in classes.items():
+        given = robot.drivers[driver].parameters
+        nodes.append(node_class(driver, parameter_overrides=[Parameter(key, value=value) for key, value in given.items()]))
+    return nodes
 
 
 def main() -> int:
-    return run(MoveJointsDriver, SpeakDriver, PlaySoundDriver, ShowFaceDriver)
+    return run(declared_drivers)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
+from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.navigation.grid import OccupancyGrid
 from ghostshell_ros.navigation.planner import Place, Plan, PlannerCosts, plan
 from ghostshell_ros.navigation.poses import composed, wrapped

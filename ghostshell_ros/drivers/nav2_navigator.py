@@ -11,8 +11,8 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped, Twist
 from ghostshell.action import NavigateTo
 
+from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.drivers.timed_driver import DriverRefusal
 from ghostshell_ros.navigation.stall import StallWatch
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node_runtime import SENSORS, NodeStartError, RuntimeNode

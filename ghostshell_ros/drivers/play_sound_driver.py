@@ -1,30 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action server that plays named tunes, with aplay where there is a sound device, otherwise for their time."""
+"""The driver that plays named tunes, with aplay where there is a sound device, otherwise for their time."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import shutil
-import sys
 from functools import partial
+from typing import Any
 
 from ghostshell.action import PlaySound
 
-from ghostshell_ros.drivers.timed_driver import Activity, DriverRefusal, TimedDriver, Work, has_sound_device
+from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
+from ghostshell_ros.drivers.sound import CommandJob, TimedJob, has_sound_device
 from ghostshell_ros.drivers.tunes import TUNES, wav
 from ghostshell_ros.runtime.goal_server import Goal
-from ghostshell_ros.runtime.node_runtime import NodeStartError, run
+from ghostshell_ros.runtime.node import NodeStartError
 
 
-class PlaySoundDriver(TimedDriver):
+class _Played:
+    """The messages of a sound being played."""
+
+    elapsed_s: float
+
+    def feedback(self) -> PlaySound.Feedback:
+        return PlaySound.Feedback(played_s=self.elapsed_s)
+
+    def result(self) -> PlaySound.Result:
+        return PlaySound.Result(played_s=self.elapsed_s)
+
+
+class _Silent(_Played, TimedJob):
+    pass
+
+
+class _Heard(_Played, CommandJob):
+    pass
+
+
+class PlaySoundDriver(Driver):
     """Action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled.
 
     Parameters: `player` (auto | aplay | timing).
     """
 
-    def __init__(self) -> None:
-        super().__init__("play_sound_driver", PlaySound, "play_sound")
+    def __init__(self, name: str = "play_sound_driver", **options: Any) -> None:
+        super().__init__(name, **options)
         wanted = self.declare(
             "player",
             "auto",
@@ -37,8 +58,9 @@ class PlaySoundDriver(TimedDriver):
         self._heard = wanted == "aplay" or (wanted == "auto" and self._aplay is not None and has_sound_device())
         self._fall_back = wanted == "auto"
         self.get_logger().info("sounds are heard" if self._heard else "sounds are silent, for their timing only")
+        self.serve(PlaySound, "play_sound", self._begin)
 
-    def plan(self, goal: Goal) -> Work:
+    def _begin(self, goal: Goal) -> Job:
         request = goal.request
         tune = TUNES.get(request.name)
         if tune is None:
@@ -46,31 +68,21 @@ class PlaySoundDriver(TimedDriver):
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(TUNES)}"
             raise DriverRefusal(PlaySound.Goal.UNKNOWN_SOUND, f"there is no sound '{request.name[:80]}'; {hint}")
         if not self._heard:
-            return Work(None if request.loop else tune.duration_s)
+            return _Silent(self, goal, None if request.loop else tune.duration_s)
         volume = request.volume if math.isfinite(request.volume) else 1.0
-        command = (str(self._aplay), "-q", "-")
-        return Work(None, command, partial(wav, tune, volume), deadline_s=10.0 + 2.0 * tune.duration_s, loop=request.loop)
+        return _Heard(
+            self,
+            goal,
+            (str(self._aplay), "-q", "-"),
+            partial(wav, tune, volume),
+            deadline_s=10.0 + 2.0 * tune.duration_s,
+            on_failure=self._failed,
+            loop=request.loop,
+        )
 
-    def failed(self, activity: Activity, text: str) -> DriverRefusal:
+    def _failed(self, text: str) -> DriverRefusal:
         if self._fall_back:
             self._heard = False
             self.get_logger().warning(f"sounds are silent from now on: {text}")
         # The action has one code for a sound that could not be played; the text says why.
         return DriverRefusal(PlaySound.Goal.UNKNOWN_SOUND, text)
-
-    def feedback(self, goal: Goal, elapsed_s: float) -> PlaySound.Feedback:
-        return PlaySound.Feedback(played_s=elapsed_s)
-
-    def result(self, goal: Goal, elapsed_s: float, *, whole: bool) -> PlaySound.Result:
-        return PlaySound.Result(played_s=elapsed_s)
-
-    def refused(self, code: int, text: str) -> PlaySound.Result:
-        return PlaySound.Result(error_code=code, error_msg=text)
-
-
-def main() -> int:
-    return run(PlaySoundDriver)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

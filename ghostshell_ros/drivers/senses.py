@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's skills may know of it and of its surroundings: the last message of each of its sensor topics."""
+"""The senses of a robot's body: the last message of each of its sensor topics."""
 
 from __future__ import annotations
 
@@ -27,59 +27,44 @@ IMAGE_WAIT_S = 2.0
 """How long a skill that wants a picture waits for the next one; pictures are subscribed only then."""
 
 
-class Proprioception:
-    """Joints and odometry. Subscribes `joint_states` and `odom`."""
+class RosSenses:
+    """Implements `skill_kernel.skills.drivers.Senses`. Subscribes `joint_states` and `odom`; with a base also `scan`,
+    `object_detections`, `tf` and `tf_static` for the place of odom in the map, and `camera/image_raw` while a picture is
+    wanted. Its methods are called on other threads than the executor's."""
 
-    def __init__(self, node: RuntimeNode) -> None:
+    def __init__(self, node: RuntimeNode, *, base: bool) -> None:
         self._node = node
         self._positions: dict[str, float] = {}
         self._measured = threading.Event()
         self._odometry: tuple[float, Pose2D] | None = None
-        node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
-        node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
-
-    def joint_positions(self) -> Mapping[str, float]:
-        """In rad by name; empty before the first measurement."""
-        # A call may come before the first measurement has: right after the start, or after a restart of this node.
-        self._measured.wait(FIRST_MEASUREMENT_S)
-        return dict(self._positions)
-
-    def odometry(self) -> Pose2D | None:
-        """The last odometry, or None when there was none in the last 0.5 s."""
-        last = self._odometry
-        return last[1] if last is not None and self._node.steady_now() - last[0] <= STALE_S else None
-
-    def _on_joint_states(self, message: JointState) -> None:
-        # A new dict each time: readers on other threads keep the one they have.
-        self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
-        self._measured.set()
-
-    def _on_odometry(self, message: Odometry) -> None:
-        position, turned = message.pose.pose.position, message.pose.pose.orientation
-        self._odometry = (self._node.steady_now(), Pose2D(position.x, position.y, yaw_of(turned)))
-
-
-class Surroundings:
-    """What a mobile base's sensors tell. Subscribes `scan` and `object_detections`, `tf` and `tf_static` for the place
-    of odom in the map, and `camera/image_raw` while a picture is wanted."""
-
-    def __init__(self, node: RuntimeNode) -> None:
-        # Built into the environment only where a robot has a base.
-        from tf2_msgs.msg import TFMessage
-
-        self._node = node
         self._scan: tuple[float, Scan] | None = None
         self._seen: tuple[float, tuple[Detection, ...]] | None = None
         self._odom_in_map: Pose2D | None = None
         self._one_look = threading.Lock()
+        node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        self._base = base
+        if not base:
+            return
+        # Built into the environment only where a robot has a base.
+        from tf2_msgs.msg import TFMessage
+
         node.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
         node.create_subscription(DetectionArray, "object_detections", self._on_detections, SENSORS)
         node.create_subscription(TFMessage, "/tf", self._on_tf, SENSORS)
         node.create_subscription(TFMessage, "/tf_static", self._on_tf, LATCHED_BY_ANY)
 
-    def pose(self, odometry: Pose2D | None) -> Pose2D | None:
-        """The pose in the map frame that belongs to this odometry, or None when it is not known."""
-        base = self._odom_in_map
+    def joint_positions(self) -> Mapping[str, float]:
+        # A call may come before the first measurement has: right after the start, or after a restart of this node.
+        self._measured.wait(FIRST_MEASUREMENT_S)
+        return dict(self._positions)
+
+    def odometry(self) -> Pose2D | None:
+        last = self._odometry
+        return last[1] if last is not None and self._node.steady_now() - last[0] <= STALE_S else None
+
+    def pose(self) -> Pose2D | None:
+        base, odometry = self._odom_in_map, self.odometry()
         if base is None or odometry is None:
             return None
         c, s = math.cos(base.yaw), math.sin(base.yaw)
@@ -87,17 +72,16 @@ class Surroundings:
         return Pose2D(x, y, math.remainder(base.yaw + odometry.yaw, math.tau))
 
     def scan(self) -> Scan | None:
-        """The last lidar turn, or None when none is newer than 0.5 s."""
         last = self._scan
         return last[1] if last is not None and self._node.steady_now() - last[0] <= STALE_S else None
 
     def detections(self) -> Sequence[Detection] | None:
-        """What is seen now, or None when the detector said nothing in the last second."""
         last = self._seen
         return last[1] if last is not None and self._node.steady_now() - last[0] <= UNSEEN_S else None
 
     def image(self) -> Any:
-        """The camera's next picture, uint8 (height, width, 3), RGB; None when none comes within 2 s or it is not rgb8."""
+        if not self._base:
+            return None
         arrived = threading.Event()
         found: list[Image] = []
 
@@ -115,6 +99,15 @@ class Surroundings:
             return to_pixels(found[0]) if found else None
         except ValueError:
             return None
+
+    def _on_joint_states(self, message: JointState) -> None:
+        # A new dict each time: readers on other threads keep the one they have.
+        self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
+        self._measured.set()
+
+    def _on_odometry(self, message: Odometry) -> None:
+        position, turned = message.pose.pose.position, message.pose.pose.orientation
+        self._odometry = (self._node.steady_now(), Pose2D(position.x, position.y, yaw_of(turned)))
 
     def _on_scan(self, message: LaserScan) -> None:
         ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]

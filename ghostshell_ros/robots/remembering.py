@@ -12,7 +12,7 @@ from ghostshell_ros.drivers.phrases import speaking_s
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.codes import CallCode
 from skill_kernel.kernel.runner import SkillCaller
-from skill_kernel.skills.drivers import Drivers
+from skill_kernel.skills.drivers import Memory
 
 ANSWER_S = 5.0
 """Longest wait for the answer: a model may word it."""
@@ -26,9 +26,9 @@ Question = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Remembering(Protocol):
-    """A body whose drivers reach the memory."""
+    """A body that asks for the memory."""
 
-    drivers: Drivers
+    memory: Memory
 
 
 @robot_skill(
@@ -43,7 +43,7 @@ def query_memory(
 ) -> SkillReturn:
     """Ask the memory what was seen, heard or done, where and when, such as "where did you last see the ball?". The result
     is the answer. aloud: also say it. Moves nothing, so the robot goes on with what it does."""
-    answer = body.drivers.query_memory(question, stop=stop_evt, timeout_s=ANSWER_S)
+    answer = body.memory(question, stop=stop_evt, timeout_s=ANSWER_S)
     if answer.cancelled:
         return SkillReturn.interruption("stopped before the memory answered")
     if not answer.ok:

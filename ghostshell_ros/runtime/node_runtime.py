@@ -177,7 +177,9 @@ class NodeHost:
         self.close()
 
 
-def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None, frozen: bool = False) -> int:
+def run(
+    *factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None, frozen: bool = False
+) -> int:
     """The body of a node's `main()`: build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly.
 
     `frozen` keeps what was made at the start out of the garbage collector's way, whose full rounds else take 50 ms.
@@ -199,7 +201,9 @@ def run(*factories: Callable[[], RuntimeNode], args: Sequence[str] | None = None
     try:
         for factory in factories:
             if not host.ending:
-                host.add(factory())
+                made = factory()
+                for node in made if isinstance(made, Sequence) else [made]:
+                    host.add(node)
         _warn_of_unknown_parameters(host.nodes)
         if frozen:
             gc.collect()

@@ -5,6 +5,7 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class SimStop:
 
 
 class SimDrivers:
-    """`skill_kernel.skills.drivers.Drivers` for one thread, without ROS and without sleeping.
+    """CoCo's actions, senses and memory for one thread, without ROS and without sleeping.
 
     Set-points are clamped to the joints' limits and speeds as the safety gate does. `observe` is called after each
     `PERIOD_S` of motion; `spoken`, `sounds` and `faces` keep what was said, played and shown;
@@ -66,16 +67,16 @@ class SimDrivers:
         self._show_faces = show_faces
         self._observe = observe
 
-    def move_joints(
-        self,
-        joints: Sequence[str],
-        times_s: Sequence[float],
-        positions: Sequence[Sequence[float]],
-        *,
-        stop: StopEvent,
-        tolerance_rad: float = 0.0,
-    ) -> DriverResult:
-        """As in `Drivers`; a fault of the trajectory is a result with MoveJoints' code."""
+    def parts(self) -> dict[str, Any]:
+        """Return what a body's constructor may name, by name."""
+        actions = {name: getattr(self, name) for name in ("move_joints", "speak", "play_sound", "show_face")}
+        return {**actions, "senses": self, "memory": self.query_memory}
+
+    def move_joints(self, *, trajectory: Mapping[str, Any], stop: StopEvent, goal_tolerance: float = 0.0) -> DriverResult:
+        """Play a trajectory; a fault of it is a result with MoveJoints' code."""
+        joints: Sequence[str] = trajectory["joint_names"]
+        times_s = [point["time_from_start"] for point in trajectory["points"]]
+        positions = [point["positions"] for point in trajectory["points"]]
         unknown = [joint for joint in joints if joint not in self._joints]
         if unknown:
             return DriverResult(False, 400, f"there is no joint '{unknown[0]}'")
@@ -90,26 +91,26 @@ class SimDrivers:
             now = elapsed + PERIOD_S
             self._command({joint: float(np.interp(now, times, table[:, i])) for i, joint in enumerate(joints)})
             self._tick()
-        if tolerance_rad > 0.0:
+        if goal_tolerance > 0.0:
             measured = self.world.joint_positions()
-            far = [j for i, j in enumerate(joints) if abs(measured[j] - table[-1, i]) > tolerance_rad]
+            far = [j for i, j in enumerate(joints) if abs(measured[j] - table[-1, i]) > goal_tolerance]
             if far:
-                return DriverResult(False, 404, f"joint '{far[0]}' did not come within {tolerance_rad} rad")
+                return DriverResult(False, 404, f"joint '{far[0]}' did not come within {goal_tolerance} rad")
         return DriverResult(True, values={"completed_s": float(times[-1])})
 
-    def speak(self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0) -> DriverResult:
+    def speak(self, *, text: str, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0) -> DriverResult:
         """Take the time the text would take."""
         self.spoken.append((text, voice, rate, volume))
         return self._pass(SpeechTiming(text, rate).duration_s, stop)
 
-    def play_sound(self, name: str, *, stop: StopEvent, volume: float = 1.0, loop: bool = False) -> DriverResult:
+    def play_sound(self, *, name: str, stop: StopEvent, volume: float = 1.0, loop: bool = False) -> DriverResult:
         """Take the time of the tune, or until stopped when it loops."""
         if name not in TUNES:
             return DriverResult(False, 420, f"there is no sound '{name}'")
         self.sounds.append(name)
         return self._pass(float("inf") if loop else TUNES[name].duration_s, stop)
 
-    def show_face(self, face: str, *, stop: StopEvent, duration_s: float = 0.0) -> DriverResult:
+    def show_face(self, *, face: str, stop: StopEvent, duration_s: float = 0.0) -> DriverResult:
         """Show a face on the world's display for its time, then the one before."""
         if face not in FACES:
             return DriverResult(False, 430, f"there is no face '{face}'")

@@ -38,6 +38,9 @@ class Velocity:
 
 
 STILL = Velocity()
+POSTURES = ("stand", "sit", "lie")
+HOLD = "hold"
+"""Said instead of a posture: stay as you are, also half way to one."""
 
 
 class BaseGate:

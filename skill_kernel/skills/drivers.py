@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's body may do with its drivers: blocking calls that end soon after their stop event is set."""
+"""Name what a robot's body may use: the actions of its drivers, its senses, the fleet's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
 class StopEvent(Protocol):
-    """The part of `threading.Event` a driver call looks at."""
+    """The part of `threading.Event` that a driver call uses."""
 
     def is_set(self) -> bool: ...
     def wait(self, timeout: float | None = None) -> bool: ...
@@ -17,13 +18,13 @@ class StopEvent(Protocol):
 
 @dataclass(frozen=True)
 class DriverResult:
-    """How a driver action ended. `values` holds the action's numeric result fields by name."""
+    """How a driver's action ended. `values` holds the fields of the action's result by name, nested messages as mappings."""
 
     ok: bool
     error_code: int = 0
     error_msg: str = ""
     cancelled: bool = False
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class MemoryAnswer:
-    """What the memory said: `sources` are the texts of the records it stands on, `note` how its search was limited."""
+    """The memory's answer: `sources` are the texts of the records it stands on, `note` how its search was limited."""
 
     ok: bool
     text: str = ""
@@ -67,71 +68,68 @@ class MemoryAnswer:
     cancelled: bool = False
 
 
-class Drivers(Protocol):
-    """The robot's action servers, seen from a skill. Every method blocks its thread until the action ended, and returns
-    with `cancelled` true soon after `stop` was set, as the driver confirms that it stopped. Without that in 0.5 s the
-    code is STOP_UNCERTAIN, and the robot is halted. None raises for a fault of the robot."""
+class Action(Protocol):
+    """An action of one of the robot's drivers. A body's constructor gets those that its parameters name."""
 
-    def move_joints(
+    def __call__(
         self,
-        joints: Sequence[str],
-        times_s: Sequence[float],
-        positions: Sequence[Sequence[float]],
         *,
         stop: StopEvent,
-        tolerance_rad: float = 0.0,
+        deadline_s: float | None = None,
+        on_feedback: Callable[[Mapping[str, Any]], None] | None = None,
+        **goal: Any,
     ) -> DriverResult:
-        """Play a trajectory: `positions[k][i]` is joint i in rad at `times_s[k]` seconds from now, interpolated."""
+        """Send a goal, given by the action's goal fields, and wait for its end.
 
-    def speak(self, text: str, *, stop: StopEvent, voice: str = "", rate: float = 1.0, volume: float = 1.0) -> DriverResult:
-        """Say a text; `values['spoken_chars']` tells how far it came."""
+        Blocks its thread. After `stop` was set it returns as soon as the driver confirms that it stopped, with `cancelled`
+        true; without that in 0.5 s the code is STOP_UNCERTAIN, and the robot is halted. After `deadline_s` it stops the
+        driver likewise, and the code is DEADLINE. `on_feedback` is called on another thread and returns at once. Nested
+        messages are mappings, durations seconds. Raises TypeError for a goal field that the action does not have; a fault
+        of the robot, or a value that does not fit, is in the result.
+        """
 
-    def play_sound(self, name: str, *, stop: StopEvent, volume: float = 1.0, loop: bool = False) -> DriverResult:
-        """Play a named sound to its end, or until stopped when it loops."""
 
-    def show_face(self, face: str, *, stop: StopEvent, duration_s: float = 0.0) -> DriverResult:
-        """Show an expression for a time; 0 means until stopped."""
+class Senses(Protocol):
+    """What the robot measures. A body's constructor gets them as `senses`."""
 
     def joint_positions(self) -> Mapping[str, float]:
-        """Last measured joint positions in rad by name; empty before the first measurement."""
+        """Return the last measured joint positions in rad by name; empty before the first measurement."""
 
     def odometry(self) -> Pose2D | None:
-        """Last odometry, or None when the robot has none."""
-
-    def drive(
-        self,
-        *,
-        stop: StopEvent,
-        distance: float = 0.0,
-        lateral: float = 0.0,
-        turn: float = 0.0,
-        max_linear: float = 0.0,
-        max_angular: float = 0.0,
-    ) -> DriverResult:
-        """Move the base relative to where it stands, in m and rad; `values` tells what was really moved, by the same
-        names. 0 as speed is the robot's usual one."""
-
-    def navigate(
-        self, *, stop: StopEvent, waypoint: str = "", pose: Pose2D | None = None, tolerance: float = 0.0
-    ) -> DriverResult:
-        """Go to a named waypoint or to a pose in the map frame; `values['distance_left']` in m."""
-
-    def set_posture(
-        self, posture: str, *, stop: StopEvent, roll: float = 0.0, pitch: float = 0.0, yaw: float = 0.0, duration_s: float = 0.0
-    ) -> DriverResult:
-        """Bring a legged base into a posture, or with "" only its attitude in rad."""
+        """Return the last odometry, or None when the robot has none."""
 
     def pose(self) -> Pose2D | None:
-        """Pose in the map frame, or None when it is not known."""
+        """Return the pose in the map frame, or None when it is not known."""
 
     def scan(self) -> Scan | None:
-        """The last lidar turn, or None when none is newer than 0.5 s."""
+        """Return the last lidar turn, or None when none is newer than 0.5 s."""
 
     def image(self) -> Any:
-        """The front camera's last picture, uint8 array of shape (height, width, 3), RGB, or None."""
-
-    def query_memory(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
-        """Ask the robots' memory a question, as this robot. It moves nothing."""
+        """Return the front camera's next picture, uint8 array of shape (height, width, 3), RGB, or None."""
 
     def detections(self) -> Sequence[Detection] | None:
-        """What is seen now, or None when nobody has looked in the last second."""
+        """Return what is seen now, or None when nobody has looked in the last second."""
+
+
+class Memory(Protocol):
+    """The robots' memory. A body's constructor gets it as `memory`."""
+
+    def __call__(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
+        """Ask a question, as this robot. It moves nothing."""
+
+
+def joint_trajectory(joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Return a `trajectory` for the action move_joints: `positions[k][i]` is joint i in rad at `times_s[k]` seconds.
+
+    Raises ValueError when there is not one row of positions a time.
+    """
+    if len(times_s) != len(positions):
+        raise ValueError(f"{len(times_s)} times but {len(positions)} rows of positions: send one row a time")
+    points = [{"positions": list(row), "time_from_start": time_s} for time_s, row in zip(times_s, positions, strict=True)]
+    return {"joint_names": list(joints), "points": points}
+
+
+def map_pose(pose: Pose2D) -> dict[str, Any]:
+    """Return a pose in the map frame for a goal field of type geometry_msgs/PoseStamped."""
+    turned = {"w": math.cos(pose.yaw / 2), "z": math.sin(pose.yaw / 2)}
+    return {"header": {"frame_id": "map"}, "pose": {"position": {"x": pose.x, "y": pose.y}, "orientation": turned}}

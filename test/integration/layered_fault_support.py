@@ -33,7 +33,7 @@ MODULE = "bench.simulated_model"
 LIVING = (ProcessState.WAITING, ProcessState.IN_PROGRESS, ProcessState.PAUSED)
 AWAY = "Go to the office."
 TWO_LEGS = "Walk 2 metres forward, then turn around."
-KALOS_NODES = NODES | {"drive_driver", "navigate_driver", "posture_driver", "object_detector", "task_planner"}
+KALOS_NODES = NODES | {"base_driver", "posture_driver", "object_detector", "task_planner"}
 
 
 class FaultObserver(BaseObserver):

@@ -28,6 +28,19 @@ ROBOT = """
 name: stub
 skills: [nothing]
 subsystems: {main: {exclusive_per_process: false, parallel: false}}
+drivers:
+  move_joints_driver:
+    node: ghostshell_ros.drivers.move_joints_driver:MoveJointsDriver
+    actions: {move_joints: ghostshell/action/MoveJoints}
+  speak_driver:
+    node: ghostshell_ros.drivers.speak_driver:SpeakDriver
+    actions: {speak: ghostshell/action/Speak}
+  play_sound_driver:
+    node: ghostshell_ros.drivers.play_sound_driver:PlaySoundDriver
+    actions: {play_sound: ghostshell/action/PlaySound}
+  show_face_driver:
+    node: ghostshell_ros.drivers.show_face_driver:ShowFaceDriver
+    actions: {show_face: ghostshell/action/ShowFace}
 joints:
   knee: {lower: -1.0, upper: 1.0, max_velocity: 2.0}
   hip: {lower: -0.5, upper: 0.5, max_velocity: 2.0}

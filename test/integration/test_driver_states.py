@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_kit import DriverKit
 from ghostshell.action import ShowFace
 
-from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lifecycle import TOPIC, DriverState
 from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
 from ros_support import wait_until
 from skill_kernel.codes import CallCode
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult
 
 
@@ -46,7 +47,7 @@ class Kernel(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
         self.states: list[DriverState] = []
-        self.drivers = RosDrivers(self)
+        self.drivers = DriverKit(self, RobotConfig.load("coco"))
         self.create_subscription(
             DiagnosticArray, TOPIC, lambda m: self.states.extend(DriverState.of(s) for s in m.status), LATCHED
         )

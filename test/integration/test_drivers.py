@@ -14,24 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_kit import DriverKit
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult
 
 
 class Robot(RuntimeNode):
     """The kernel's place: driver clients, and the faces as they are shown."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, file: str) -> None:
         super().__init__("kernel", namespace=namespace)
         self.lost: list[str] = []
-        self.drivers = RosDrivers(self, on_lost=self.lost.append)
+        self.drivers = DriverKit(self, RobotConfig.load(file), on_lost=self.lost.append)
         self.faces: list[str] = []
         self.images: list[Any] = []
         self.create_subscription(String, "face", lambda message: self.faces.append(message.data), LATCHED)
@@ -47,9 +48,9 @@ class Robot(RuntimeNode):
 
 
 @pytest.fixture
-def alone(namespace: str, host: Callable[..., Any]) -> Robot:
+def alone(namespace: str, robot_file: str, host: Callable[..., Any]) -> Robot:
     """The kernel's place where there is nobody else, or whom the test starts."""
-    made = Robot(namespace)
+    made = Robot(namespace, robot_file)
     host(made)
     return made
 
@@ -118,7 +119,7 @@ def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     namespace = f"/drivers{os.getpid()}"
     file = tmp_path_factory.mktemp("drivers") / "stub.yaml"
     file.write_text(ROBOT)
-    made = Rig(Plant(namespace), Robot(namespace), Processes(namespace), str(file))
+    made = Rig(Plant(namespace), Robot(namespace, str(file)), Processes(namespace), str(file))
     with NodeHost([made.plant, made.robot]) as host:
         host.start()
         try:
@@ -198,8 +199,7 @@ def test_a_stop_ends_the_call_within_a_fifth_of_a_second_and_the_gate_holds(
         (["knee"], [1.0], [[float("nan")]], 401, "nan"),
         (["knee"], [1.0, 0.5], [[0.1], [0.2]], 401, "0.5"),
         (["knee"], [1.0], [[0.1, 0.2]], 401, "2 positions"),
-        (["knee"], [1.0, 2.0], [[0.1]], 401, "row"),
-        (["knee"], [float("inf")], [[0.1]], 401, "infinity"),
+        (["knee"], [float("inf")], [[0.1]], CallCode.INVALID_ARGUMENT, "infinity"),
         ([], [], [], 401, "no joints"),
     ],
 )
@@ -207,6 +207,28 @@ def test_what_cannot_be_played_says_why(robot: Robot, joints: Any, times: Any, p
     result = robot.drivers.move_joints(joints, times, positions, stop=threading.Event())
     assert (result.ok, result.error_code) == (False, code), result
     assert word in result.error_msg
+
+
+def test_a_body_that_errs_in_its_goal_is_told_so(robot: Robot) -> None:
+    stop = threading.Event()
+    with pytest.raises(ValueError, match="2 times but 1 rows"):
+        robot.drivers.move_joints(["knee"], [1.0, 2.0], [[0.1]], stop=stop)
+    with pytest.raises(TypeError, match="no field 'txt'; did you mean 'text'"):
+        robot.drivers.parts.action("speak")(txt="hello", stop=stop)
+    wrong = robot.drivers.parts.action("speak")(text=5, stop=stop)
+    assert wrong.error_code == CallCode.INVALID_ARGUMENT and "text is 5; give a text" in wrong.error_msg
+
+
+def test_a_call_ends_at_its_deadline_and_hears_feedback(robot: Robot) -> None:
+    heard: list[Any] = []
+    began = time.monotonic()
+    result = robot.drivers.speak(
+        "a rather long sentence " * 20, stop=threading.Event(), deadline_s=0.5, on_feedback=heard.append
+    )
+    assert (result.ok, result.cancelled, result.error_code) == (False, False, CallCode.DEADLINE), result
+    assert "0.5 s" in result.error_msg and 0.5 <= time.monotonic() - began < 0.9
+    assert 0 < result.values["spoken_chars"] < 100 and len(heard) >= 2
+    assert heard[-1]["spoken_chars"] >= heard[0]["spoken_chars"]
 
 
 def test_a_blocked_joint_is_not_reached(robot: Robot, plant: Plant) -> None:
@@ -282,7 +304,7 @@ def test_without_a_gate_nothing_is_played(processes: Processes, alone: Robot, ro
 
 def test_speech_takes_its_time_and_tells_how_far_it_came(robot: Robot, pool: ThreadPoolExecutor) -> None:
     started = time.monotonic()
-    assert robot.drivers.speak("你好", stop=threading.Event()).values == {"spoken_chars": 2.0}
+    assert robot.drivers.speak("你好", stop=threading.Event()).values == {"spoken_chars": 2}
     assert 0.45 < time.monotonic() - started < 1.0
     stop = threading.Event()
     long = pool.submit(robot.drivers.speak, "a rather long sentence " * 20, stop=stop)

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver_kit import DriverKit
 from geometry_msgs.msg import TransformStamped
 from ghostshell.action import Drive, NavigateTo, PlaySound, SetPosture, Speak
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SENSORS, RuntimeNode
 from ghostshell_ros.wire.images import to_message
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
-from skill_kernel.robot import RobotConfig
+from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.drivers import Pose2D
 
 SPEED = 0.5
@@ -118,7 +118,7 @@ class Kernel(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("kernel", namespace=namespace)
         self.lost: list[str] = []
-        self.drivers = RosDrivers(self, RobotConfig.load("kalos"), on_lost=self.lost.append)
+        self.drivers = DriverKit(self, RobotConfig.load("kalos"), on_lost=self.lost.append)
 
 
 @pytest.fixture
@@ -146,22 +146,30 @@ def kernel(namespace: str, host: Callable[..., Any], base: Base) -> Kernel:
 
 
 @pytest.fixture
-def drivers(kernel: Kernel) -> RosDrivers:
+def drivers(kernel: Kernel) -> DriverKit:
     return kernel.drivers
 
 
-def test_a_way_is_driven_and_what_was_moved_comes_back(drivers: RosDrivers, base: Base) -> None:
+def test_a_way_is_driven_and_what_was_moved_comes_back(drivers: DriverKit, base: Base) -> None:
     result = drivers.drive(stop=threading.Event(), distance=0.2, max_linear=0.4)
     assert result.ok and result.values == {"distance": pytest.approx(0.2), "lateral": 0.0, "turn": 0.0}
     assert base.asked[0].max_linear == pytest.approx(0.4)
     result = drivers.navigate(stop=threading.Event(), waypoint="kitchen", pose=Pose2D(3.0, 0.0, math.pi))
-    assert result.values["distance_left"] == 0.25 and result.values["x"] == 3.0
+    assert result.values["distance_left"] == 0.25 and result.values["pose"]["x"] == 3.0
     assert (base.asked[1].waypoint, base.asked[1].pose.header.frame_id) == ("kitchen", "map")
     assert drivers.set_posture("sit", stop=threading.Event(), pitch=0.1).ok and base.asked[2].posture == "sit"
-    assert drivers.move_joints(["a"], [1.0], [[0.0]], stop=threading.Event()).error_code == CallCode.DRIVER_UNAVAILABLE
 
 
-def test_a_stopped_way_ends_soon_and_says_how_far_it_came(drivers: RosDrivers, base: Base) -> None:
+def test_a_body_that_asks_for_what_no_driver_serves_is_told_what_to_declare(drivers: DriverKit) -> None:
+    class Armed:
+        def __init__(self, *, drive: Any, move_joints: Any) -> None:
+            pass
+
+    with pytest.raises(RobotConfigError, match="body Armed of robot 'kalos' asks for 'move_joints'.*drivers:"):
+        drivers.parts.body(Armed)
+
+
+def test_a_stopped_way_ends_soon_and_says_how_far_it_came(drivers: DriverKit, base: Base) -> None:
     stop = threading.Event()
     threading.Timer(0.4, stop.set).start()
     started = time.monotonic()
@@ -182,14 +190,14 @@ def test_a_stop_that_the_driver_does_not_confirm_is_no_clean_one_and_is_told(ker
 
 
 @pytest.mark.parametrize("code", [int(CallCode.DRIVER_INACTIVE), Drive.Goal.BLOCKED])
-def test_why_a_driver_refuses_reaches_the_skill(drivers: RosDrivers, base: Base, code: int) -> None:
+def test_why_a_driver_refuses_reaches_the_skill(drivers: DriverKit, base: Base, code: int) -> None:
     base.refusal = code
     result = drivers.drive(stop=threading.Event(), distance=1.0)
     assert (result.ok, result.cancelled, result.error_code) == (False, False, code) and "latched" in result.error_msg
 
 
 def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
-    drivers: RosDrivers, base: Base, processes: Processes
+    drivers: DriverKit, base: Base, processes: Processes
 ) -> None:
     parameters = ROOT / "config" / "object_detector.yaml"
     processes.start("ghostshell_ros.nodes.object_detector.node", "robot:=kalos", "detector:=colour", params_file=parameters)

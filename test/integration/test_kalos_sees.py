@@ -61,7 +61,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Wat
         world.close()
     except SimWorldError as error:
         pytest.skip(str(error))
-    nodes = NODES | {"drive_driver", "navigate_driver", "posture_driver", "object_detector"}
+    nodes = NODES | {"base_driver", "posture_driver", "object_detector"}
     folder = tmp_path_factory.mktemp("sees")
     with brought_up(folder, launch="kalos", nodes=nodes, observer_class=Watcher, model="offline") as up:
         wait_until(lambda: up.observer.looks and len(up.observer.places) == 2, 20.0, "the detector looks")

@@ -22,7 +22,7 @@ from ros_support import wait_until
 
 @pytest.fixture
 def kalos(ros: None, tmp_path: Path) -> Iterator[BroughtUp]:
-    nodes = NODES | {"drive_driver", "navigate_driver", "posture_driver", "observer", "reflexes"}
+    nodes = NODES | {"base_driver", "posture_driver", "observer", "reflexes"}
     with brought_up(tmp_path, launch="kalos", nodes=nodes, model="offline", memory="true") as robot:
         yield robot
 

@@ -24,7 +24,7 @@ from pipeline_support import Observer
 from ros_support import ROOT, wait_until
 
 NAMESPACE = "kalos_teleop"
-DRIVERS = {"drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver"}
+DRIVERS = {"base_driver", "posture_driver", "speak_driver", "play_sound_driver"}
 
 
 class Operator(Observer):

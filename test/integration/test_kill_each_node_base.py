@@ -17,7 +17,7 @@ from pipeline_support import NODES, BroughtUp, brought_up
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 
-DRIVERS = ("drive_driver", "navigate_driver", "posture_driver")
+DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 STANDS_S = 1.5
 """From the last command to a trunk that stays within `SWAY_M`: the gait ends its steps, then places its feet."""
 
@@ -58,7 +58,7 @@ def stays(watch: BaseObserver, walk: Walk, *nodes: str) -> None:
 def test_without_its_drivers_it_halts_and_they_stay_inactive_until_it_is_cleared(kalos: BroughtUp, manager: str) -> None:
     """Without a lifecycle_manager the kernel sees to it."""
     watch = kalos.observer
-    names = ("base_drivers",) if manager == "with" else ("lifecycle_manager", "base_drivers")
+    names = ("drivers",) if manager == "with" else ("lifecycle_manager", "drivers")
     walk = killed(kalos, WAY, *names)
     event = ended(watch, walk, 5.0, Outcome.FAILED, Outcome.INTERRUPTED)
     assert event.error_code in DRIVER_CODES
@@ -68,16 +68,6 @@ def test_without_its_drivers_it_halts_and_they_stay_inactive_until_it_is_cleared
     stays(watch, walk, *names[:-1], *DRIVERS)
     wait_until(lambda: all(watch.drivers.get(name) == "unconfigured" for name in DRIVERS), 3.0, "inactive")
     assert watch.halted
-
-
-def test_without_speech_and_sound_it_halts_too(kalos: BroughtUp) -> None:
-    watch = kalos.observer
-    walk = killed(kalos, WAY, "drivers")
-    wait_until(lambda: watch.halted, 3.0, "halted")
-    at_rest(watch, walk, 2.0)
-    event = ended(watch, walk, 3.0, Outcome.INTERRUPTED)
-    assert event.error_code == CallCode.HALTED and failed(walk, 5.0).error_code == TaskCode.ROBOT_HALTED
-    stays(watch, walk, "speak_driver", "play_sound_driver")
 
 
 def test_without_the_lifecycle_manager_it_walks_on(kalos: BroughtUp) -> None:

@@ -107,7 +107,7 @@ def test_a_dead_driver_halts_the_robot_and_comes_back_only_after_the_halt_is_cle
 ) -> None:
     processes.start(GATE, f"robot:={robot_file}")
     drivers = start_drivers(processes, robot_file)
-    processes.start(MANAGER)
+    processes.start(MANAGER, f"robot:={robot_file}")
     wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
     ends = engineer.send(engineer.move, bend(0.9, 9))
     wait_until(lambda: plant.positions["knee"] > 0.02, 5.0, "it moves")

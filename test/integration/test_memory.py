@@ -17,7 +17,7 @@ from ghostshell.msg import EventHead, MemoryRecord, ObservationField, ObservedOb
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import QueryMemory
 
-from ghostshell_ros.drivers.memory_caller import MemoryCaller
+from ghostshell_ros.drivers.clients import MemoryCaller
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
 from ros_support import Processes, ask, wait_until
 from skill_kernel.skills.drivers import MemoryAnswer
@@ -55,7 +55,7 @@ class Robot(RuntimeNode):
         return ask(self, self.client, QueryMemory.Request(question=question, **fields), timeout_s)
 
     def by_skill(self, question: str, timeout_s: float = 5.0) -> MemoryAnswer:
-        return self.memory.ask(question, threading.Event(), timeout_s)
+        return self.memory(question, stop=threading.Event(), timeout_s=timeout_s)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_bad_questions_are_named_and_no_memory_is_a_named_error_in_time(nodes: P
     assert time.monotonic() - began < 6.0, "within the deadline: one that was killed is listed for a while"
     stop = threading.Event()
     stop.set()
-    assert robot.memory.ask("who?", stop, 5.0).cancelled
+    assert robot.memory("who?", stop=stop, timeout_s=5.0).cancelled
     start(nodes, tmp_path, robot)
     for fields in ({"question": "x" * 2000}, {"tiers": [7]}, {"radius": float("nan")}):
         found = robot.ask(**fields)

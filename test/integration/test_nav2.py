@@ -19,13 +19,13 @@ import pytest
 pytest.importorskip("nav2_msgs.action", reason="needs nav2_msgs: run make setup")
 
 from base_plant import BasePlant, base_robot
+from driver_kit import DriverKit
 from flat_world import FlatWorld
 from geometry_msgs.msg import Twist
 from ghostshell.action import NavigateTo
 from nav2_msgs.action import NavigateToPose
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.drivers.clients import RosDrivers
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node_runtime import SET_POINTS, NodeHost, RuntimeNode
@@ -102,7 +102,7 @@ class Robot(RuntimeNode):
 
     def __init__(self, namespace: str, config: RobotConfig) -> None:
         super().__init__("kernel", namespace=namespace)
-        self.drivers = RosDrivers(self, config)
+        self.drivers = DriverKit(self, config)
         self.goals = GoalClient(self, NavigateTo, "navigate_to")
         self.teleop = self.create_publisher(Twist, "cmd_vel_teleop", SET_POINTS)
         self._triggers = {n: self.create_client(Trigger, n) for n in ("halt", "clear_halt", "release_teleop")}
@@ -158,7 +158,7 @@ def made(ros: None, file: Path) -> Iterator[Rig]:
         host.start()
         processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
         processes.start(
-            "ghostshell_ros.drivers.base_drivers",
+            "ghostshell_ros.drivers.drivers",
             f"robot:={file}",
             "navigation:=nav2",
             "nav2_silence_s:=0.6",
@@ -181,7 +181,7 @@ def rig(made: Rig) -> Rig:
 
 def test_a_goal_goes_to_nav2_and_its_velocity_through_the_gate(rig: Rig) -> None:
     result = rig.go(pose=Pose2D(1.5, 0.0, 0.3))
-    assert result.ok and result.values["x"] == pytest.approx(1.5, abs=0.15), result
+    assert result.ok and result.values["pose"]["x"] == pytest.approx(1.5, abs=0.15), result
     assert rig.plant.world.x == pytest.approx(1.5, abs=0.2)
     asked = rig.nav2.goals[0].pose
     assert asked.header.frame_id == "map" and asked.pose.position.x == 1.5
@@ -281,7 +281,7 @@ def test_without_nav2_a_goal_says_what_to_start(namespace: str, file: Path, proc
     plant, robot = BasePlant(namespace, FlatWorld([])), Robot(namespace, RobotConfig.load(str(file)))
     host(plant, robot)
     processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
-    processes.start("ghostshell_ros.drivers.navigate_driver", f"robot:={file}", "navigation:=nav2", "nav2_wait_s:=0.5")
+    processes.start("ghostshell_ros.drivers.drivers", f"robot:={file}", "navigation:=nav2", "nav2_wait_s:=0.5")
     wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
     drivers = robot.drivers
     wait_until(lambda: drivers.navigate(stop=threading.Event(), waypoint="?").error_code == 450, 15.0, "navigation")
@@ -295,7 +295,7 @@ def test_without_nav2_msgs_the_driver_does_not_start_and_says_what_to_install(fi
     path = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = ["--ros-args", "-p", f"robot:={file}", "-p", "navigation:=nav2"]
     ended = subprocess.run(
-        [sys.executable, "-m", "ghostshell_ros.drivers.navigate_driver", *words],
+        [sys.executable, "-m", "ghostshell_ros.drivers.drivers", *words],
         cwd=ROOT,
         timeout=30.0,
         env={**os.environ, "PYTHONPATH": path},

@@ -19,7 +19,7 @@ from ros_support import ROOT, Processes, launched, wait_until
 from skill_kernel.events import ProcessKind, RunEvent
 
 EXAMPLE = ROOT / "examples" / "rover"
-DRIVERS = {"drive_driver", "navigate_driver", "speak_driver"}
+DRIVERS = {"base_driver", "speak_driver"}
 DEADMAN, RELEASE = 4, 0
 """Buttons of config/teleop.yaml."""
 

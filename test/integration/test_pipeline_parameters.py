@@ -29,8 +29,7 @@ NODES = {
     "speak_driver": "drivers.speak_driver:SpeakDriver",
     "play_sound_driver": "drivers.play_sound_driver:PlaySoundDriver",
     "show_face_driver": "drivers.show_face_driver:ShowFaceDriver",
-    "drive_driver": "drivers.drive_driver:DriveDriver",
-    "navigate_driver": "drivers.navigate_driver:NavigateDriver",
+    "base_driver": "drivers.base_driver:BaseDriver",
     "posture_driver": "drivers.posture_driver:PostureDriver",
     "teleop": "nodes.teleop.node:Teleop",
 }

@@ -29,7 +29,7 @@ from std_msgs.msg import Bool, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
 NAMESPACE = "/kalos_launch_test"
-DRIVERS = {"drive_driver", "navigate_driver", "posture_driver", "speak_driver", "play_sound_driver"}
+DRIVERS = {"base_driver", "posture_driver", "speak_driver", "play_sound_driver"}
 DEADLINE_S = 30.0
 REST_S = 0.5
 """So long after a halt the commands to the base may take to be zero; the gate's own share is measured in bench/."""

@@ -29,6 +29,13 @@ def base_robot(*, max_lateral: float = 0.3) -> str:
 name: plant
 skills: [nothing]
 subsystems: {{main: {{exclusive_per_process: false, parallel: false}}}}
+drivers:
+  base_driver:
+    node: ghostshell_ros.drivers.base_driver:BaseDriver
+    actions: {{drive: ghostshell/action/Drive, navigate_to: ghostshell/action/NavigateTo}}
+  posture_driver:
+    node: ghostshell_ros.drivers.posture_driver:PostureDriver
+    actions: {{set_posture: ghostshell/action/SetPosture}}
 base:
   {{subsystems: [main], max_forward: 1.0, max_backward: 0.5, max_lateral: {max_lateral}, max_turn: 2.0, max_acceleration: 3.0,
    max_turn_acceleration: 8.0, cruise_linear: 0.8, cruise_turn: 1.6, radius: 0.25, stop_distance: 0.12, slow_distance: 0.4}}

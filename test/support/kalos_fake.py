@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Pause:
 
 
 class FakeDrivers:
-    """`skill_kernel.skills.drivers.Drivers` in virtual time; `calls` is what was asked of them."""
+    """Kalos's actions, senses and memory in virtual time; `calls` is what was asked of them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -121,7 +121,7 @@ class FakeDrivers:
         else:
             w.aside += step
 
-    def navigate(self, *, stop: Any, waypoint: str = "", pose: Pose2D | None = None, **_: Any) -> DriverResult:
+    def navigate_to(self, *, stop: Any, waypoint: str = "", pose: Any = None, **_: Any) -> DriverResult:
         self.calls.append(("navigate", waypoint or pose))
         end = self.world.now + 2.0
         while self.world.now < end:
@@ -133,9 +133,9 @@ class FakeDrivers:
         self.world.at = waypoint
         return DriverResult(True, values={"distance_left": 0.0})
 
-    def set_posture(self, posture: str, *, stop: Any, pitch: float = 0.0, duration_s: float = 0.0, **_: Any) -> DriverResult:
+    def set_posture(self, *, stop: Any, posture: str = "", pitch: float = 0.0, duration: float = 0.0, **_: Any) -> DriverResult:
         self.calls.append(("posture", posture, pitch))
-        return self._last(duration_s or 1.0, stop)
+        return self._last(duration or 1.0, stop)
 
     def speak(self, text: str, *, stop: Any, **_: Any) -> DriverResult:
         self.calls.append(("speak", text))
@@ -158,7 +158,7 @@ class FakeDrivers:
             self.world.now += TICK_S
         return DriverResult(True)
 
-    def query_memory(self, question: str, *, stop: Any, **_: Any) -> MemoryAnswer:
+    def memory(self, question: str, *, stop: Any, **_: Any) -> MemoryAnswer:
         self.calls.append(("memory", question))
         if self._last(0.1, stop).cancelled:
             return MemoryAnswer(False, cancelled=True)
@@ -191,7 +191,20 @@ class Kalos:
     def __init__(self, pictures: Any = None) -> None:
         self.world = World()
         self.drivers = FakeDrivers(self.world)
-        self.body = KalosBody(self.drivers, now=lambda: self.world.now, wall=lambda: 1_700_000_000.25, pictures=pictures)
+        self.body = KalosBody(
+            **{
+                name: partial(self._act, name)
+                for name in ("drive", "navigate_to", "set_posture", "speak", "play_sound", "memory")
+            },
+            senses=self.drivers,
+            now=lambda: self.world.now,
+            wall=lambda: 1_700_000_000.25,
+            pictures=pictures,
+        )
+
+    def _act(self, name: str, /, *arguments: Any, **goal: Any) -> Any:
+        """Through the name, so that a test may put something else in its place."""
+        return getattr(self.drivers, name)(*arguments, **goal)
 
     def run(
         self, name: str, /, *, stop_at: float = NEVER, pause: tuple[float, float] = (NEVER, NEVER), **arguments: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -26,9 +26,6 @@ limits: {distance: [0, 200]}
 
 class ToyBody:
     """Remembers when a skill began, so that a skill can tell its caller."""
-
-    def __init__(self, drivers: Any) -> None:
-        self.drivers = drivers
 
 
 @robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)

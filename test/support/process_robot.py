@@ -27,9 +27,6 @@ STOP_S = 0.2
 class NoBody:
     """Nothing to move."""
 
-    def __init__(self, drivers: Any) -> None:
-        pass
-
 
 def _act(seconds: float, stop_evt: threading.Event, pause_evt: Any = None) -> SkillReturn:
     """Last so long without the pauses."""

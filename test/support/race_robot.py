@@ -29,7 +29,7 @@ DIARY = "RACE_DIARY"
 class RaceBody:
     """One line for each beginning and end: B or E, channel, tag, steady time [ns], whether the stop had been asked."""
 
-    def __init__(self, drivers: Any) -> None:
+    def __init__(self) -> None:
         self._file = os.open(os.environ[DIARY], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write(self, mark: str, channel: str, tag: str, stop_evt: threading.Event) -> None:

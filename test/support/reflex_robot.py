@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -50,9 +50,6 @@ BACK_S = 0.15
 
 class NoBody:
     """Nothing to move."""
-
-    def __init__(self, drivers: Any) -> None:
-        pass
 
 
 @robot_skill(subsystem="movement", nominal_s=60.0, stop_s=0.3)

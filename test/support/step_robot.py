@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from skill_kernel import SkillReturn, robot_skill
 
@@ -27,9 +26,6 @@ observation:
 
 class Body:
     """Needs nothing."""
-
-    def __init__(self, drivers: Any) -> None:
-        self.drivers = drivers
 
 
 @robot_skill(subsystem="legs", nominal_s=0.1, stop_s=0.1)

@@ -12,7 +12,7 @@ from coco_sim import CocoSim, Measured
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.body import BodyError
 from ghostshell_ros.sim.lockstep import SimStop
-from skill_kernel.skills.drivers import DriverResult
+from skill_kernel.skills.drivers import DriverResult, joint_trajectory
 
 FELL_DEG = 30.0
 
@@ -231,9 +231,9 @@ def test_what_it_reports_when_stopped_is_how_far_it_came() -> None:
 
 def test_the_test_drivers_clamp_speed_and_range_as_the_gate_does() -> None:
     sim = CocoSim()
-    sim.drivers.move_joints(("leg1_knee",), (0.02,), ((9.0,),), stop=SimStop(sim.world))
+    sim.drivers.move_joints(trajectory=joint_trajectory(("leg1_knee",), (0.02,), ((9.0,),)), stop=SimStop(sim.world))
     assert sim.world.joint_targets()["leg1_knee"] == pytest.approx(6.0 * 0.02)
-    sim.drivers.move_joints(("leg1_knee",), (0.5,), ((9.0,),), stop=SimStop(sim.world))
+    sim.drivers.move_joints(trajectory=joint_trajectory(("leg1_knee",), (0.5,), ((9.0,),)), stop=SimStop(sim.world))
     assert sim.world.joint_targets()["leg1_knee"] == pytest.approx(1.3)
 
 

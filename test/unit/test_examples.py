@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +62,17 @@ class Recorder:
         self.said: list[str] = []
         self.after: Callable[[], None] = lambda: None
 
-    def move_joints(
-        self,
-        joints: Sequence[str],
-        times_s: Sequence[float],
-        positions: Sequence[Sequence[float]],
-        *,
-        stop: threading.Event,
-        tolerance_rad: float = 0.0,
-    ) -> DriverResult:
+    def move_joints(self, *, trajectory: Mapping[str, Any], stop: threading.Event, goal_tolerance: float = 0.0) -> DriverResult:
         if stop.is_set():
             return DriverResult(False, cancelled=True)
-        self.moves.append((list(times_s), [[math.degrees(p) for p in row] for row in positions]))
-        self.at = dict(zip(joints, positions[-1], strict=True))
+        points = trajectory["points"]
+        times_s = [point["time_from_start"] for point in points]
+        self.moves.append((times_s, [[math.degrees(p) for p in point["positions"]] for point in points]))
+        self.at = dict(zip(trajectory["joint_names"], points[-1]["positions"], strict=True))
         self.after()
         return DriverResult(True)
 
-    def speak(self, text: str, *, stop: threading.Event) -> DriverResult:
+    def speak(self, *, text: str, stop: threading.Event) -> DriverResult:
         self.said.append(text)
         return DriverResult(not stop.is_set(), cancelled=stop.is_set())
 
@@ -102,7 +96,7 @@ def _call(registry: SkillRegistry, body: Any, name: str, stop: threading.Event, 
 def test_its_skills_move_the_joints_they_say(pan_tilt: tuple[RobotConfig, SkillRegistry]) -> None:
     config, registry = pan_tilt
     drivers, stop = Recorder(), threading.Event()
-    body = config.load_body()(drivers)
+    body = config.load_body()(move_joints=drivers.move_joints, speak=drivers.speak, senses=drivers)
     assert _call(registry, body, "look", stop, pan_deg=-45.0, tilt_deg=10.0).ok
     assert drivers.moves[-1] == ([pytest.approx(0.5)], [pytest.approx([-45.0, 10.0])])
     assert _call(registry, body, "shake", stop).ok

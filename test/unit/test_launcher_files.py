@@ -32,7 +32,6 @@ EXECUTABLES = (
     "channel_scheduler",
     "memory",
     "object_detector",
-    "base_drivers",
 )
 
 
@@ -505,7 +504,7 @@ def test_any_robot_is_brought_up_from_its_file(
         environment,
     )
     assert executables(specs) == expected
-    needs_robot = set(expected) - {"token_parser", "lifecycle_manager", "memory"}
+    needs_robot = set(expected) - {"token_parser", "memory"}
     hears_instructions = {"mind", "process_scheduler"}
     asks_a_model = {"mind", "process_scheduler", "task_planner", "action_planner", "reflexes"}
     for spec, name in zip(specs, expected, strict=True):

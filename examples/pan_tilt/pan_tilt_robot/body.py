@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from skill_kernel import SkillReturn
-from skill_kernel.skills.drivers import DriverResult, Drivers, StopEvent
+from skill_kernel.skills.drivers import Action, DriverResult, Senses, StopEvent, joint_trajectory
 
 JOINTS = ("pan", "tilt")
 """Named as in pan_tilt.yaml and in the messages of the servo node."""
@@ -25,17 +25,17 @@ Place = tuple[float, float]
 
 
 class PanTiltBody:
-    """Built once by the skill kernel, with the drivers of this robot; skills get it as `body`."""
+    """Built once by the skill kernel, with the actions and senses that it names; skills get it as `body`."""
 
-    def __init__(self, drivers: Drivers) -> None:
-        self.drivers = drivers
+    def __init__(self, *, move_joints: Action, speak: Action, senses: Senses) -> None:
+        self.move_joints, self.speak, self.senses = move_joints, speak, senses
         self._goal: Place | None = None
 
     def place(self) -> Place:
         """Where the head points: its last goal while it is near that, else as measured.
 
         Raises RuntimeError while it has not been measured: a guess could make it jump."""
-        measured = self.drivers.joint_positions()
+        measured = self.senses.joint_positions()
         if not all(joint in measured for joint in JOINTS):
             raise RuntimeError("pan and tilt have not been measured yet; check that the servo node publishes joint_states")
         here = math.degrees(measured["pan"]), math.degrees(measured["tilt"])
@@ -51,7 +51,8 @@ class PanTiltBody:
             positions.append([math.radians(angle) for angle in place])
             here = place
         tolerance = math.radians(NEAR_DEG / 2)
-        result = self.drivers.move_joints(JOINTS, times_s, positions, stop=stop, tolerance_rad=tolerance)
+        trajectory = joint_trajectory(JOINTS, times_s, positions)
+        result = self.move_joints(trajectory=trajectory, goal_tolerance=tolerance, stop=stop)
         self._goal = here if result.ok else None
         return result
 

@@ -51,7 +51,7 @@ def scan(*, body: PanTiltBody, stop_evt: Event, until_reset: bool = False) -> Sk
 @robot_skill(subsystem="main", nominal_s=lambda text="": 0.5 + 0.07 * len(text), stop_s=STOP_S, speaks_text=True)
 def speak(text: Content, *, body: PanTiltBody, stop_evt: Event) -> SkillReturn:
     """Say a text aloud. Plain text of the answer is spoken without this tag."""
-    return outcome(body.drivers.speak(text, stop=stop_evt), f"say: {text}")
+    return outcome(body.speak(text=text, stop=stop_evt), f"say: {text}")
 
 
 def _gesture(name: str, offsets: list[Place], body: PanTiltBody, stop_evt: Event) -> SkillReturn:

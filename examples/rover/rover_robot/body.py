@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from skill_kernel import SkillReturn
-from skill_kernel.skills.drivers import DriverResult, Drivers, StopEvent
+from skill_kernel.skills.drivers import Action, DriverResult, StopEvent
 
 TAKEN_OVER = (443, 455)
 """BASE_BUSY of Drive.action and NAVIGATION_BUSY of NavigateTo.action."""
@@ -17,22 +17,22 @@ TAKEN_OVER_S = 0.5
 
 
 class RoverBody:
-    """Built once by the skill kernel, with the drivers of this robot; skills get it as `body`."""
+    """Built once by the skill kernel, with the actions that it names; skills get it as `body`."""
 
-    def __init__(self, drivers: Drivers) -> None:
-        self.drivers = drivers
+    def __init__(self, *, drive: Action, navigate_to: Action, speak: Action) -> None:
+        self._drive, self._navigate_to, self.speak = drive, navigate_to, speak
 
     def drive(self, metres: float, stop: StopEvent) -> DriverResult:
         """Straight on, backward if negative. Blocks; ends within 0.2 s of `stop`."""
-        return _yielded(self.drivers.drive(distance=metres, stop=stop), stop)
+        return _yielded(self._drive(distance=metres, stop=stop), stop)
 
     def turn(self, degrees: float, stop: StopEvent) -> DriverResult:
         """On the spot, to the left if positive."""
-        return _yielded(self.drivers.drive(turn=math.radians(degrees), stop=stop), stop)
+        return _yielded(self._drive(turn=math.radians(degrees), stop=stop), stop)
 
     def go_to(self, waypoint: str, stop: StopEvent) -> DriverResult:
         """To a named place, around what stands in the way."""
-        return _yielded(self.drivers.navigate(waypoint=waypoint, stop=stop), stop)
+        return _yielded(self._navigate_to(waypoint=waypoint, stop=stop), stop)
 
 
 def _yielded(result: DriverResult, stop: StopEvent) -> DriverResult:

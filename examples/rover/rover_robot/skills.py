@@ -75,7 +75,7 @@ def goto_waypoint(waypoint: Place, *, body: RoverBody, stop_evt: Event) -> Skill
 @robot_skill(subsystem="main", nominal_s=lambda text="": 0.5 + 0.07 * len(text), stop_s=STOP_S, speaks_text=True)
 def speak(text: Content, *, body: RoverBody, stop_evt: Event) -> SkillReturn:
     """Say a text aloud. Plain text of the answer is spoken without this tag."""
-    return outcome(body.drivers.speak(text, stop=stop_evt), f"say: {text}")
+    return outcome(body.speak(text=text, stop=stop_evt), f"say: {text}")
 
 
 def _left(name: str, asked: float, done: float, least: float) -> dict[str, float] | None:

@@ -19,6 +19,7 @@ from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
 from skill_kernel.events import Notice
+from skill_kernel.robot import RobotConfig
 
 CHECKS = 10
 """How often within `heartbeat_timeout_s` each driver's heartbeat is looked for."""
@@ -45,7 +46,7 @@ class _Driver:
 
 
 class LifecycleManager(RuntimeNode):
-    """One a robot. Every driver it hears (or, with the parameter `drivers`, each of those) is configured and activated
+    """One a robot. Each driver in the robot's file is configured and activated
     as soon as the safety gate says that it is not halted; so nothing is active without a gate.
 
     An active driver that dies, in the midst of a call or not, halts the robot: nobody knows why it died and what it
@@ -59,20 +60,24 @@ class LifecycleManager(RuntimeNode):
     active, … or lost, values = its actions and why it is not active; see `DriverState`) and `events`. Client of
     `<driver>/change_state` and of `halt` (std_srvs/Trigger).
 
-    Parameters: `drivers` (all that are heard), `heartbeat_timeout_s` (1.0).
+    Parameters: `robot` (empty: every driver that is heard), `heartbeat_timeout_s` (1.0).
     """
 
     def __init__(self) -> None:
         super().__init__("lifecycle_manager")
-        named = self.declare("drivers", [""], "names of the drivers' nodes; empty: every driver that is heard")
+        robot = self.declare("robot", "", "robot whose drivers: to manage, a name or file; empty: every driver that is heard")
         timeout_s = self.declare(
             "heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", minimum=0.3, maximum=10.0
         )
         self._timeout_s = timeout_s
         self._drivers: dict[str, _Driver] = {}
-        self._named = frozenset(name for name in named if name)
-        for name in sorted(self._named):
-            self._add(name)
+        self._named: frozenset[str] = frozenset()
+        if robot:
+            drivers = RobotConfig.load(robot).drivers
+            self._named = frozenset(drivers)
+            for name, driver in drivers.items():
+                if driver.node:  # one without is managed once it is heard, if it is a managed node
+                    self._add(name)
         self._halted: bool | None = None
         self._gone: dict[str, list[str]] = {}
         self._events = EventWriter(self, Notice)

@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.base_ports import BasePorts
+from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
 from ghostshell_ros.runtime.priority import take_priority

@@ -18,10 +18,10 @@ from sensor_msgs.msg import BatteryState, LaserScan
 from std_msgs.msg import Header, String
 from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.runtime.base_ports import HOLD
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.sim.world import BaseState, SimWorld
+from skill_kernel.safety.base_gate import HOLD
 
 POSITION_NOISE_M = 0.002
 YAW_NOISE_RAD = 0.002

@@ -14,7 +14,7 @@ from ghostshell.srv import Interrupt, ListSkills
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.drivers.clients import RosDrivers
+from ghostshell_ros.drivers.clients import BodyParts
 from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
@@ -92,7 +92,7 @@ class SkillKernelNode(RuntimeNode):
             self._kernel = Kernel(
                 registry,
                 robot,
-                body_class(RosDrivers(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why))),
+                BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(body_class),
                 self._steady_clock,
                 on_result=self._on_result,
                 on_event=lambda event: self.call_soon(self._write_event, event),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.postures import Trajectory
-from skill_kernel.skills.drivers import DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 from skill_kernel.skills.returns import SkillReturn
 
 WALK_TOLERANCE_M = 0.025
@@ -46,8 +46,11 @@ class CocoBody:
     """What CoCo can do with its drivers. Skills of different channels call it from different threads; no two of them
     share joints."""
 
-    def __init__(self, drivers: Drivers) -> None:
-        self.drivers = drivers
+    def __init__(
+        self, *, move_joints: Action, speak: Action, play_sound: Action, show_face: Action, senses: Senses, memory: Memory
+    ) -> None:
+        self.move_joints, self.speak, self.play_sound, self.show_face = move_joints, speak, play_sound, show_face
+        self.senses, self.memory = senses, memory
         self.voice = Voice()
         self._commanded: dict[str, float] = {}
 
@@ -55,7 +58,7 @@ class CocoBody:
         """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured.
 
         Raises BodyError while a joint has not been measured: a guess could make it jump."""
-        measured = self.drivers.joint_positions()
+        measured = self.senses.joint_positions()
         missing = [joint for joint in joints if joint not in measured]
         if missing:
             raise BodyError(f"joint '{missing[0]}' has not been measured; check that the robot publishes joint_states")
@@ -69,7 +72,8 @@ class CocoBody:
 
     def play(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
         """Play a trajectory. Blocks; ends within 0.2 s of `stop`."""
-        result = self.drivers.move_joints(trajectory.joints, trajectory.times, trajectory.positions, stop=stop)
+        played = joint_trajectory(trajectory.joints, trajectory.times, trajectory.positions)
+        result = self.move_joints(trajectory=played, stop=stop)
         for joint in trajectory.joints:
             self._commanded.pop(joint, None)
         if result.ok:
@@ -113,16 +117,16 @@ class CocoBody:
     def walk(self, distance: float, speed: float, amplitude: float, stop: StopEvent) -> tuple[DriverResult, float]:
         """Walk `distance` metres (negative: backward) on the present course. Returns how it ended and how far CoCo
         came, by odometry where there is one."""
-        start = self.drivers.odometry()
+        start = self.senses.odometry()
         reach, done = gait.walk_reach(speed, amplitude), 0.0
         for _ in range(math.ceil(abs(distance) / reach) + MAX_CORRECTIONS):
             if abs(distance - done) <= WALK_TOLERANCE_M:
                 break
             aim = math.copysign(min(abs(distance - done), reach), distance - done)
-            here = self.drivers.odometry()
+            here = self.senses.odometry()
             error = _course_error(start, here, math.copysign(1.0, distance)) if start and here else 0.0
             result = self.legs([gait.walk(self.pose(), aim, speed, amplitude, error)], stop)
-            now = self.drivers.odometry()
+            now = self.senses.odometry()
             done = _along(start, now) if start and now else done + aim * _share(result)
             if not result.ok:
                 return result, done
@@ -131,13 +135,13 @@ class CocoBody:
     def turn(self, angle: float, stop: StopEvent) -> tuple[DriverResult, float]:
         """Turn on the spot by `angle` rad, left positive. Returns how it ended and how far CoCo turned, by odometry
         where there is one."""
-        before, done = self.drivers.odometry(), 0.0
+        before, done = self.senses.odometry(), 0.0
         for _ in range(math.ceil(abs(angle) / gait.turn_reach()) + MAX_CORRECTIONS):
             if abs(angle - done) <= TURN_TOLERANCE_RAD:
                 break
             aim = math.copysign(min(abs(angle - done), gait.turn_reach()), angle - done)
             result = self.legs([gait.turn(self.pose(), aim)], stop)
-            now, step = self.drivers.odometry(), aim * _share(result)
+            now, step = self.senses.odometry(), aim * _share(result)
             if before and now:
                 step += _angle(now.yaw - before.yaw - step)
             done, before = done + step, now

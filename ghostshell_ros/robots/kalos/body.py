@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ghostshell_ros.robots.kalos.control import Control
 from ghostshell_ros.runtime.data import data_folder
 from skill_kernel.codes import CallCode
-from skill_kernel.skills.drivers import Detection, DriverResult, Drivers, Pose2D, StopEvent
+from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory, Pose2D, Senses, StopEvent, map_pose
 from skill_kernel.skills.returns import SkillReturn
 
 Axis = Literal["distance", "lateral", "turn"]
@@ -44,26 +44,34 @@ class KalosBody:
 
     def __init__(
         self,
-        drivers: Drivers,
         *,
+        drive: Action,
+        navigate_to: Action,
+        set_posture: Action,
+        speak: Action,
+        play_sound: Action,
+        senses: Senses,
+        memory: Memory,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         pictures: Path | None = None,
     ) -> None:
-        self.drivers, self.now, self.wall = drivers, now, wall
+        self.drive, self.navigate_to, self.set_posture = drive, navigate_to, set_posture
+        self.speak, self.play_sound, self.senses, self.memory = speak, play_sound, senses, memory
+        self.now, self.wall = now, wall
         self.pictures = pictures if pictures is not None else data_folder() / "kalos" / "pictures"
         self._standing = False
 
     def posture(self, posture: str, stop: StopEvent) -> DriverResult:
         """Stand or sit."""
         self._standing = False
-        result = _yielded(self.drivers.set_posture(posture, stop=stop), stop)
+        result = _yielded(self.set_posture(posture=posture, stop=stop), stop)
         self._standing = result.ok and posture == "stand"
         return result
 
     def pitch(self, pitch: float, seconds: float, stop: StopEvent) -> DriverResult:
         """Lean the trunk, in rad, nose down positive."""
-        return _yielded(self.drivers.set_posture("", stop=stop, pitch=pitch, duration_s=seconds), stop)
+        return _yielded(self.set_posture(pitch=pitch, duration=seconds, stop=stop), stop)
 
     def move(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
         """Move along one axis, in m or rad. Returns how it ended and how far it came in all; a pause on the way is
@@ -83,16 +91,17 @@ class KalosBody:
         result = self._upright(control)
         if not result.ok:
             return result, 0.0
-        before = self.drivers.odometry()
-        result = _yielded(self.drivers.drive(stop=control, distance=distance, turn=turn), control)
-        return result, _moved("distance", result, before, self.drivers.odometry())
+        before = self.senses.odometry()
+        result = _yielded(self.drive(stop=control, distance=distance, turn=turn), control)
+        return result, _moved("distance", result, before, self.senses.odometry())
 
     def navigate(self, control: Control, *, waypoint: str = "", pose: Pose2D | None = None) -> DriverResult:
         """Go to a place of the map, from where it stands then also after a pause."""
+        goal: dict[str, Any] = {"waypoint": waypoint} if pose is None else {"pose": map_pose(pose)}
         while control.go_on():
             result = self._upright(control)
             if result.ok:
-                result = _yielded(self.drivers.navigate(stop=control, waypoint=waypoint, pose=pose), control)
+                result = _yielded(self.navigate_to(stop=control, **goal), control)
             if not result.cancelled:
                 return result
         return DriverResult(False, cancelled=True)
@@ -107,7 +116,7 @@ class KalosBody:
         end, blind = self.now() + seconds, True
         doubtful: Detection | None = None
         while True:
-            seen = self.drivers.detections()
+            seen = self.senses.detections()
             if seen is not None:
                 blind = False
                 best = max((d for d in seen if d.label == label), key=lambda d: d.confidence, default=None)
@@ -128,14 +137,14 @@ class KalosBody:
         result = self._upright(control)
         if not result.ok:
             return result, 0.0
-        before = self.drivers.odometry()
+        before = self.senses.odometry()
         if axis == "distance":
-            result = self.drivers.drive(stop=control, distance=amount)
+            result = self.drive(stop=control, distance=amount)
         elif axis == "lateral":
-            result = self.drivers.drive(stop=control, lateral=amount)
+            result = self.drive(stop=control, lateral=amount)
         else:
-            result = self.drivers.drive(stop=control, turn=amount)
-        return _yielded(result, control), _moved(axis, result, before, self.drivers.odometry())
+            result = self.drive(stop=control, turn=amount)
+        return _yielded(result, control), _moved(axis, result, before, self.senses.odometry())
 
     def _upright(self, stop: StopEvent) -> DriverResult:
         return DriverResult(True) if self._standing else self.posture("stand", stop)

@@ -21,5 +21,5 @@ def play_bgm(
 ) -> SkillReturn:
     """Play background music. volume in percent. As an empty tag the tune plays once, around text or other calls
     it goes on until the end tag."""
-    result = body.drivers.play_sound(name, stop=stop_evt, volume=volume / 100.0, loop=until_reset)
+    result = body.play_sound(name=name, stop=stop_evt, volume=volume / 100.0, loop=until_reset)
     return outcome(result, f"played '{name}'" if result.ok else f"played part of '{name}'")

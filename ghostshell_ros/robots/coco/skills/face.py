@@ -113,5 +113,5 @@ def wink_right(duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, unti
 
 
 def _show(body: CocoBody, face: Face, duration: float, stop_evt: Event, until_reset: bool) -> SkillReturn:
-    result = body.drivers.show_face(face, stop=stop_evt, duration_s=0.0 if until_reset else _nominal(duration))
+    result = body.show_face(face=face, stop=stop_evt, duration_s=0.0 if until_reset else _nominal(duration))
     return outcome(result, f"showed '{face}'")

@@ -55,7 +55,7 @@ def speak(text: ContentStream, *, body: CocoBody, stop_evt: Event) -> SkillRetur
             return SkillReturn.interruption(_so_far(said))
         voice = body.voice
         name = (("cmn" if any(map(is_cjk, phrase)) else "en") + voice.variant) if voice.variant else ""
-        result = body.drivers.speak(phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
+        result = body.speak(text=phrase, stop=stop_evt, voice=name, rate=voice.rate, volume=voice.volume)
         if result.cancelled:
             said.append(phrase[: int(result.values.get("spoken_chars", 0.0))])
             return SkillReturn.interruption(_so_far(said))

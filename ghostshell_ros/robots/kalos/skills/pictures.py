@@ -17,7 +17,7 @@ def take_pic(*, body: KalosBody) -> SkillReturn:
     """Take a picture (photo) with the front camera and keep it; the result says where. It cannot be interrupted."""
     from PIL import Image
 
-    pixels = body.drivers.image()
+    pixels = body.senses.image()
     if pixels is None:
         return SkillReturn.failure("the camera sent no picture within 2 s; is the simulator or the camera running?")
     seconds = body.wall()

@@ -196,7 +196,7 @@ def _face(body: KalosBody, kernel: SkillCaller, control: Control, target: str, s
 
 def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
     """Where something that is seen is, in m in the frame of odometry; None while that or its distance is unknown."""
-    pose = body.drivers.odometry()
+    pose = body.senses.odometry()
     if pose is None or math.isnan(seen.distance):
         return None
     return (
@@ -207,7 +207,7 @@ def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
 
 def _direction(body: KalosBody, place: tuple[float, float]) -> float:
     """Bearing of a place from where it looks now, in rad; 0 without odometry."""
-    pose = body.drivers.odometry()
+    pose = body.senses.odometry()
     if pose is None:
         return 0.0
     return math.remainder(math.atan2(place[1] - pose.y, place[0] - pose.x) - pose.yaw, math.tau)

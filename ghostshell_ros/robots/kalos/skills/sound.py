@@ -25,7 +25,7 @@ def speak(text: ContentStream, *, body: KalosBody, stop_evt: Event, pause_evt: P
     for phrase in phrases(text):
         left = phrase
         while left and control.go_on():
-            result = body.drivers.speak(left, stop=control)
+            result = body.speak(text=left, stop=control)
             come = len(left) if result.ok else _word_begin(left, int(result.values.get("spoken_chars", 0.0)))
             said.append(left[:come].strip())
             left = left[come:]
@@ -48,7 +48,7 @@ def bark(
     """Bark. times: how often."""
     done = 0
     while done < times:
-        result = body.drivers.play_sound("bark", stop=stop_evt)
+        result = body.play_sound(name="bark", stop=stop_evt)
         if result.cancelled:
             return SkillReturn.interruption(f"barked {done} of {times} times", progress={"times": done})
         if not result.ok:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import DriverStates
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.codec import FieldError, UnknownFieldError, filled, plain
 from skill_kernel.codes import CallCode
 from skill_kernel.skills.drivers import DriverResult, StopEvent
 
@@ -43,6 +44,7 @@ class _Call:
     """What the executor's thread tells the waiting one. Guarded by `changed`."""
 
     changed: threading.Condition
+    on_feedback: Callable[[Mapping[str, Any]], None] | None = None
     state: _State = _State.SENDING
     heard_at: float = 0.0
     sent: SentGoal | None = None
@@ -53,8 +55,32 @@ class _Call:
     why: str = ""
 
 
-class DriverCaller:
-    """Calls one action. Built on the executor's thread or before spinning; `call` is for other threads."""
+class _StopOrDeadline:
+    """A stop event that is also set once a deadline has passed; `late` tells which it was."""
+
+    def __init__(self, stop: StopEvent, node: RuntimeNode, deadline_s: float) -> None:
+        self._stop, self._node, self._at = stop, node, node.steady_now() + deadline_s
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline has passed and the stop event is not set."""
+        return not self._stop.is_set() and self._node.steady_now() >= self._at
+
+    def is_set(self) -> bool:
+        """Return whether the call has to end."""
+        return self._stop.is_set() or self.late
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the stop event."""
+        return self._stop.wait(timeout)
+
+
+class ActionCaller:
+    """The client of one action, made from its interface: implements `skill_kernel.skills.drivers.Action`.
+
+    Built on the executor's thread or before spinning; it is called on other threads (a skill's), never in a callback, which
+    it would block.
+    """
 
     def __init__(
         self,
@@ -68,23 +94,44 @@ class DriverCaller:
         knows any more what the driver does: it vanished, or did not confirm that it stopped. Whatever the caller makes of
         the result, the robot should be halted then."""
         self._node, self._name, self._states, self._on_lost = node, name, states, on_lost
+        self._type = action_type
         self._client = GoalClient(node, action_type, name)
         self._has_answered = False
 
     def ready(self) -> bool:
-        """Whether the driver is there to be used; asking is what probes it. On the executor's thread."""
+        """Return whether the driver is there to be used; asking is what probes it. On the executor's thread."""
         return self._client.server_is_ready()
 
-    def call(self, goal: Any, stop: StopEvent, values: Callable[[Any], Mapping[str, float]] = lambda _: {}) -> DriverResult:
-        """Send a goal and wait for its end, the stop event, or the driver's silence, whichever comes first."""
+    def __call__(
+        self,
+        *,
+        stop: StopEvent,
+        deadline_s: float | None = None,
+        on_feedback: Callable[[Mapping[str, Any]], None] | None = None,
+        **goal: Any,
+    ) -> DriverResult:
+        try:
+            message = filled(self._type.Goal(), goal)
+        except UnknownFieldError as error:
+            raise TypeError(f"action {self._name}: {error}") from error
+        except FieldError as error:
+            return DriverResult(False, CallCode.INVALID_ARGUMENT, f"goal of {self._name}: {error}")
+        return self._call(message, stop, deadline_s, on_feedback)
+
+    def _call(
+        self, goal: Any, stop: StopEvent, deadline_s: float | None, on_feedback: Callable[[Mapping[str, Any]], None] | None
+    ) -> DriverResult:
+        """Send a goal and wait for its end, the stop event, the deadline or the driver's silence, whichever comes first."""
         if stop.is_set():
             return DriverResult(False, cancelled=True)
-        call = _Call(threading.Condition())
+        if deadline_s is not None:
+            stop = _StopOrDeadline(stop, self._node, deadline_s)
+        call = _Call(threading.Condition(), on_feedback)
         action = self._node.resolve_topic_name(self._name)
-        deadline = self._node.steady_now() + AVAILABLE_S
-        self._node.call_soon(self._send, goal, call, deadline)
+        found_by = self._node.steady_now() + AVAILABLE_S
+        self._node.call_soon(self._send, goal, call, found_by)
         with call.changed:
-            state = self._wait(call, stop, deadline + 2 * STOP_LOOK_S, {_State.SENDING})
+            state = self._wait(call, stop, found_by + 2 * STOP_LOOK_S, {_State.SENDING})
             if state is _State.SENT:
                 state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
                 if state is _State.SENT and call.sent is not None:
@@ -95,21 +142,13 @@ class DriverCaller:
             if state is _State.ACCEPTED:
                 state = self._wait_for_end(call, stop)
             if state is _State.ENDED:
-                return self._ended(call, action, values)
-            stopped = stop.is_set()
+                return self._ended(call, action)
             call.given_up = True
-            if stopped:
-                if call.sent is None:
-                    return DriverResult(False, cancelled=True)
-                call.sent.cancel()
-                if self._wait_confirmed(call):
-                    return self._ended(call, action, values, stopped=True)
+            if stop.is_set():
+                return self._stopped(call, action, late=deadline_s if isinstance(stop, _StopOrDeadline) and stop.late else None)
             if call.sent is not None:
                 call.sent.abandon()
             self._client.doubt()
-            if stopped:
-                text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
-                return self._lost(CallCode.STOP_UNCERTAIN, text)
             if state is _State.ACCEPTED:
                 text = f"the driver of {action} sent nothing for {SILENCE_S} s: it died or hangs; start it again"
                 return self._lost(CallCode.DRIVER_LOST, text)
@@ -117,6 +156,22 @@ class DriverCaller:
             text = f"the driver of {action} {what}: is it running in this namespace?"
             # One that answered before has died between two goals.
             return self._lost(CallCode.DRIVER_UNAVAILABLE, text, told=self._has_answered)
+
+    def _stopped(self, call: _Call, action: str, *, late: float | None) -> DriverResult:
+        """Have the driver stop, at the stop event or (`late`) at the deadline of so many seconds, and confirm it."""
+        result = DriverResult(False, cancelled=True)
+        if call.sent is not None:
+            call.sent.cancel()
+            if not self._wait_confirmed(call):
+                call.sent.abandon()
+                self._client.doubt()
+                text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
+                return self._lost(CallCode.STOP_UNCERTAIN, text)
+            result = self._ended(call, action, stopped=True)
+        if late is None or not result.cancelled:
+            return result
+        text = f"{action} had not ended within {late:g} s and was stopped"
+        return replace(result, cancelled=False, error_code=CallCode.DEADLINE, error_msg=text)
 
     def _wait(self, call: _Call, stop: StopEvent, deadline: float, while_in: set[_State]) -> _State:
         while call.state in while_in and not stop.is_set():
@@ -140,9 +195,7 @@ class DriverCaller:
             call.changed.wait(left)
         return call.state is _State.ENDED
 
-    def _ended(
-        self, call: _Call, action: str, values: Callable[[Any], Mapping[str, float]], *, stopped: bool = False
-    ) -> DriverResult:
+    def _ended(self, call: _Call, action: str, *, stopped: bool = False) -> DriverResult:
         if call.end is GoalEnd.REJECTED or call.end is GoalEnd.UNKNOWN or call.result is None:
             if stopped and (call.sent is None or not call.sent.accepted):
                 return DriverResult(False, cancelled=True)
@@ -152,13 +205,16 @@ class DriverCaller:
             text = f"the driver of {action} does not know the goal any more: it was started anew"
             return self._lost(CallCode.DRIVER_LOST, text)
         self._has_answered = True
-        result = call.result
+        values = plain(call.result)
+        code, text = int(values.pop("error_code", 0)), str(values.pop("error_msg", ""))
+        if call.end is GoalEnd.ABORTED and not text:
+            text = f"the driver of {action} gave the goal up and says no reason; see its log"
         return DriverResult(
             ok=call.end is GoalEnd.SUCCEEDED,
-            error_code=int(result.error_code),
-            error_msg=str(result.error_msg),
+            error_code=code,
+            error_msg=text,
             cancelled=call.end is GoalEnd.CANCELED or (stopped and call.end is not GoalEnd.SUCCEEDED),
-            values=values(result),
+            values=values,
         )
 
     def _lost(self, code: CallCode, text: str, *, told: bool = True) -> DriverResult:
@@ -190,9 +246,11 @@ class DriverCaller:
                     call.heard_at = self._node.steady_now()
                     self._tell(call, _State.ACCEPTED)
 
-            def feedback(_: Any) -> None:
+            def feedback(message: Any) -> None:
                 with call.changed:
                     call.heard_at = self._node.steady_now()
+                if call.on_feedback is not None and not call.given_up:
+                    call.on_feedback(plain(message))
 
             def ended(end: GoalEnd, result: Any) -> None:
                 with call.changed:

@@ -17,19 +17,16 @@ from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, Ru
 from ghostshell_ros.wire.events import EventWriter
 from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
-from skill_kernel.safety.base_gate import BaseGate, Source, Velocity
+from skill_kernel.safety.base_gate import HOLD, POSTURES, BaseGate, Source, Velocity
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.safety.obstacles import scan_points
 
-POSTURES = ("stand", "sit", "lie")
 ATTITUDE = ("roll", "pitch", "yaw")
 LAST_WORD_S = 0.1
 """A gate that ends waits so long at most for its last velocity to arrive."""
 
 ATTITUDE_HEARD_S = 2.0
 """An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
-HOLD = "hold"
-"""Instead of a posture: stay as you are, also half way to one."""
 OPERATOR = "an operator has the base; try again when it is given back"
 
 

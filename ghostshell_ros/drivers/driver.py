@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The goal loop of every driver: begin, step, heartbeat, refusal, cancel and end of its goals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rclpy.timer import Timer
+from std_msgs.msg import Bool
+
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer, with_reason
+from ghostshell_ros.runtime.lifecycle import ManagedNode
+from ghostshell_ros.wire.qos import LATCHED
+
+FEEDBACK_S = 0.1
+"""Time between two feedbacks of a goal; a caller takes 0.5 s without as the driver's death."""
+HALTED = "the safety gate is halted: call clear_halt when it is safe"
+TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
+
+
+class DriverRefusal(Exception):
+    """A goal cannot be done; `code` is a constant of the action or a CallCode, the message goes to the caller."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Job:
+    """One goal at work. All its methods are called on the executor's thread and return at once."""
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+        self.begun_at = self.told_at = 0.0
+        """Steady time of its begin and of its last feedback."""
+        self.done = False
+        """Whether it has reached its own end; `result` may look at it."""
+
+    @abstractmethod
+    def step(self, now: float) -> bool:
+        """Go on, and return whether the goal is reached. Raises DriverRefusal when it cannot be."""
+
+    @abstractmethod
+    def feedback(self) -> Any:
+        """Return the feedback message."""
+
+    @abstractmethod
+    def result(self) -> Any:
+        """Return the result message: what was really done so far."""
+
+    def ended(self) -> None:
+        """Come to rest, after the result was taken. Called once, however the goal ended."""
+
+    def release(self) -> None:
+        """Let go of threads and processes, because the node closes."""
+
+
+class Driver(ManagedNode):
+    """The base of a driver: `serve` each action in `__init__` with a function that makes a Job of a goal.
+
+    Jobs are stepped `rate_hz` times a second and whenever `look` is called. The caller's cancel, a deactivation and the
+    job's DriverRefusal end it with what it has done; feedback goes out every 0.1 s. The node's name and the parameters set
+    in the robot's file come with `name` and `options`: hand both on.
+    """
+
+    rate_hz = 10.0
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self.jobs: dict[bytes, Job] = {}
+        self.halted: bool | None = None
+        """The safety gate's state, None before it was heard; kept with `watch_gate`."""
+        self.operator = False
+        """Whether an operator has the base; kept with `watch_gate`."""
+        self._loop: Timer | None = None
+
+    def serve(self, action_type: Any, name: str, begin: Callable[[Goal], Job]) -> None:
+        """Serve an action. `begin` makes a goal's Job and may raise DriverRefusal. Set `rate_hz` before."""
+        if self._loop is None:
+            self._loop = self.steady_timer(1.0 / self.rate_hz, self.look)
+            self._loop.cancel()
+        GoalServer(self, action_type, name, on_goal=partial(self._on_goal, action_type, begin), on_cancel=self._on_cancel)
+
+    def watch_gate(self, *, teleop: bool = True) -> None:
+        """Subscribe `halted` and `teleop_active` (std_msgs/Bool, latched); jobs are stepped at every change."""
+        self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
+        if teleop:
+            self.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
+
+    def before_steps(self, now: float) -> None:
+        """Do what concerns all jobs, before they are stepped."""
+
+    def look(self) -> None:
+        """Step every job now."""
+        now = self.steady_now()
+        self.before_steps(now)
+        for key, job in list(self.jobs.items()):
+            if key in self.jobs:
+                self._step(job, now)
+        if not self.jobs and self._loop is not None:
+            self._loop.cancel()
+
+    def close(self) -> None:
+        for job in self.jobs.values():
+            job.release()
+        super().close()
+
+    def _on_goal(self, action_type: Any, begin: Callable[[Goal], Job], goal: Goal) -> None:
+        try:
+            job = begin(goal)
+        except DriverRefusal as refusal:
+            goal.abort(with_reason(action_type.Result(), refusal.code, str(refusal)))
+            return
+        job.begun_at = job.told_at = self.steady_now()
+        self.jobs[goal.goal_id] = job
+        if self._loop is not None and self._loop.is_canceled():
+            self._loop.reset()
+        self.look()
+
+    def _step(self, job: Job, now: float) -> None:
+        try:
+            job.done = job.step(now)
+        except DriverRefusal as refusal:
+            job.goal.abort(with_reason(self._ended(job), refusal.code, str(refusal)))
+            return
+        if job.done:
+            job.goal.succeed(self._ended(job))
+        elif now - job.told_at >= 0.9 * FEEDBACK_S:
+            job.told_at = now
+            job.goal.feedback(job.feedback())
+
+    def _on_cancel(self, goal: Goal) -> None:
+        job = self.jobs.get(goal.goal_id)
+        if job is not None:
+            goal.canceled(self._ended(job))
+
+    def _ended(self, job: Job) -> Any:
+        result = job.result()
+        del self.jobs[job.goal.goal_id]
+        job.ended()
+        return result
+
+    def _on_halted(self, message: Bool) -> None:
+        self.halted = message.data
+        self.look()
+
+    def _on_teleop(self, message: Bool) -> None:
+        self.operator = message.data
+        self.look()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common part of drivers that move a base: odometry, scan, halt, operator, and commands to the safety gate."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import LaserScan
+
+from ghostshell_ros.drivers.driver import HALTED, TELEOP, Driver, DriverRefusal, Job
+from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.node import NodeStartError
+from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
+from ghostshell_ros.wire.values import yaw_of
+from skill_kernel.codes import CallCode
+from skill_kernel.robot import BaseConfig, RobotConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Points, scan_points
+from skill_kernel.skills.drivers import Pose2D
+
+ODOMETRY_S = 0.7
+"""Less than the silence that halts at the gate (1 s), so that the reason told is the odometry's."""
+SCAN_S = 1.0
+FREE_S = 0.35
+"""How long a goal waits to hear that a halt was cleared or the base given back, of which the kernel may hear sooner."""
+
+
+class MovingDriver(Driver):
+    """A driver that moves a base, one goal at a time: its jobs are of the class `Move`.
+
+    The kernel's lease on the base's subsystems keeps the goals of different processes apart; a second goal at this node is
+    refused. Drivers of the same base in other nodes rely on that lease.
+
+    Publishes `cmd_vel_in` (geometry_msgs/Twist) only while a goal runs, and once zero at its end. Subscribes `odom`
+    (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan), `halted` and `teleop_active` (std_msgs/Bool, latched).
+
+    Parameters: `robot` (kalos), `rate_hz` (20), `gate_wait_s` (5.0).
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        file = self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path")
+        self.robot = RobotConfig.load(file)
+        if self.robot.base is None:
+            raise NodeStartError(f"robot '{self.robot.name}' has no base; add base: to its file, or do not start {name}")
+        self.base: BaseConfig = self.robot.base
+        self.rate_hz = self.declare("rate_hz", 20.0, "velocities a second [Hz]", minimum=10.0, maximum=100.0)
+        self.gate_wait_s = self.declare(
+            "gate_wait_s", 5.0, "how long a goal waits for gate and odometry to appear [s]", minimum=0.0, maximum=10.0
+        )
+        self.odometry_limit = math.ceil(ODOMETRY_S * self.rate_hz)
+        self.pose: Pose2D | None = None
+        self.points: Points | None = None
+        self.since_odometry = 0
+        """Steps since the last odometry: a stall of this process is no silence of the base."""
+        self._scanned_at = -math.inf
+        self._velocity = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
+        self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
+        self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
+        self.watch_gate()
+
+    def free(self, busy: int) -> None:
+        """Raise DriverRefusal with the action's code `busy` while a goal of this node moves the base."""
+        if self.jobs:
+            raise DriverRefusal(busy, "another goal of this driver moves the base: cancel it or wait for its end")
+
+    def located(self, message: Odometry) -> None:
+        """Called with each odometry, after `pose` was set."""
+
+    def scanned(self, message: LaserScan) -> None:
+        """Called with each scan, after `points` were set."""
+
+    def send(self, wish: Velocity) -> None:
+        """Wish for a velocity at the safety gate."""
+        message = Twist()
+        message.linear.x, message.linear.y, message.angular.z = wish.forward, wish.lateral, wish.turn
+        self._velocity.publish(message)
+
+    def before_steps(self, now: float) -> None:
+        if now - self._scanned_at > SCAN_S:
+            self.points = None
+
+    def _on_odometry(self, message: Odometry) -> None:
+        p = message.pose.pose.position
+        pose = Pose2D(p.x, p.y, yaw_of(message.pose.pose.orientation))
+        if math.isfinite(pose.x) and math.isfinite(pose.y) and math.isfinite(pose.yaw):
+            self.pose = pose
+            self.since_odometry = 0
+            self.located(message)
+
+    def _on_scan(self, message: LaserScan) -> None:
+        if not (math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)):
+            return
+        self.points = scan_points(
+            message.angle_min,
+            message.angle_increment,
+            message.ranges,
+            range_min=message.range_min,
+            range_max=message.range_max,
+            laser=self.base.laser,
+        )
+        self._scanned_at = self.steady_now()
+        self.scanned(message)
+
+
+class Move(Job):
+    """A goal that moves the base. Subclasses say what to wish for, and name the codes of their action.
+
+    It begins once the gate and odometry were heard, nobody has halted the robot and no operator drives it; a halt, an
+    operator or silent odometry ends it.
+    """
+
+    BUSY: int = CallCode.SUBSYSTEM_HELD
+    HALTED: int = CallCode.HALTED
+    ODOMETRY_LOST: int = CallCode.DRIVER_UNAVAILABLE
+
+    def __init__(self, driver: MovingDriver, goal: Goal) -> None:
+        driver.free(self.BUSY)
+        super().__init__(goal)
+        self._driver = driver
+        self._moving = False
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start; the driver's pose is known. Raises DriverRefusal."""
+
+    @abstractmethod
+    def wish(self, now: float) -> Velocity | None:
+        """Return the velocity to wish for, or None at the goal. Raises DriverRefusal when it cannot be reached."""
+
+    def rest(self) -> None:
+        """Called at the end of a goal that was begun."""
+
+    def step(self, now: float) -> bool:
+        driver = self._driver
+        if driver.halted or driver.operator:
+            if self._moving or now > self.begun_at + FREE_S:
+                raise DriverRefusal(self.HALTED, HALTED) if driver.halted else DriverRefusal(self.BUSY, TELEOP)
+            return False
+        if not self._moving:
+            if not self._may_begin(now):
+                return False
+            driver.since_odometry = 0
+            self.begin()
+            self._moving = True
+        driver.since_odometry += 1
+        if driver.since_odometry > driver.odometry_limit:
+            raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
+        wish = self.wish(now)
+        if wish is not None:
+            driver.send(wish)
+        return wish is None
+
+    def ended(self) -> None:
+        """Stop the base, unless no command was sent or the gate heeds none."""
+        if self._moving:
+            if not self._driver.halted and not self._driver.operator:
+                self._driver.send(STILL)
+            self.rest()
+
+    def _may_begin(self, now: float) -> bool:
+        """Return whether gate and odometry were heard. Waits a while, then raises DriverRefusal."""
+        driver = self._driver
+        if driver.halted is not None and driver.pose is not None:
+            return True
+        if now < self.begun_at + driver.gate_wait_s:
+            return False
+        if driver.halted is None:
+            topic = driver.resolve_topic_name("halted")
+            raise DriverRefusal(self.HALTED, f"no safety gate was heard on {topic}: is it running?")
+        raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
+
+    def _no_odometry(self) -> str:
+        topic = self._driver.resolve_topic_name("odom")
+        return f"no odometry on {topic} for {ODOMETRY_S} s: is the robot or simulator running?"

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert messages of any interface to and from plain Python values, by the fields that the interface declares."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from builtin_interfaces.msg import Duration, Time
+
+from ghostshell_ros.wire.values import ros_text, seconds
+
+_ARRAY = re.compile(r"sequence<(?P<of>[^,>]+)(, \d+)?>|(?P<fixed>[^\[]+)\[\d+\]")
+_NUMBERS = {"float", "double", "long double"}
+TIMES = {"builtin_interfaces/Time": Time, "builtin_interfaces/Duration": Duration}
+"""Interfaces that are numbers of seconds in Python."""
+
+
+class FieldError(ValueError):
+    """A value does not fit its field; the message names the field and says what it takes."""
+
+
+class UnknownFieldError(TypeError):
+    """A message has no such field; the message names the nearest one."""
+
+
+def interface(name: str) -> Any:
+    """Return the class of `package/msg/Name`, `package/srv/Name` or `package/action/Name`. Raises ImportError."""
+    package, kind, short = name.split("/")
+    try:
+        return getattr(import_module(f"{package}.{kind}"), short)
+    except (ImportError, AttributeError) as error:
+        raise ImportError(f"there is no interface {name} ({error}): correct its name, or source its package") from error
+
+
+def filled(message: Any, values: Mapping[str, Any], where: str = "") -> Any:
+    """Set fields of a message from Python values and return it.
+
+    Nested messages are mappings, times and durations seconds. Raises UnknownFieldError and FieldError.
+    """
+    kinds = message.get_fields_and_field_types()
+    for name, value in values.items():
+        if name not in kinds:
+            near = difflib.get_close_matches(name, kinds, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            known = ", ".join(kinds) or "none"
+            raise UnknownFieldError(f"{type(message).__name__} has no field '{where}{name}'{hint} (its fields: {known})")
+        try:
+            setattr(message, name, _typed(kinds[name], value, f"{where}{name}"))
+        except (AssertionError, OverflowError) as error:
+            raise FieldError(f"{where}{name} is {_shown(value)}, which {kinds[name]} cannot hold") from error
+    return message
+
+
+def plain(value: Any) -> Any:
+    """Return a message as a mapping of its fields, with nested messages likewise, arrays as lists and times in seconds."""
+    if isinstance(value, (Time, Duration)):
+        return seconds(value)
+    if hasattr(value, "get_fields_and_field_types"):
+        return {name: plain(getattr(value, name)) for name in value.get_fields_and_field_types()}
+    if isinstance(value, (str, bytes, bool, int, float)):
+        return value
+    return [plain(element) for element in value]
+
+
+def _typed(kind: str, value: Any, where: str) -> Any:
+    if array := _ARRAY.fullmatch(kind):
+        if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+            raise FieldError(f"{where} is {_shown(value)}; give a list")
+        of = array["of"] or array["fixed"]
+        return [_typed(of, element, f"{where}[{k}]") for k, element in enumerate(value)]
+    if "/" in kind:
+        return _message(kind, value, where)
+    if kind.startswith(("string", "wstring")):
+        if isinstance(value, str):
+            return ros_text(value)
+        raise FieldError(f"{where} is {_shown(value)}; give a text")
+    if kind == "boolean":
+        if isinstance(value, bool):
+            return value
+        raise FieldError(f"{where} is {_shown(value)}; give true or false")
+    try:
+        return float(value) if kind in _NUMBERS else operator.index(value)
+    except (TypeError, ValueError) as error:
+        raise FieldError(f"{where} is {_shown(value)}; give a number") from error
+
+
+def _message(kind: str, value: Any, where: str) -> Any:
+    if kind in TIMES and isinstance(value, (int, float)):
+        return _time(TIMES[kind], float(value), where)
+    package, short = kind.split("/")
+    of = getattr(import_module(f"{package}.msg"), short)
+    if isinstance(value, of):
+        return value
+    if isinstance(value, Mapping):
+        return filled(of(), value, f"{where}.")
+    raise FieldError(f"{where} is {_shown(value)}; give the fields of {kind} by name")
+
+
+def _time(of: Any, value_s: float, where: str) -> Any:
+    if not -(2.0**31) <= value_s < 2.0**31:
+        word = "infinity" if math.isinf(value_s) else f"{value_s} s"
+        raise FieldError(f"{where} is {word}; give seconds from -2e9 to 2e9")
+    whole = math.floor(value_s)
+    return of(sec=whole, nanosec=min(round((value_s - whole) * 1e9), 999_999_999))
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:80]
