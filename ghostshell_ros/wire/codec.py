@@ -15,7 +15,8 @@ from builtin_interfaces.msg import Duration, Time
 
 from ghostshell_ros.wire.values import ros_text, seconds
 
-_ARRAY = re.compile(r"sequence<(?P<of>[^,>]+)(, \d+)?>|(?P<fixed>[^\[]+)\[\d+\]")
+_ARRAY = re.compile(r"sequence<(?P<of>[^,>]+)(?:, (?P<most>\d+))?>|(?P<fixed>[^\[]+)\[(?P<count>\d+)\]")
+_WHOLE = re.compile(r"(?P<unsigned>u?)int(?P<bits>\d+)")
 _NUMBERS = {"float", "double", "long double"}
 TIMES = {"builtin_interfaces/Time": Time, "builtin_interfaces/Duration": Duration}
 """Interfaces that are numbers of seconds in Python."""
@@ -50,10 +51,7 @@ def filled(message: Any, values: Mapping[str, Any], where: str = "") -> Any:
             hint = f"; did you mean '{near[0]}'?" if near else ""
             known = ", ".join(kinds) or "none"
             raise UnknownFieldError(f"{type(message).__name__} has no field '{where}{name}'{hint} (its fields: {known})")
-        try:
-            setattr(message, name, _typed(kinds[name], value, f"{where}{name}"))
-        except (AssertionError, OverflowError) as error:
-            raise FieldError(f"{where}{name} is {_shown(value)}, which {kinds[name]} cannot hold") from error
+        setattr(message, name, _typed(kinds[name], value, f"{where}{name}"))
     return message
 
 
@@ -73,7 +71,12 @@ def _typed(kind: str, value: Any, where: str) -> Any:
         if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
             raise FieldError(f"{where} is {_shown(value)}; give a list")
         of = array["of"] or array["fixed"]
-        return [_typed(of, element, f"{where}[{k}]") for k, element in enumerate(value)]
+        elements = [_typed(of, element, f"{where}[{k}]") for k, element in enumerate(value)]
+        if array["count"] and len(elements) != int(array["count"]):
+            raise FieldError(f"{where} has {len(elements)} elements; give {array['count']}")
+        if array["most"] and len(elements) > int(array["most"]):
+            raise FieldError(f"{where} has {len(elements)} elements; give {array['most']} at most")
+        return elements
     if "/" in kind:
         return _message(kind, value, where)
     if kind.startswith(("string", "wstring")):
@@ -85,9 +88,21 @@ def _typed(kind: str, value: Any, where: str) -> Any:
             return value
         raise FieldError(f"{where} is {_shown(value)}; give true or false")
     try:
-        return float(value) if kind in _NUMBERS else operator.index(value)
-    except (TypeError, ValueError) as error:
+        return float(value) if kind in _NUMBERS else _whole(kind, operator.index(value), where)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, FieldError):
+            raise
         raise FieldError(f"{where} is {_shown(value)}; give a number") from error
+
+
+def _whole(kind: str, value: int, where: str) -> Any:
+    if whole := _WHOLE.fullmatch(kind):
+        bits = int(whole["bits"])
+        low, high = (0, 2**bits) if whole["unsigned"] else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        if not low <= value < high:
+            raise FieldError(f"{where} is {value}; give {low} to {high - 1}")
+        return value
+    return bytes([value]) if kind in ("octet", "byte") and 0 <= value < 256 else value
 
 
 def _message(kind: str, value: Any, where: str) -> Any:

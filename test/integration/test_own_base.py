@@ -19,7 +19,7 @@ from ros_support import ROOT, Processes, launched, wait_until
 from skill_kernel.events import ProcessKind, RunEvent
 
 EXAMPLE = ROOT / "examples" / "rover"
-DRIVERS = {"base_driver", "speak_driver"}
+DRIVERS = {"base_driver", "speak_driver", "dock_driver"}
 DEADMAN, RELEASE = 4, 0
 """Buttons of config/teleop.yaml."""
 
@@ -61,7 +61,6 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
     arguments = {
         "robot": str(EXAMPLE / "rover.yaml"),
         "robot_name": name,
-        "base": "true",
         "gamepad": "true",
         "config_dir": str(ROOT / "config"),
     }
@@ -87,6 +86,24 @@ def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watch
     blocked = rover.do("drive 5 m forward")
     assert blocked.status == "FAILED" and "blocks the way" in blocked.error_msg, blocked
     assert rover.pose[1] == pytest.approx(3.0 - 0.2 - 0.1, abs=0.15)
+
+
+def test_a_driver_of_its_own_with_an_action_of_another_package_obeys_as_ours_do(rover: Watcher) -> None:
+    """Its action, node, settings and interface stand in the robot's file and nowhere else."""
+    far = rover.do("park")
+    assert far.text == "FAILED" and "3 m: go nearer first" in far.error_msg, far
+    assert rover.do("drive 1.5 m back").text == "SUCCESS"
+    process_id = rover.task("park").process_id
+    start = rover.pose
+    wait_until(lambda: rover.pose and math.dist(rover.pose[:2], start[:2]) > 0.1, 10.0, "it backs up")
+    rover.ask(rover.halt, Trigger.Request())
+    assert rover.wait_event(SkillEvent.PROCESS_ENDED, 5.0, process_id=process_id).text != "SUCCESS"
+    stands = rover.pose
+    assert rover.ask(rover.clear_halt, Trigger.Request()).success
+    assert rover.do("park").text == "SUCCESS"
+    assert math.dist(stands[:2], (0.0, 0.0)) > 0.2
+    assert rover.pose[:2] == pytest.approx((0.0, 0.0), abs=0.1)
+    assert rover.do("go to the window").text == "SUCCESS", "where the next test begins"
 
 
 def test_the_gamepad_takes_it_in_mid_drive_and_gives_it_back(rover: Watcher) -> None:

@@ -123,3 +123,30 @@ def test_modules_beside_a_file_given_by_its_path_are_found_and_hide_no_others(
     write(tmp_path, GOOD.replace("toys.body", "colorsys"))
     with pytest.raises(RobotConfigError, match="module 'colorsys' has no class 'Toy'"):
         RobotConfig.load("./toy.yaml").load_body()
+
+
+@pytest.mark.parametrize(
+    ("drivers", "reason"),
+    [
+        ("{arm: {actions: {grip: Grip}}}", "key 'drivers.arm.actions.grip'.*'Grip' is not an interface written as"),
+        ("{arm: {}}", "drivers.arm"),
+        ("{arm: {node: toys.arm, actions: {grip: toys/action/Grip}}}", "'toys.arm' is not a class written as"),
+        ("{a: {actions: {grip: t/action/G}}, b: {actions: {grip: t/action/G}}}", "'a' and 'b' both serve the action 'grip'"),
+        ("{arm: {actoins: {grip: t/action/G}}}", "is 'actoins' meant"),
+    ],
+)
+def test_a_driver_that_is_declared_wrongly_is_named(tmp_path: Path, drivers: str, reason: str) -> None:
+    with pytest.raises(RobotConfigError, match=reason):
+        RobotConfig.load(write(tmp_path, f"{GOOD}drivers: {drivers}\n"))
+
+
+def test_drivers_name_the_actions_a_body_may_use(tmp_path: Path) -> None:
+    robot = RobotConfig.load(
+        write(
+            tmp_path,
+            GOOD + "drivers: {arm: {node: 'toys.arm:Arm', actions: {grip: toys/action/Grip, let_go: toys/action/Grip}}}\n",
+        )
+    )
+    assert robot.actions == {"grip": "toys/action/Grip", "let_go": "toys/action/Grip"}
+    with pytest.raises(RobotConfigError, match="driver arm 'toys.arm:Arm' of robot 'toy' cannot be imported"):
+        robot.load_drivers()

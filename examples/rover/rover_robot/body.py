@@ -9,18 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 from skill_kernel import SkillReturn
-from skill_kernel.skills.drivers import Action, DriverResult, StopEvent
+from skill_kernel.codes import CallCode
+from skill_kernel.skills.drivers import Action, DriverResult, Pose2D, StopEvent, map_pose
 
-TAKEN_OVER = (443, 455)
-"""BASE_BUSY of Drive.action and NAVIGATION_BUSY of NavigateTo.action."""
+TAKEN_OVER = (443, 455, CallCode.SUBSYSTEM_HELD)
+"""BASE_BUSY of Drive.action, NAVIGATION_BUSY of NavigateTo.action, and the same of drivers without a code of their own."""
 TAKEN_OVER_S = 0.5
 
 
 class RoverBody:
     """Built once by the skill kernel, with the actions that it names; skills get it as `body`."""
 
-    def __init__(self, *, drive: Action, navigate_to: Action, speak: Action) -> None:
-        self._drive, self._navigate_to, self.speak = drive, navigate_to, speak
+    def __init__(self, *, drive: Action, navigate_to: Action, dock: Action, speak: Action) -> None:
+        self._drive, self._navigate_to, self._dock, self.speak = drive, navigate_to, dock, speak
 
     def drive(self, metres: float, stop: StopEvent) -> DriverResult:
         """Straight on, backward if negative. Blocks; ends within 0.2 s of `stop`."""
@@ -33,6 +34,10 @@ class RoverBody:
     def go_to(self, waypoint: str, stop: StopEvent) -> DriverResult:
         """To a named place, around what stands in the way."""
         return _yielded(self._navigate_to(waypoint=waypoint, stop=stop), stop)
+
+    def back_into(self, dock: Pose2D, stop: StopEvent) -> DriverResult:
+        """Backward into a pose of the map, within half a minute."""
+        return _yielded(self._dock(pose=map_pose(dock), stop=stop, deadline_s=30.0), stop)
 
 
 def _yielded(result: DriverResult, stop: StopEvent) -> DriverResult:

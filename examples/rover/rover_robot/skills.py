@@ -13,6 +13,7 @@ from pydantic import Field
 from rover_robot.body import RoverBody, outcome
 from skill_kernel import Content, Limited, SkillReturn, robot_skill
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Pose2D
 
 STOP_S = 0.5
 """A driver call returns within 0.2 s of its stop event; the wheels then need their speed over their deceleration."""
@@ -70,6 +71,14 @@ def goto_waypoint(waypoint: Place, *, body: RoverBody, stop_evt: Event) -> Skill
     result = body.go_to(waypoint, stop_evt)
     left = result.values.get("distance_left", 0.0)
     return outcome(result, f"at {waypoint}" if result.ok else f"did not reach {waypoint}, {left:.1f} m were left")
+
+
+@robot_skill(subsystem="wheels", nominal_s=15.0, stop_s=STOP_S, idempotent=True)
+def park(*, body: RoverBody, stop_evt: Event) -> SkillReturn:
+    """Park: back up into the dock, from less than three metres away."""
+    dock = CONFIG.waypoints["dock"]
+    result = body.back_into(Pose2D(dock.x, dock.y, dock.yaw), stop_evt)
+    return outcome(result, "parked in the dock" if result.ok else "did not come into the dock")
 
 
 @robot_skill(subsystem="main", nominal_s=lambda text="": 0.5 + 0.07 * len(text), stop_s=STOP_S, speaks_text=True)
