@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 
 ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
@@ -23,10 +24,11 @@ def ps(
     all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
 ) -> None:
     """Show the processes of a robot."""
-    with _Client(robot, wait) as client:
-        shown = [p for p in client.processes() if all_ or not p.ended.sec]
-        now_s = client.now_s()
-        print("\n".join(_table(shown, now_s)) if shown else f"{robot}: nothing runs")
+    with _client(robot, wait) as client:
+        from ghostshell_ros.wire.values import now_s
+
+        shown = [p for p in client.newest().processes if all_ or not p.ended.sec]
+        print("\n".join(_table(shown, now_s(client.node))) if shown else f"{robot}: nothing runs")
 
 
 def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
@@ -45,8 +47,10 @@ def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -
 
 
 def _control(command: str, process_id: str, robot: str, wait: float) -> None:
-    with _Client(robot, wait) as client:
-        answer = client.control(command, client.full_id(process_id))
+    with _client(robot, wait) as client:
+        request = client.type.Request(process_id=_full_id(process_id, client.newest().processes), cause="command line")
+        request.command = getattr(client.type.Request, command)
+        answer = client.ask(request)
         if answer.success:
             done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
             print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
@@ -55,76 +59,20 @@ def _control(command: str, process_id: str, robot: str, wait: float) -> None:
         raise typer.Exit(0 if answer.success else 1)
 
 
-class _Client:
-    """A node that hears `processes` and calls `control_process`; ends the command with status 2 when nobody answers."""
+def _client(robot: str, wait_s: float) -> RobotClient:
+    return RobotClient(
+        robot,
+        wait_s,
+        service="ghostshell/ControlProcess control_process",
+        topic="ghostshell/ProcessArray processes",
+        nobody=f"no process_scheduler of robot '{robot}' answers within {wait_s:g} s; is it launched on this ROS domain?",
+    )
 
-    def __init__(self, robot: str, wait_s: float) -> None:
-        self._robot = robot
-        self._wait_s = wait_s
 
-    def __enter__(self) -> _Client:
-        import rclpy
-        from ghostshell.msg import ProcessArray
-        from ghostshell.srv import ControlProcess
-
-        from ghostshell_ros.runtime.node_runtime import LATCHED
-
-        rclpy.init()
-        self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
-        self._heard: list[Any] = []
-        self._node.create_subscription(ProcessArray, "processes", self._heard.append, LATCHED)
-        self._control = self._node.create_client(ControlProcess, "control_process")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        import rclpy
-
-        self._node.destroy_node()
-        rclpy.try_shutdown()
-
-    def now_s(self) -> float:
-        return float(self._node.get_clock().now().nanoseconds) * 1e-9
-
-    def processes(self) -> list[Any]:
-        """The newest list of processes."""
-        import time
-
-        import rclpy
-
-        deadline = time.monotonic() + self._wait_s
-        while not self._heard:
-            if time.monotonic() > deadline:
-                self._nobody()
-            rclpy.spin_once(self._node, timeout_sec=0.05)
-        return list(self._heard[-1].processes)
-
-    def full_id(self, beginning: str) -> str:
-        """The one living process whose id begins so, else the text itself."""
-        found = [p.process_id for p in self.processes() if not p.ended.sec and p.process_id.startswith(beginning)]
-        return found[0] if beginning and len(found) == 1 else beginning
-
-    def control(self, command: str, process_id: str) -> Any:
-        import rclpy
-        from ghostshell.srv import ControlProcess
-
-        if not self._control.wait_for_service(timeout_sec=self._wait_s):
-            self._nobody()
-        request = ControlProcess.Request(
-            process_id=process_id, command=getattr(ControlProcess.Request, command), cause="command line"
-        )
-        future = self._control.call_async(request)
-        rclpy.spin_until_future_complete(self._node, future, timeout_sec=self._wait_s)
-        if not future.done() or future.result() is None:
-            self._nobody()
-        return future.result()
-
-    def _nobody(self) -> None:
-        print(
-            f"ghostshell: no process_scheduler of robot '{self._robot}' answers within {self._wait_s:g} s; is it launched on "
-            "this ROS domain?",
-            file=sys.stderr,
-        )
-        raise typer.Exit(2)
+def _full_id(beginning: str, processes: Sequence[Any]) -> str:
+    """Return the one living process whose id begins so, else the text itself."""
+    found = [p.process_id for p in processes if not p.ended.sec and p.process_id.startswith(beginning)]
+    return found[0] if beginning and len(found) == 1 else beginning
 
 
 def _table(processes: Sequence[Any], now_s: float) -> list[str]:
@@ -141,10 +89,10 @@ def _table(processes: Sequence[Any], now_s: float) -> list[str]:
 
 
 def _row(process: Any, now_s: float) -> tuple[str, ...]:
+    from ghostshell_ros.wire.values import seconds
     from skill_kernel.processes.process import ProcessSource, ProcessStatus
 
-    created_s = process.created.sec + process.created.nanosec * 1e-9
-    ended_s = process.ended.sec + process.ended.nanosec * 1e-9
+    created_s, ended_s = seconds(process.created), seconds(process.ended)
     source = ProcessSource(process.source).name.lower()
     failed = f", {process.calls_failed} failed" if process.calls_failed else ""
     said = _shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import getpass
 import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 
 reflex = typer.Typer(
@@ -22,7 +22,6 @@ Person = Annotated[str, typer.Option("--by", help="who does this; empty: the use
 COMPILE_S = 150.0
 """A model may take its time, twice."""
 SHOWN = 60
-ASK_AGAIN_S = 0.5
 CONFLICTS_S = 1.0
 REFLEX = 2
 """Kind of a prescription (Prescription.msg)."""
@@ -50,7 +49,7 @@ def add(
             print(f"ghostshell reflex add: {code} cannot be read ({error})", file=sys.stderr)
             raise typer.Exit(2) from error
     with _Client(robot, wait) as client:
-        answer = client.ask(
+        answer = client.do(
             "ADD",
             COMPILE_S,
             sentence=sentence,
@@ -75,7 +74,7 @@ def list_(robot: Robot = "coco", wait: Wait = 3.0) -> None:
     from rich.table import Table
 
     with _Client(robot, wait) as client:
-        reflexes = client.ask("LIST", wait).reflexes
+        reflexes = client.do("LIST", wait).reflexes
         table = Table("name", "state", "prio", "holds", "fired", "µs", "sentence", "why or last")
         for state in reflexes:
             table.add_row(*_row(state))
@@ -91,7 +90,7 @@ def list_(robot: Robot = "coco", wait: Wait = 3.0) -> None:
 def show(name: Name, robot: Robot = "coco", wait: Wait = 3.0) -> None:
     """Show one reflex with its code."""
     with _Client(robot, wait) as client:
-        _show(client.ask("LIST", wait, name=name).reflexes)
+        _show(client.do("LIST", wait, name=name).reflexes)
 
 
 @reflex.command("test")
@@ -106,7 +105,7 @@ def test(
     """Tell when a reflex would have fired, and what it would have done."""
     with _Client(robot, wait) as client:
         observations = str(file.expanduser().resolve()) if file is not None else ""
-        print(client.ask("TEST", COMPILE_S, name=name, observations_file=observations).report)
+        print(client.do("TEST", COMPILE_S, name=name, observations_file=observations).report)
 
 
 @reflex.command("approve")
@@ -120,10 +119,10 @@ def approve(
     """Let a proposed reflex fire from now on; shows its code and what it would have done, and asks."""
     with _Client(robot, wait) as client:
         if not yes:
-            _show(client.ask("LIST", wait, name=name).reflexes)
-            print(client.ask("TEST", COMPILE_S, name=name).report)
+            _show(client.do("LIST", wait, name=name).reflexes)
+            print(client.do("TEST", COMPILE_S, name=name).report)
             typer.confirm(f"May '{name}' move the robot by itself from now on?", abort=True)
-        print(client.ask("APPROVE", wait, name=name, person=by or getpass.getuser()).report)
+        print(client.do("APPROVE", wait, name=name, person=by or getpass.getuser()).report)
 
 
 @reflex.command("remove")
@@ -146,84 +145,41 @@ def disable(name: Name, robot: Robot = "coco", wait: Wait = 3.0, by: Person = ""
 
 def _do(command: str, name: str, robot: str, wait: float, **fields: Any) -> None:
     with _Client(robot, wait) as client:
-        client.ask(command, wait, name=name, **fields)
+        client.do(command, wait, name=name, **fields)
         print(f"{name}: {command.lower()}d")
 
 
-class _Client:
-    """Asks the node reflexes; ends the command with status 1 when it refuses, with 2 when nobody answers."""
+class _Client(RobotClient):
+    """Asks the node reflexes; ends the command with status 1 when it refuses."""
 
     def __init__(self, robot: str, wait_s: float) -> None:
-        self._robot, self._wait_s = robot, wait_s
-        self._met = False
+        super().__init__(
+            robot,
+            wait_s,
+            service="ghostshell/CompileReflex compile_reflex",
+            topic="ghostshell/PrescriptionArray prescriptions",
+            nobody=f"the node reflexes of robot '{robot}' does not answer; is it launched on this ROS domain?",
+        )
 
     def __enter__(self) -> _Client:
-        import rclpy
-        from ghostshell.msg import PrescriptionArray
-        from ghostshell.srv import CompileReflex
-
-        from ghostshell_ros.runtime.node_runtime import LATCHED
-
-        rclpy.init()
-        self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
-        self._client = self._node.create_client(CompileReflex, "compile_reflex")
-        self._told: list[Any] = []
-        self._node.create_subscription(PrescriptionArray, "prescriptions", self._told.append, LATCHED)
+        super().__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        import rclpy
-
-        self._node.destroy_node()
-        rclpy.try_shutdown()
-
-    def ask(self, command: str, answer_s: float, **fields: Any) -> Any:
-        """The answer of one request."""
-        import rclpy
-        from ghostshell.srv import CompileReflex
-
-        if not self._met:
-            self._meet()
-        future = self._client.call_async(CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields))
-        rclpy.spin_until_future_complete(self._node, future, timeout_sec=answer_s)
-        answer = future.result() if future.done() else None
-        if answer is None:
-            self._nobody()
+    def do(self, command: str, answer_s: float, **fields: Any) -> Any:
+        """Return the answer to a request that must be obeyed."""
+        Request = self.type.Request
+        self.prove(Request(command=Request.LIST))
+        answer = self.ask(Request(command=getattr(Request, command), **fields), answer_s)
         if not answer.success:
             print(f"ghostshell reflex {command.lower()}: {answer.error_msg}", file=sys.stderr)
             raise typer.Exit(1)
         return answer
 
     def conflicts(self) -> list[tuple[str, str]]:
-        """Which reflex contradicts which guideline, as the process scheduler tells; nothing where it does not run."""
-        import rclpy
-
-        end_s = time.monotonic() + CONFLICTS_S
-        while not self._told and time.monotonic() < end_s:
-            rclpy.spin_once(self._node, timeout_sec=0.05)
-        prescriptions = self._told[-1].prescriptions if self._told else []
+        """Return which reflex contradicts which guideline, nothing where the process scheduler does not run."""
+        told = self.newest(CONFLICTS_S)
+        prescriptions = told.prescriptions if told is not None else []
         return [(p.name, conflict) for p in prescriptions if p.kind == REFLEX for conflict in p.conflicts]
-
-    def _meet(self) -> None:
-        """Ask something harmless until it is answered: a service that does not know its client yet loses its answer."""
-        import rclpy
-        from ghostshell.srv import CompileReflex
-
-        end_s = time.monotonic() + self._wait_s
-        while not self._met:
-            left_s = end_s - time.monotonic()
-            if left_s <= 0 or not self._client.wait_for_service(timeout_sec=left_s):
-                self._nobody()
-            future = self._client.call_async(CompileReflex.Request(command=CompileReflex.Request.LIST))
-            rclpy.spin_until_future_complete(self._node, future, timeout_sec=min(ASK_AGAIN_S, left_s))
-            self._met = future.done()
-
-    def _nobody(self) -> NoReturn:
-        print(
-            f"ghostshell: the node reflexes of robot '{self._robot}' does not answer; is it launched on this ROS domain?",
-            file=sys.stderr,
-        )
-        raise typer.Exit(2)
 
 
 def _states() -> tuple[str, ...]:

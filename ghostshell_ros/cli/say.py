@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ghostshell_ros.cli.robot_client import RobotClient
+
 
 def _namespace(robot: str) -> str:
     """The robot's name without slashes at its ends. Raises typer.BadParameter when no robot can be called so."""
@@ -64,24 +66,8 @@ def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
 
 
 def _trigger(service: str, robot: str, wait: float) -> None:
-    import rclpy
-    from std_srvs.srv import Trigger
-
-    rclpy.init()
-    node = rclpy.create_node("ghostshell_cli", namespace=robot, use_global_arguments=False)
-    try:
-        client = node.create_client(Trigger, service)
-        if not client.wait_for_service(timeout_sec=wait):
-            print(f"ghostshell: no robot '{robot}' answers ({service}); is it launched on this ROS domain?", file=sys.stderr)
-            raise typer.Exit(2)
-        future = client.call_async(Trigger.Request())
-        rclpy.spin_until_future_complete(node, future, timeout_sec=wait)
-        if not future.done() or future.result() is None:
-            print(f"ghostshell: '{robot}' did not answer {service} within {wait:g} s", file=sys.stderr)
-            raise typer.Exit(2)
-        answer = future.result()
+    nobody = f"no robot '{robot}' answers ({service}); is it launched on this ROS domain?"
+    with RobotClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
+        answer = client.ask(client.type.Request())
         print(f"{robot}: {answer.message or service}")
         raise typer.Exit(0 if answer.success else 1)
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
