@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a text takes to say and how far speech has come, without ROS and without a synthesiser."""
+"""Cut text into phrases and time its speech, without ROS and without a synthesiser."""
 
 from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 
 LATIN_CHAR_S = 1 / 15
 """About 150 words a minute, six characters a word with the space."""
@@ -13,6 +14,9 @@ CJK_CHAR_S = 1 / 4
 SENTENCE_PAUSE_S = 0.3
 CLAUSE_PAUSE_S = 0.15
 SLOWEST, FASTEST = 0.25, 4.0
+MAX_PHRASE = 160
+_ENDS = ".!?;:,\u2026\n"
+_WIDE_ENDS = "\u3002\uff01\uff1f\uff1b\uff1a\uff0c\u3001"
 
 _SENTENCE = frozenset(".!?…。！？\n")
 _CLAUSE = frozenset(",;:，；：、—–")
@@ -73,3 +77,43 @@ class SpeechTiming:
     def spoken_chars(self, elapsed_s: float) -> int:
         """Characters said after `elapsed_s` seconds."""
         return bisect_right(self._ends, elapsed_s + 1e-9)
+
+
+def phrases(pieces: Iterable[str]) -> Iterator[str]:
+    """Cut text that arrives in pieces into what is worth saying in one breath, each as soon as its end is certain.
+
+    A phrase ends behind punctuation or a line break; a full stop, comma or colon behind a digit only when no digit
+    follows. Invisible characters vanish; a phrase without a letter or digit is not said.
+    """
+    pending = ""
+    for piece in pieces:
+        pending += "".join(c for c in piece if unicodedata.category(c) != "Cf")
+        while (cut := _boundary(pending)) is not None:
+            yield from _worth_saying(pending[:cut])
+            pending = pending[cut:]
+    yield from _worth_saying(pending)
+
+
+def _boundary(text: str) -> int | None:
+    for i, c in enumerate(text):
+        if c in _WIDE_ENDS or (c in _ENDS and not (c in ".,:" and text[i - 1 : i].isdigit())):
+            return i + 1
+        if c in ".,:" and text[i - 1 : i].isdigit() and i + 1 < len(text) and not text[i + 1].isdigit():
+            return i + 1
+    if len(text) > MAX_PHRASE:
+        space = text.rfind(" ", 1, MAX_PHRASE)
+        return space + 1 if space > 0 else MAX_PHRASE
+    return None
+
+
+def _worth_saying(phrase: str) -> Iterator[str]:
+    phrase = " ".join(phrase.split())
+    if any(c.isalnum() for c in phrase):
+        yield phrase
+
+
+def speaking_s(text: object) -> float:
+    """Seconds that saying a text takes; 1 s for one that is not known yet."""
+    if not isinstance(text, str) or not text:
+        return 1.0
+    return sum(SpeechTiming(phrase).duration_s for phrase in phrases([text]))

@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from ghostshell_ros.drivers.phrases import speaking_s
+from ghostshell_ros.drivers.speech import speaking_s
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.codes import CallCode
 from skill_kernel.kernel.runner import SkillCaller

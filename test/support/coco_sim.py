@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from lockstep import SimDrivers, SimStop
+
 from ghostshell_ros.robots.coco.body import CocoBody
-from ghostshell_ros.sim.lockstep import SimDrivers, SimStop
 from ghostshell_ros.sim.world import SimWorld
 from skill_kernel import SkillReturn
 from skill_kernel.robot import RobotConfig

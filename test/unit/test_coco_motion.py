@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 from coco_sim import CocoSim, Measured
+from lockstep import SimStop
 
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.body import BodyError
-from ghostshell_ros.sim.lockstep import SimStop
 from skill_kernel.skills.drivers import DriverResult, joint_trajectory
 
 FELL_DEG = 30.0

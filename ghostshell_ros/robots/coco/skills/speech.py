@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.drivers.phrases import phrases, speaking_s
-from ghostshell_ros.drivers.speech import is_cjk
+from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
 from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 

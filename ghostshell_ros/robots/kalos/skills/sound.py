@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ghostshell_ros.drivers.phrases import phrases, speaking_s
+from ghostshell_ros.drivers.speech import phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
 from ghostshell_ros.robots.kalos.body import KalosBody, outcome
 from ghostshell_ros.robots.kalos.control import Control, Pause
