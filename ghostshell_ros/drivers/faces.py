@@ -77,7 +77,7 @@ FACES: dict[str, Expression] = {
 
 @lru_cache(maxsize=len(FACES))
 def draw(name: str) -> npt.NDArray[np.uint8]:
-    """The face as HEIGHT x WIDTH x 3. Raises KeyError for an unknown name."""
+    """Return the face as HEIGHT x WIDTH x 3. Raises KeyError for an unknown name."""
     face = FACES[name]
     image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), NIGHT)
     pen = _Pen(ImageDraw.Draw(image), face.colour)

@@ -50,7 +50,7 @@ class GridSettings:
 
     @classmethod
     def declared(cls, node: RuntimeNode) -> GridSettings:
-        """The node's parameters. Raises NodeStartError."""
+        """Return the node's parameters. Raises NodeStartError."""
         say = node.declare
         return cls(
             resolution=say("resolution_m", 0.05, "edge of a map cell [m]", minimum=0.02, maximum=0.2),
@@ -181,7 +181,7 @@ class GridNavigator(Navigator):
         )
 
     def _pose_at(self, stamp: float) -> Pose2D:
-        """The pose between the two odometries around a time, or the last one."""
+        """Return the pose between the two odometries around a time, or the last one."""
         later = self._past[-1]
         for earlier in reversed(self._past):
             if earlier[0] <= stamp <= later[0] and later[0] > earlier[0]:

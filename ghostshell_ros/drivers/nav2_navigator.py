@@ -61,7 +61,7 @@ class Nav2Settings:
 
     @classmethod
     def declared(cls, node: RuntimeNode) -> Nav2Settings:
-        """The node's parameters. Raises NodeStartError."""
+        """Return the node's parameters. Raises NodeStartError."""
         say = node.declare
         return cls(
             action=say("nav2_action", "navigate_to_pose", "Nav2's action, relative to the robot's namespace or absolute"),
@@ -227,7 +227,7 @@ class Nav2Navigator(Navigator):
 
 
 def _why(code: int, text: str) -> tuple[int, str]:
-    """What of NavigateTo a code of Nav2's is, and a sentence for it."""
+    """Return the code of NavigateTo for a code of Nav2's, and a sentence for it."""
     if code == 0:
         text = text or "another goal took its place, it does not know where the robot is, or its behaviour tree failed"
         return NavigateTo.Goal.BLOCKED, f"Nav2 gave up without a code ({text}): see the log of bt_navigator"

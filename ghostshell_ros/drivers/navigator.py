@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the navigation driver asks of those who find the way: its own planner, or Nav2."""
+"""Name what the base's driver asks of those who find the way: its own planner, or Nav2."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Navigator:
 
     @abstractmethod
     def step(self, now: float) -> Velocity | None:
-        """The velocity to wish for, or None at the destination. Raises DriverRefusal when it cannot be reached."""
+        """Return the velocity to wish for, or None at the destination. Raises DriverRefusal when it cannot be reached."""
 
     @abstractmethod
     def where(self) -> tuple[Pose2D | None, float]:
-        """The pose in the map frame, None while unknown, and the m that are left."""
+        """Return the pose in the map frame, None while unknown, and the m that are left."""
 
     @abstractmethod
     def ended(self) -> None:
-        """The destination is reached or given up: come to rest, and let nothing go on."""
+        """Come to rest and let nothing go on: the destination is reached or given up."""
 
     def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
         """Called with each odometry."""
@@ -49,7 +49,7 @@ class Navigator:
         """Called with each scan; `pose` is the last odometry's."""
 
     def complaint(self) -> str:
-        """What keeps it from working; empty when nothing does."""
+        """Return why it cannot work now; empty when it can."""
         return ""
 
     def close(self) -> None:

@@ -127,5 +127,5 @@ class RosSenses:
 
 
 def _frame(name: str, namespace: str) -> str:
-    """A frame without the robot's own prefix; another robot's keeps its prefix."""
+    """Return a frame without the robot's own prefix; another robot's keeps its prefix."""
     return name.strip("/").removeprefix(f"{namespace}/")

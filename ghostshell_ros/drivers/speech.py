@@ -23,14 +23,14 @@ _CLAUSE = frozenset(",;:，；：、—–")
 
 
 def clamp_rate(rate: float) -> float:
-    """A rate as speech can follow it; 0 (a field not set) and what is not a number mean normal."""
+    """Return a rate as speech can follow it; 0 (a field not set) and what is not a number mean normal."""
     if not rate > 0:
         return 1.0
     return min(max(rate, SLOWEST), FASTEST)
 
 
 def is_cjk(char: str) -> bool:
-    """Whether a character is Chinese, Japanese or Korean writing."""
+    """Return whether a character is Chinese, Japanese or Korean writing."""
     code = ord(char)
     return (
         0x3040 <= code <= 0x30FF

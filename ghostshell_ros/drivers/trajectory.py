@@ -127,7 +127,7 @@ class Motions:
         return [k for k, playing in self._playing.items() if now - playing.started_at >= playing.trajectory.duration_s]
 
     def set_points(self, now: float) -> dict[str, float]:
-        """Where the joints of all trajectories should be, in rad."""
+        """Return the set-points of the joints of all trajectories, in rad."""
         points: dict[str, float] = {}
         for playing in self._playing.values():
             row = playing.trajectory.sample(now - playing.started_at, playing.start)

@@ -87,7 +87,7 @@ def _note(tune: Tune, frequency: float, seconds: float) -> npt.NDArray[np.float6
 
 
 def wav(tune: Tune, volume: float) -> bytes:
-    """A tune as the bytes of a WAV file."""
+    """Return a tune as the bytes of a WAV file."""
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setnchannels(1)

@@ -80,7 +80,7 @@ class DriveMotion:
         return way + (0.0 if self._turned_there else 0.3 * abs(self._turn - self._heading))
 
     def step(self, pose: Pose2D) -> Velocity | None:
-        """The velocity to wish for at `pose`, or None when the move is done."""
+        """Return the velocity to wish for at `pose`, or None when the move is done."""
         here = seen_from(self._start, pose)
         self._heading += wrapped(here.yaw - self._heading)
         self.moved = Pose2D(here.x, here.y, self._heading)
@@ -119,7 +119,7 @@ class DriveMotion:
         return Velocity(speed * math.cos(direction), speed * math.sin(direction) if self._sideways else 0.0, turn)
 
     def _speed_limit(self, direction: float) -> float:
-        """The asked speed, or less where the base is slower in that direction."""
+        """Return the asked speed, or less where the base is slower in that direction."""
         forward, lateral = math.cos(direction), math.sin(direction)
         most = self._base.max_forward if forward > 0 else self._base.max_backward
         limit = self._fastest

@@ -43,13 +43,13 @@ class PathFollower:
         return self._ends[-1] - along + aside
 
     def ahead(self, pose: Pose2D, reach: float) -> list[Place]:
-        """The path from the robot on, for `reach` m."""
+        """Return the path from the robot on, for `reach` m."""
         along, _ = self._nearest(pose)
         inner = [p for p, end in zip(self._places, self._ends, strict=True) if along < end < along + reach]
         return [(pose.x, pose.y), *inner, self._at(along + reach)]
 
     def step(self, pose: Pose2D, *, tight: bool = False) -> Velocity:
-        """The velocity to wish for; `tight` keeps closer to the path."""
+        """Return the velocity to wish for; `tight` keeps closer to the path."""
         along, _ = self._nearest(pose)
         x, y = self._at(along + (TIGHT_LOOKAHEAD_M if tight else LOOKAHEAD_M))
         off = wrapped(math.atan2(y - pose.y, x - pose.x) - pose.yaw)
@@ -64,7 +64,7 @@ class PathFollower:
         return Velocity(max(speed, CREEP_MPS), 0.0, turn)
 
     def _nearest(self, pose: Pose2D) -> tuple[float, float]:
-        """How far along the path the nearest place of this and the next pieces is, and how far away."""
+        """Return how far along the path the nearest place of this and the next pieces is, and how far away."""
         best = (0.0, math.inf)
         for piece in range(self._piece, min(self._piece + 4, len(self._places) - 1)):
             (ax, ay), (bx, by) = self._places[piece], self._places[piece + 1]
@@ -80,7 +80,7 @@ class PathFollower:
         return best if best[1] < math.inf else (0.0, math.hypot(self.goal[0] - pose.x, self.goal[1] - pose.y))
 
     def _at(self, along: float) -> Place:
-        """The place so many m from the path's start, its end at most."""
+        """Return the place so many m from the path's start, its end at most."""
         for piece in range(len(self._places) - 1):
             if along < self._ends[piece + 1]:
                 share = (along - self._ends[piece]) / (self._ends[piece + 1] - self._ends[piece])

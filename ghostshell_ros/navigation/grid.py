@@ -30,7 +30,7 @@ class OccupancyGrid:
         self.updates = 0
 
     def copy(self) -> OccupancyGrid:
-        """A snapshot, for a planner on another thread."""
+        """Return a snapshot, for a planner on another thread."""
         made = OccupancyGrid.__new__(OccupancyGrid)
         made.resolution, made.size, made.origin, made.updates = self.resolution, self.size, self.origin, self.updates
         made.evidence = self.evidence.copy()

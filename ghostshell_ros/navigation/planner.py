@@ -54,7 +54,7 @@ class CostMap:
         self.cost: NDArray[np.float64] = cost
 
     def clear(self, start: Place, end: Place, most: float = LETHAL) -> bool:
-        """Whether every cell on the straight line costs less than `most`."""
+        """Return whether every cell on the straight line costs less than `most`."""
         length = math.dist(start, end)
         count = max(2, math.ceil(2.0 * length / self.grid.resolution))
         share = np.linspace(0.0, 1.0, count)
@@ -77,7 +77,7 @@ class CostMap:
         part[(part == LETHAL) & (self.distance[rows, columns] > 1.0)] = ESCAPE_COST
 
     def nearest_open(self, place: Place, reach: float) -> Place | None:
-        """The passable place nearest to `place`, at most `reach` m from it."""
+        """Return the passable place nearest to `place`, at most `reach` m from it."""
         row, column = self.grid.cell(*place)
         if self.grid.inside(row, column) and self.cost[row, column] < LETHAL:
             return place
@@ -95,7 +95,7 @@ class CostMap:
 
 
 def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *, goal_reach: float = 0.0) -> Plan | None:
-    """The cheapest path, straightened; None when there is none. `goal_reach` m is how far a goal in an obstacle's reach
+    """Return the cheapest path, straightened; None when there is none. `goal_reach` m is how far a goal in an obstacle's reach
     may be moved."""
     wide = CostMap(grid, costs)
     end = wide.nearest_open(goal, goal_reach)
@@ -115,7 +115,7 @@ def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *,
 
 
 def _search(cost: NDArray[np.float64], start: tuple[int, int], goal: tuple[int, int]) -> list[tuple[int, int]] | None:
-    """A* with eight neighbours over a grid framed by cells that nobody enters."""
+    """Run A* with eight neighbours over a grid framed by cells that nobody enters."""
     width = cost.shape[1] + 2
     framed = np.full((cost.shape[0] + 2, width), LETHAL)
     framed[1:-1, 1:-1] = cost

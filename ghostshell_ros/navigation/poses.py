@@ -9,7 +9,7 @@ from skill_kernel.skills.drivers import Pose2D
 
 
 def wrapped(angle: float) -> float:
-    """The same angle in [-pi, pi] rad."""
+    """Return the same angle in [-pi, pi] rad."""
     return math.remainder(angle, 2.0 * math.pi)
 
 

@@ -35,7 +35,7 @@ class StallWatch:
 
 
 def in_the_way(base: BaseConfig, points: Points | None, wish: Velocity) -> Obstacle | None:
-    """What keeps the gate from letting a wish through, or None."""
+    """Return what keeps the gate from letting a wish through, or None."""
     if points is None or wish.speed == 0.0:
         return None
     obstacle = first_obstacle(points, base.radius, math.atan2(wish.lateral, wish.forward))

@@ -77,7 +77,7 @@ class Trip:
         return straight if self._path is None or straight <= self.tolerance else self._path.left(pose)
 
     def wants_plan(self, now: float) -> bool:
-        """Whether a planning should begin now. Call `planned` with what came of it."""
+        """Return whether a planning should begin now. Call `planned` with what came of it."""
         if self.end is not None or self._last_turn is not None:
             return False
         wait = self._limits.retry_s if self._path is None else self._limits.replan_s
@@ -102,7 +102,7 @@ class Trip:
         self._ever = True
 
     def step(self, now: float, pose: Pose2D, grid: OccupancyGrid, points: Points | None) -> Velocity:
-        """The velocity to wish for now; `end` tells when there is nothing more to do."""
+        """Return the velocity to wish for now; `end` tells when there is nothing more to do."""
         if self._last_turn is not None:
             return self._turn_at_goal(now, pose)
         # A goal moved out of an obstacle's reach is reached where it was moved to.
@@ -133,7 +133,7 @@ class Trip:
         return 0.3 * abs(math.remainder(math.atan2(y - pose.y, x - pose.x) - pose.yaw, 2 * math.pi))
 
     def _blocked_in(self, grid: OccupancyGrid, pose: Pose2D) -> bool:
-        """Whether an obstacle has appeared on the path ahead itself; nearness is the next planning's matter."""
+        """Return whether an obstacle has appeared on the path ahead itself; nearness is the next planning's matter."""
         assert self._path is not None
         ahead = self._path.ahead(pose, SEEN_AHEAD_M)
         for start, end in zip(ahead, ahead[1:], strict=False):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def data_folder(configured: str = "") -> Path:
-    """The configured folder, $GHOSTSHELL_DATA, or the XDG data folder."""
+    """Return the configured folder, $GHOSTSHELL_DATA, or the XDG data folder."""
     if configured or os.environ.get("GHOSTSHELL_DATA"):
         return Path(configured or os.environ["GHOSTSHELL_DATA"]).expanduser()
     base = os.environ.get("XDG_DATA_HOME")
@@ -16,7 +16,7 @@ def data_folder(configured: str = "") -> Path:
 
 
 def config_folder() -> Path | None:
-    """The project's `config` folder, beside the sources or in the installed share; None where it is not installed."""
+    """Return the project's `config` folder, beside the sources or in the installed share; None where it is not installed."""
     beside = Path(__file__).resolve().parents[2] / "config"
     if (beside / "models.yaml").is_file():
         return beside

@@ -142,7 +142,7 @@ class GoalClient:
         self._probed_at = 0.0
 
     def server_is_ready(self) -> bool:
-        """Whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
+        """Return whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
 
         A server may discover its client later than the client discovers it, and answers to a client that it does not
         know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal
@@ -158,7 +158,7 @@ class GoalClient:
         return self._answers
 
     def doubt(self) -> None:
-        """The server left a goal unanswered: probe it again before the next one. From any thread."""
+        """Probe the server again before the next goal, because it left one unanswered. From any thread."""
         self._answers = False
         self._node.call_soon(self._look_again, self._node.steady_now() + DOUBT_S)
 

@@ -39,7 +39,7 @@ _PRIVATE = (
 
 
 def make_executor(context: Context) -> SingleThreadedExecutor:
-    """A LeanExecutor; rclpy's own where this rclpy does not have what that one is built on."""
+    """Return a LeanExecutor; rclpy's own where this rclpy does not have what that one is built on."""
     plain = SingleThreadedExecutor(context=context)
     if not hasattr(rclpy_implementation, "WaitSet") or not all(hasattr(plain, name) for name in _PRIVATE):
         return plain
@@ -68,7 +68,7 @@ class LeanExecutor(SingleThreadedExecutor):
         super().__init__(context=context)
 
     def wake(self) -> None:
-        """An entity came or went."""
+        """Gather the entities again at the next turn: one came or went."""
         self._stale = True
         super().wake()
 
@@ -130,7 +130,7 @@ class LeanExecutor(SingleThreadedExecutor):
             raise error
 
     def _run_tasks(self) -> bool:
-        """Whether any ended or went on, and so may have brought about what another one awaits: ask that one once more
+        """Return whether any ended or went on, and so may have brought about what another one awaits: ask that one once more
         before the wait. Tasks that they make are left to the next turn, so that messages have theirs."""
         with self._tasks_lock:
             tasks = [task for task, _, _ in self._tasks]
@@ -151,7 +151,7 @@ class LeanExecutor(SingleThreadedExecutor):
 
 
 def _awaited(task: Task) -> object:
-    """What a task's coroutine waits for, at the end of its chain of awaits; another object after each step it makes."""
+    """Return what a task's coroutine waits for, at the end of its chain of awaits; another object after each step it makes."""
     at: Any = task._handler
     while (inner := getattr(at, "cr_await", None)) is not None:
         at = inner
@@ -171,7 +171,7 @@ class _Meter:
         self._longest_s = max(self._longest_s, turn_s)
 
     def end_wait(self) -> tuple[float, float] | None:
-        """The load of the window when it is over."""
+        """Return the load of the window when it is over."""
         self._turn_at = now = time.perf_counter()
         window_s = now - self._window_at
         if window_s < 1.0:

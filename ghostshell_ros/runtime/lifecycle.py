@@ -25,8 +25,11 @@ _WHY, _COMING = "why", "coming up"
 
 @dataclass(frozen=True)
 class DriverState:
-    """One driver: its lifecycle state, or `lost`; the actions it serves; while it is not active, why, and whether it may
-    become so at any moment without a person's doing: a call waits for it, within its deadline."""
+    """One driver: its lifecycle state, or `lost`, and the actions it serves.
+
+    While it is not active, `why` says so, and `coming_up` whether it may become active without a person's doing: a call
+    waits for it then, within its deadline.
+    """
 
     name: str
     state: str
@@ -35,7 +38,7 @@ class DriverState:
     coming_up: bool = False
 
     def status(self) -> DiagnosticStatus:
-        """As a message."""
+        """Return it as a message."""
         bad = DiagnosticStatus.ERROR if self.state == LOST else DiagnosticStatus.WARN
         level = DiagnosticStatus.OK if self.state == "active" else bad
         values = [KeyValue(key=ACTION, value=action) for action in self.actions]
@@ -45,13 +48,13 @@ class DriverState:
 
     @classmethod
     def of(cls, status: DiagnosticStatus) -> DriverState:
-        """From a message."""
+        """Return it from a message."""
         more = {pair.key: pair.value for pair in status.values}
         return cls(status.name, status.message, actions_of(status), more.get(_WHY, ""), _COMING in more)
 
 
 def actions_of(status: DiagnosticStatus) -> tuple[str, ...]:
-    """The actions a driver serves, from its heartbeat or its state."""
+    """Return the actions a driver serves, from its heartbeat or its state."""
     return tuple(pair.value for pair in status.values if pair.key == ACTION)
 
 
@@ -64,8 +67,10 @@ class DriverStates:
         node.create_subscription(DiagnosticArray, TOPIC, self._on_states, LATCHED)
 
     def inactive(self, action: str) -> DriverState | None:
-        """The driver that serves this action (its full name) if it is known not to be active. Without a lifecycle_manager
-        nothing is known, and what one has told counts no more when it is gone."""
+        """Return the driver that serves this action (its full name) if it is known not to be active.
+
+        Without a lifecycle_manager nothing is known; what one has told counts no more when it is gone.
+        """
         driver = self._of_action.get(action)
         if driver is None or driver.state in ("", "active") or not self._node.count_publishers(TOPIC):
             return None
@@ -81,7 +86,7 @@ HEARTBEAT_TOPIC = "driver_heartbeat"
 
 
 class ManagedNode(LifecycleNodeMixin, RuntimeNode):
-    """The base of every driver: derive from it instead of RuntimeNode; `GoalServer` asks it, nothing else is to be done.
+    """The base of every driver: derive from it instead of RuntimeNode; `GoalServer` asks it whether goals are taken.
 
     States as in ROS: unconfigured → inactive → active. While it is not active, a goal is accepted and ends at once as
     aborted with DRIVER_INACTIVE; one that runs when it is deactivated ends the same way, by the driver's `on_cancel`.

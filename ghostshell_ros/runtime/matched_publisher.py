@@ -52,7 +52,7 @@ class MatchedPublisher:
             self._node.call_later(_LOOK_AGAIN_S, self._look)
 
     def _matched(self) -> bool:
-        """Whether the reader listens: somebody who only looks on (a recorder, a terminal) does not count."""
+        """Return whether the reader listens: somebody who only looks on (a recorder, a terminal) does not count."""
         count = self._publisher.get_subscription_count()
         if not count:
             self._met = False

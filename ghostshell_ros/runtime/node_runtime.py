@@ -66,7 +66,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class EndSignals:
-    """From the start on each SIGINT or SIGTERM calls `callback` on a thread of its own. In the main thread, once a process.
+    """Calls `callback` on a thread of its own at each SIGINT or SIGTERM. Made in the main thread, once a process.
 
     A handler of Python's own runs only when the main thread comes back from its wait; rclpy's shuts the context down while
     the executor still uses it, which now and then ends in a hang or in a segmentation fault.
@@ -83,8 +83,11 @@ class EndSignals:
         self._thread.start()
 
     def close(self) -> None:
-        """The process ends; what comes now must not kill it on its last lines. A terminal and a launcher each send a SIGINT,
-        and at its end the interpreter puts the default action back in the place of any handler but this one."""
+        """Ignore signals from now on, so that none kills the process on its last lines.
+
+        A terminal and a launcher each send a SIGINT, and at its end the interpreter puts the default action back in the
+        place of any handler but this one.
+        """
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
@@ -157,7 +160,7 @@ class NodeHost:
         self.destroy()
 
     def close_nodes(self) -> None:
-        """What the nodes hold besides ROS entities; they may still publish."""
+        """Have the nodes release what they hold besides ROS entities; they may still publish."""
         for node in self._nodes:
             node.close()
 
@@ -180,10 +183,11 @@ class NodeHost:
 def run(
     *factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None, frozen: bool = False
 ) -> int:
-    """The body of a node's `main()`: build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly.
+    """Build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly: the body of a node's `main()`.
 
     `frozen` keeps what was made at the start out of the garbage collector's way, whose full rounds else take 50 ms.
-    Gives the exit status: 0, or 1 with one sentence in the log when a node could not start.
+    A factory returns one node or several. Returns the exit status: 0, or 1 with one sentence in the log when a node could
+    not start.
     """
     # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
@@ -228,7 +232,7 @@ def run(
 
 
 def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
-    """A misspelt key would otherwise be ignored without a word. What one node of the process declares may be given to all."""
+    """Warn of keys that no node of the process declares; a misspelt one would else be ignored without a word."""
     declared = {name for node in nodes for name in node._parameters}
     for node in nodes:
         for name in sorted(set(node._parameter_overrides) - declared):
@@ -250,8 +254,10 @@ def prefer_profiles() -> None:
 
 
 def doubled_key(args: Sequence[str]) -> str:
-    """The first key given twice within a section of the files that a command line names, as a sentence; empty when there is
-    none. What else is wrong with a file rcl says."""
+    """Return the first key given twice within a section of the parameter files of a command line, as a sentence.
+
+    Empty when there is none. rcl takes the last of two without a word, and reports all other mistakes itself.
+    """
     for option, name in pairwise(args):
         if option != "--params-file":
             continue

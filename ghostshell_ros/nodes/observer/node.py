@@ -67,7 +67,7 @@ class ObserverNode(RuntimeNode):
         self._publisher.publish(self._writer.message(observation))
 
     def health(self) -> Health:
-        """Which fields are stale or missing."""
+        """Return which fields are stale or missing."""
         if self._stale:
             return Health(f"stale: {', '.join(self._stale)}", Level.WARN)
         return Health("observing")

@@ -113,7 +113,7 @@ class ObservationSources:
         return read
 
     def _measured_at(self, topic: str, message: Any) -> float:
-        """When it was measured on the steady clock, by the message's stamp where it has one."""
+        """Return when it was measured on the steady clock, by the message's stamp where it has one."""
         now = self._node.steady_now()
         stamp = getattr(message, "stamp", None) or getattr(getattr(message, "header", None), "stamp", None)
         if stamp is None or not (stamp.sec or stamp.nanosec):
@@ -236,7 +236,7 @@ class ObservationSources:
 
 
 def _interface(name: str, interface: str) -> Any:
-    """The class of `package/msg/Type` or `package/srv/Type`."""
+    """Return the class of `package/msg/Type` or `package/srv/Type`."""
     package, kind, short = interface.split("/")
     try:
         return getattr(import_module(f"{package}.{kind}"), short)

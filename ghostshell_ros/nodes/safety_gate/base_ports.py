@@ -23,10 +23,10 @@ from skill_kernel.safety.obstacles import scan_points
 
 ATTITUDE = ("roll", "pitch", "yaw")
 LAST_WORD_S = 0.1
-"""A gate that ends waits so long at most for its last velocity to arrive."""
+"""How long a gate that ends waits at most for its last velocity to arrive."""
 
 ATTITUDE_HEARD_S = 2.0
-"""An attitude is said once, unlike a velocity; the body has so long to get there at its largest speed."""
+"""How long the body has to reach an attitude at its largest speed; unlike a velocity, an attitude is said once."""
 OPERATOR = "an operator has the base; try again when it is given back"
 
 
@@ -86,7 +86,7 @@ class BasePorts:
         self._posture.publish(String(data=HOLD))
 
     def rest(self) -> None:
-        """The gate ends: its last word is zero, and it is waited for until it has arrived."""
+        """Send zero as the gate's last word, and wait until it has arrived."""
         if self.relaying:
             self.halt("the safety gate ends")
             self._cmd_vel.wait_for_all_acked(Duration(seconds=LAST_WORD_S))

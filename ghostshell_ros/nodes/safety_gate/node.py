@@ -26,10 +26,9 @@ ALONE_S = 8.0
 
 
 LISTEN_S = 0.5
-"""So long a new gate that hears its robot listens for another one, before it relays anything or says that it is not
-halted …"""
+"""How long a new gate that hears its robot checks for another running gate before it relays commands."""
 LISTEN_LONGER_S = 2.0
-"""… and so long while another publisher of `halted` is seen: its state is on its way, or it has died."""
+"""How long it checks while another publisher of `halted` is seen, whose state is on its way or which has died."""
 LISTEN_EVERY_S = 0.05
 
 
@@ -119,7 +118,7 @@ class SafetyGate(RuntimeNode):
         self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
 
     def _listen(self) -> None:
-        """From when the robot is heard, for discovery takes its time; in turns, for a stalled process hears nobody."""
+        """Count the turns in which the robot was heard: discovery takes its time, and a stalled process hears nobody."""
         self._listened += self._known()
         for_s = LISTEN_LONGER_S if self.count_publishers("halted") > 1 else LISTEN_S
         if self._listened * LISTEN_EVERY_S >= for_s:
@@ -231,7 +230,7 @@ class SafetyGate(RuntimeNode):
         return Health(f"halted: {cause}", Level.WARN, values) if cause else Health("not halted", Level.OK, values)
 
     def close(self) -> None:
-        """A base without a timeout of its own would keep the last velocity it was told."""
+        """Stop the base: one without a timeout of its own would keep its last velocity."""
         if self._base is not None and self.context.ok():
             self._base.rest()
 
@@ -239,7 +238,7 @@ class SafetyGate(RuntimeNode):
         return self._measured and (self._base is None or (self._base.ready and not self._base.gate.unheard))
 
     def _log_once(self, refusal: Refusal) -> None:
-        """A refused command comes many times a second, and its joint may be any text: log each kind and joint once."""
+        """Log each kind and joint once: a refused command comes many times a second."""
         joint = refusal.joint if refusal.kind is not RefusalKind.UNKNOWN_JOINT else ""
         if (refusal.kind, joint) not in self._logged:
             self._logged.add((refusal.kind, joint))

@@ -43,7 +43,7 @@ class KernelProcesses:
             node.create_subscription(Bool, "teleop_active", self._on_teleop, LATCHED)
 
     def _on_teleop(self, message: Bool) -> None:
-        """An operator has the base, or gave it back: who used it waits meanwhile."""
+        """Pause who uses the base while an operator has it."""
         if message.data:
             self._kernel.preempt(Rank.TELEOP, self._base_subsystems, "an operator has the base", OPERATOR)
         else:

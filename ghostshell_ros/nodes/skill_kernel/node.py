@@ -276,7 +276,7 @@ class SkillKernelNode(RuntimeNode):
             self._kernel.clear()
 
     def _driver_lost(self, why: str) -> None:
-        """Whether or not a lifecycle_manager is there to see it: what is started anew must not go on by itself."""
+        """Halt the robot, also without a lifecycle_manager: what is started again must not go on by itself."""
         if not self._gate_halted:
             text = f"{why}. Look at the robot, then {CLEAR_HINT}"
             self._events.write(Notice(error_code=CallCode.DRIVER_LOST, error_msg=text))
@@ -357,7 +357,7 @@ class SkillKernelNode(RuntimeNode):
 
 
 class _Shown:
-    """What the feedback of a goal says."""
+    """The content of a goal's feedback."""
 
     def __init__(self, phase: str, since_s: float) -> None:
         self.phase = phase
