@@ -97,13 +97,14 @@ class BaseDriver(MovingDriver):
 
 
 class _Drive(Move):
+    driver: BaseDriver
     BUSY = Drive.Goal.BASE_BUSY
     HALTED = Drive.Goal.BASE_HALTED
     ODOMETRY_LOST = Drive.Goal.ODOMETRY_LOST
 
     def __init__(self, driver: BaseDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
-        self._base_driver, request = driver, goal.request
+        request = goal.request
         self._motion: DriveMotion | None = None
         self._stall = StallWatch(driver.stall_s, PROGRESS_M)
         self._made(Pose2D(0.0, 0.0, 0.0))
@@ -115,27 +116,27 @@ class _Drive(Move):
             raise DriverRefusal(Drive.Goal.BAD_GOAL, text)
 
     def begin(self) -> None:
-        assert self._base_driver.pose is not None
-        self._motion = self._made(self._base_driver.pose)
+        assert self.driver.pose is not None
+        self._motion = self._made(self.driver.pose)
 
     def _made(self, start: Pose2D) -> DriveMotion:
         request = self.goal.request
         try:
             return DriveMotion(
-                self._base_driver.base,
+                self.driver.base,
                 start,
                 distance=request.distance,
                 lateral=request.lateral,
                 turn=request.turn,
                 max_linear=request.max_linear,
                 max_angular=request.max_angular,
-                tolerance=self._base_driver.drive_tolerance,
+                tolerance=self.driver.drive_tolerance,
             )
         except DriveError as error:
             raise DriverRefusal(Drive.Goal.BAD_GOAL, str(error)) from error
 
     def wish(self, now: float) -> Velocity | None:
-        driver = self._base_driver
+        driver = self.driver
         assert self._motion is not None and driver.pose is not None
         wish = self._motion.step(driver.pose)
         if wish is not None and self._stall.stalled(now, self._motion.left):
@@ -156,7 +157,7 @@ class _Drive(Move):
         return Drive.Feedback(**self._way_made())
 
     def _way_made(self) -> dict[str, float]:
-        pose = self._base_driver.pose
+        pose = self.driver.pose
         if self._motion is None or pose is None:
             return {}
         self._motion.step(pose)
@@ -165,13 +166,13 @@ class _Drive(Move):
 
 
 class _Navigate(Move):
+    driver: BaseDriver
     BUSY = NavigateTo.Goal.NAVIGATION_BUSY
     HALTED = NavigateTo.Goal.BASE_HALTED
     ODOMETRY_LOST = NavigateTo.Goal.LOCALISATION_LOST
 
     def __init__(self, driver: BaseDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
-        self._base_driver = driver
         to = self._destination()
         if not (math.isfinite(to.x) and math.isfinite(to.y) and math.isfinite(to.tolerance) and to.tolerance >= 0):
             text = f"goal ({to.x}, {to.y}) and tolerance {to.tolerance} must be finite numbers, the tolerance 0 or more"
@@ -180,7 +181,7 @@ class _Navigate(Move):
 
     def _destination(self) -> Destination:
         """Return where to go. Raises DriverRefusal for an unknown waypoint or a pose in another frame."""
-        driver, request = self._base_driver, self.goal.request
+        driver, request = self.driver, self.goal.request
         tolerance = request.tolerance or driver.tolerance
         if request.waypoint:
             waypoint = driver.robot.waypoints.get(request.waypoint)
@@ -202,13 +203,13 @@ class _Navigate(Move):
         return Destination(p.x, p.y, yaw if any((q.w, q.x, q.y, q.z)) else None, tolerance)
 
     def begin(self) -> None:
-        self._base_driver.navigator.begin(self._to, self._base_driver.map_frame)
+        self.driver.navigator.begin(self._to, self.driver.map_frame)
 
     def wish(self, now: float) -> Velocity | None:
-        return self._base_driver.navigator.step(now)
+        return self.driver.navigator.step(now)
 
     def rest(self) -> None:
-        self._base_driver.navigator.ended()
+        self.driver.navigator.ended()
 
     def result(self) -> NavigateTo.Result:
         return NavigateTo.Result(**self._where())
@@ -217,7 +218,7 @@ class _Navigate(Move):
         return NavigateTo.Feedback(**self._where())
 
     def _where(self) -> dict[str, Any]:
-        pose, left = self._base_driver.navigator.where()
+        pose, left = self.driver.navigator.where()
         if pose is None:
             return {}
         return {"pose": Pose2DMessage(x=pose.x, y=pose.y, theta=pose.yaw), "distance_left": left}

@@ -32,12 +32,17 @@ class DriverRefusal(Exception):
 class Job:
     """One goal at work. All its methods are called on the executor's thread and return at once."""
 
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
+    def __init__(self, driver: Driver, goal: Goal) -> None:
+        self.driver, self.goal = driver, goal
         self.begun_at = self.told_at = 0.0
         """Steady time of its begin and of its last feedback."""
         self.done = False
         """Whether it has reached its own end; `result` may look at it."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since its begin."""
+        return self.driver.steady_now() - self.begun_at
 
     @abstractmethod
     def step(self, now: float) -> bool:

@@ -92,15 +92,16 @@ class MoveJointsDriver(Driver):
 
 
 class _Motion(Job):
+    driver: MoveJointsDriver
+
     def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
-        super().__init__(goal)
-        self._driver = driver
+        super().__init__(driver, goal)
         self._trajectory: Trajectory | None = None
         self._started_at = 0.0
         self._settling_since: float | None = None
 
     def step(self, now: float) -> bool:
-        driver = self._driver
+        driver = self.driver
         if driver.halted:
             raise DriverRefusal(MotionCode.DRIVER_HALTED, HALTED)
         if self._trajectory is None:
@@ -122,12 +123,12 @@ class _Motion(Job):
             if not tolerance >= 0:
                 raise MotionError(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
             trajectory = Trajectory.checked(
-                self._driver.known,
+                self.driver.known,
                 list(wished.joint_names),
                 [seconds(p.time_from_start) for p in wished.points],
                 [list(p.positions) for p in wished.points],
             )
-            self._driver.motions.start(self.goal.goal_id, trajectory, self._driver.start_positions(trajectory), now)
+            self.driver.motions.start(self.goal.goal_id, trajectory, self.driver.start_positions(trajectory), now)
         except MotionError as error:
             raise DriverRefusal(error.code, str(error)) from error
         self._started_at = now
@@ -136,7 +137,7 @@ class _Motion(Job):
     def _reached(self, now: float, trajectory: Trajectory) -> bool:
         """Return whether the joints are within tolerance of the last point. Raises DriverRefusal when they stay away."""
         tolerance = self.goal.request.goal_tolerance
-        measured = self._driver.measured
+        measured = self.driver.measured
         last = zip(trajectory.joints, trajectory.positions[-1], strict=True)
         off = {joint: abs(measured.get(joint, math.inf) - position) for joint, position in last}
         worst = max(off, key=lambda joint: off[joint])
@@ -144,13 +145,13 @@ class _Motion(Job):
             return True
         if self._settling_since is None:
             self._settling_since = now
-        if now - self._settling_since >= self._driver.settle_s:
+        if now - self._settling_since >= self.driver.settle_s:
             text = f"joint '{worst}' is {off[worst]:.3f} rad from its goal, more than {tolerance:.3f}: is it blocked?"
             raise DriverRefusal(MotionCode.NOT_REACHED, text)
         return False
 
     def ended(self) -> None:
-        self._driver.motions.stop(self.goal.goal_id)
+        self.driver.motions.stop(self.goal.goal_id)
 
     def feedback(self) -> MoveJoints.Feedback:
         return MoveJoints.Feedback(completed_s=self._completed_s())
@@ -158,10 +159,10 @@ class _Motion(Job):
     def result(self) -> MoveJoints.Result:
         if self._trajectory is None:
             return MoveJoints.Result()
-        measured = [self._driver.measured.get(joint, math.nan) for joint in self._trajectory.joints]
+        measured = [self.driver.measured.get(joint, math.nan) for joint in self._trajectory.joints]
         return MoveJoints.Result(completed_s=self._completed_s(), final_positions=measured)
 
     def _completed_s(self) -> float:
         if self._trajectory is None:
             return 0.0
-        return min(self._driver.steady_now() - self._started_at, self._trajectory.duration_s)
+        return min(self.driver.steady_now() - self._started_at, self._trajectory.duration_s)

@@ -114,14 +114,14 @@ class Move(Job):
     operator or silent odometry ends it.
     """
 
+    driver: MovingDriver
     BUSY: int = CallCode.SUBSYSTEM_HELD
     HALTED: int = CallCode.HALTED
     ODOMETRY_LOST: int = CallCode.DRIVER_UNAVAILABLE
 
     def __init__(self, driver: MovingDriver, goal: Goal) -> None:
         driver.free(self.BUSY)
-        super().__init__(goal)
-        self._driver = driver
+        super().__init__(driver, goal)
         self._moving = False
 
     @abstractmethod
@@ -136,7 +136,7 @@ class Move(Job):
         """Called at the end of a goal that was begun."""
 
     def step(self, now: float) -> bool:
-        driver = self._driver
+        driver = self.driver
         if driver.halted or driver.operator:
             if self._moving or now > self.begun_at + FREE_S:
                 raise DriverRefusal(self.HALTED, HALTED) if driver.halted else DriverRefusal(self.BUSY, TELEOP)
@@ -158,13 +158,13 @@ class Move(Job):
     def ended(self) -> None:
         """Stop the base, unless no command was sent or the gate heeds none."""
         if self._moving:
-            if not self._driver.halted and not self._driver.operator:
-                self._driver.send(STILL)
+            if not self.driver.halted and not self.driver.operator:
+                self.driver.send(STILL)
             self.rest()
 
     def _may_begin(self, now: float) -> bool:
         """Return whether gate and odometry were heard. Waits a while, then raises DriverRefusal."""
-        driver = self._driver
+        driver = self.driver
         if driver.halted is not None and driver.pose is not None:
             return True
         if now < self.begun_at + driver.gate_wait_s:
@@ -175,5 +175,5 @@ class Move(Job):
         raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
 
     def _no_odometry(self) -> str:
-        topic = self._driver.resolve_topic_name("odom")
+        topic = self.driver.resolve_topic_name("odom")
         return f"no odometry on {topic} for {ODOMETRY_S} s: is the robot or simulator running?"

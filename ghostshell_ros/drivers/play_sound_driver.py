@@ -18,10 +18,8 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import NodeStartError
 
 
-class _Played:
+class _Played(Job):
     """The messages of a sound being played."""
-
-    elapsed_s: float
 
     def feedback(self) -> PlaySound.Feedback:
         return PlaySound.Feedback(played_s=self.elapsed_s)

@@ -80,15 +80,16 @@ class PostureDriver(Driver):
 
 
 class _Posture(Job):
+    driver: PostureDriver
+
     def __init__(self, driver: PostureDriver, goal: Goal) -> None:
-        super().__init__(goal)
-        self._driver = driver
+        super().__init__(driver, goal)
         self._lead: tuple[float, float, Attitude, Attitude] | None = None
         self._free = False
         """Whether it has begun, with the base free: a halt or an operator then ends it at once."""
 
     def step(self, now: float) -> bool:
-        driver, wished = self._driver, self.goal.request
+        driver, wished = self.driver, self.goal.request
         if driver.halted or driver.operator:
             if self._free or now > self.begun_at + FREE_S:
                 raise self._why_not()
@@ -106,7 +107,7 @@ class _Posture(Job):
         return self._led(now, *self._lead)
 
     def _in_posture(self, now: float, wished: str) -> bool:
-        driver = self._driver
+        driver = self.driver
         if driver.state == wished and now - driver.held_at > STATE_S:
             return True
         if now > self.begun_at + driver.posture_s:
@@ -117,7 +118,7 @@ class _Posture(Job):
         return False
 
     def _led(self, now: float, began: float, duration: float, start: Attitude, aim: Attitude) -> bool:
-        driver = self._driver
+        driver = self.driver
         share = min((now - began) / duration, 1.0) if duration > 0 else 1.0
         roll, pitch, yaw = (a + share * (b - a) for a, b in zip(start, aim, strict=True))
         if (roll, pitch, yaw) != driver.at or share < 1.0:
@@ -126,17 +127,17 @@ class _Posture(Job):
         return now - began >= duration + (driver.settle_s if aim != start else 0.0)
 
     def _why_not(self) -> DriverRefusal:
-        if self._driver.halted:
+        if self.driver.halted:
             return DriverRefusal(SetPosture.Goal.BASE_HALTED, HALTED)
         return DriverRefusal(SetPosture.Goal.POSTURE_BUSY, TELEOP)
 
     def feedback(self) -> SetPosture.Feedback:
-        return SetPosture.Feedback(posture=self._driver.state)
+        return SetPosture.Feedback(posture=self.driver.state)
 
     def result(self) -> SetPosture.Result:
         return SetPosture.Result()
 
     def ended(self) -> None:
         if not self.done:
-            self._driver.held_at = self._driver.steady_now()
-            self._driver.posture.publish(String(data=HOLD))
+            self.driver.held_at = self.driver.steady_now()
+            self.driver.posture.publish(String(data=HOLD))

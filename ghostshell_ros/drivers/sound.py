@@ -28,15 +28,9 @@ class TimedJob(Job):
     """Lasts `duration_s`, or with None until it is cancelled."""
 
     def __init__(self, driver: Driver, goal: Goal, duration_s: float | None) -> None:
-        super().__init__(goal)
-        self.driver = driver
+        super().__init__(driver, goal)
         self._end_at = None if duration_s is None else driver.steady_now() + duration_s
         self._timer = None if duration_s is None else driver.call_later(duration_s, driver.look)
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since its begin."""
-        return self.driver.steady_now() - self.begun_at
 
     def step(self, now: float) -> bool:
         return self._end_at is not None and now >= self._end_at - 1e-3
@@ -64,8 +58,7 @@ class CommandJob(Job):
         on_failure: Callable[[str], DriverRefusal],
         loop: bool = False,
     ) -> None:
-        super().__init__(goal)
-        self.driver = driver
+        super().__init__(driver, goal)
         self._command, self._stdin, self._deadline_s, self._loop = command, stdin, deadline_s, loop
         self._on_failure = on_failure
         self._process: subprocess.Popen[bytes] | None = None
@@ -73,11 +66,6 @@ class CommandJob(Job):
         self._failure = ""
         self._over = False
         self._start()
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since its begin."""
-        return self.driver.steady_now() - self.begun_at
 
     def step(self, now: float) -> bool:
         if self._failure:

@@ -21,12 +21,8 @@ MAX_CHARS = 20_000
 _VOICE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\+[A-Za-z0-9_-]+)?")
 
 
-class _Spoken:
+class _Spoken(Job):
     """The messages of a text being said."""
-
-    elapsed_s: float
-    done: bool
-    goal: Goal
 
     def feedback(self) -> Speak.Feedback:
         return Speak.Feedback(spoken_chars=self.goal.state.spoken_chars(self.elapsed_s))

@@ -39,9 +39,10 @@ class DockDriver(MovingDriver):
 class Docking(Move):
     """One goal: first turn the back to the dock, then drive, then turn as the pose says."""
 
+    driver: DockDriver
+
     def __init__(self, driver: DockDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
-        self._dock = driver
         pose = goal.request.pose.pose
         self._to = (pose.position.x, pose.position.y, yaw_of(pose.orientation))
         if not all(map(math.isfinite, self._to)):
@@ -50,12 +51,12 @@ class Docking(Move):
         self._there = False
 
     def begin(self) -> None:
-        if self._left() > self._dock.farthest:
-            text = f"the dock is {self._left():.1f} m away, more than {self._dock.farthest:g} m: go nearer first"
+        if self._left() > self.driver.farthest:
+            text = f"the dock is {self._left():.1f} m away, more than {self.driver.farthest:g} m: go nearer first"
             raise DriverRefusal(TOO_FAR, text)
 
     def wish(self, now: float) -> Velocity | None:
-        pose, driver = self._dock.pose, self._dock
+        pose, driver = self.driver.pose, self.driver
         assert pose is not None
         x, y, yaw = self._to
         if not self._there and self._left() <= driver.reach:
@@ -72,7 +73,7 @@ class Docking(Move):
         return Velocity(-driver.speed if drives else 0.0, 0.0, max(-most, min(most, 2.0 * turn)))
 
     def _left(self) -> float:
-        pose = self._dock.pose
+        pose = self.driver.pose
         return math.dist(self._to[:2], (pose.x, pose.y)) if pose is not None else 0.0
 
     def feedback(self) -> NavigateToPose.Feedback:
