@@ -25,7 +25,7 @@ from stuck import StuckDetector
 
 from base_observer import REST_S, BaseObserver
 from ghostshell_ros.runtime.node_runtime import LATCHED
-from pipeline_support import NODES, BroughtUp, Task, brought_up, config_dir
+from pipeline_support import KALOS_NODES, BroughtUp, Task, brought_up, config_dir
 from ros_support import ROOT, wait_until
 from skill_kernel.events import CallKind, ModelKind, RunEvent
 
@@ -33,7 +33,7 @@ MODULE = "bench.simulated_model"
 LIVING = (ProcessState.WAITING, ProcessState.IN_PROGRESS, ProcessState.PAUSED)
 AWAY = "Go to the office."
 TWO_LEGS = "Walk 2 metres forward, then turn around."
-KALOS_NODES = NODES | {"base_driver", "posture_driver", "object_detector", "task_planner"}
+ALL_NODES = KALOS_NODES | {"object_detector", "task_planner"}
 
 
 class FaultObserver(BaseObserver):
@@ -137,7 +137,7 @@ def planned_in_layers(folder: Path, *, composed: str) -> Iterator[Robot]:
             folder,
             config_dir(folder, models, **quick),
             launch="kalos",
-            nodes=KALOS_NODES,
+            nodes=ALL_NODES,
             observer_class=FaultObserver,
             model="planner",
             fast_model="fast",

@@ -14,7 +14,7 @@ pytest.importorskip("mujoco")
 
 from ghostshell.msg import ProcessState
 
-from pipeline_support import NODES, Observer, brought_up
+from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
 
 
@@ -23,7 +23,7 @@ def ended(robot: Observer, function: str) -> list[RunEvent]:
 
 
 def test_it_tells_how_many_places_it_explored_while_it_walks_on(tmp_path: Path) -> None:
-    nodes = NODES | {"base_driver", "posture_driver"}
+    nodes = KALOS_NODES
     with brought_up(tmp_path, launch="kalos", nodes=nodes, model="offline", memory="true") as up:
         robot = up.observer
         name = robot.get_namespace().strip("/")

@@ -21,7 +21,7 @@ from std_srvs.srv import SetBool
 
 from ghostshell_ros.runtime.node_runtime import SENSORS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
-from pipeline_support import NODES, Observer, brought_up
+from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
 
 
@@ -61,7 +61,7 @@ def watcher(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Wat
         world.close()
     except SimWorldError as error:
         pytest.skip(str(error))
-    nodes = NODES | {"base_driver", "posture_driver", "object_detector"}
+    nodes = KALOS_NODES | {"object_detector"}
     folder = tmp_path_factory.mktemp("sees")
     with brought_up(folder, launch="kalos", nodes=nodes, observer_class=Watcher, model="offline") as up:
         wait_until(lambda: up.observer.looks and len(up.observer.places) == 2, 20.0, "the detector looks")

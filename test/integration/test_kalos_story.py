@@ -16,13 +16,13 @@ pytest.importorskip("mujoco")
 
 from ghostshell_ros.cli.story import Story, StoryClient
 from ghostshell_ros.runtime.node_runtime import NodeHost
-from pipeline_support import NODES, BroughtUp, brought_up
+from pipeline_support import KALOS_NODES, BroughtUp, brought_up
 from ros_support import wait_until
 
 
 @pytest.fixture
 def kalos(ros: None, tmp_path: Path) -> Iterator[BroughtUp]:
-    nodes = NODES | {"base_driver", "posture_driver", "observer", "reflexes"}
+    nodes = KALOS_NODES | {"observer", "reflexes"}
     with brought_up(tmp_path, launch="kalos", nodes=nodes, model="offline", memory="true") as robot:
         yield robot
 

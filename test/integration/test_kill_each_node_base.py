@@ -13,7 +13,7 @@ from ghostshell.srv import ControlProcess
 
 from base_observer import REST_S, BaseObserver, apart
 from kill_support import DRIVER_CODES, Walk, Way, came_back, ended, failed, killed
-from pipeline_support import NODES, BroughtUp, brought_up
+from pipeline_support import KALOS_NODES, BroughtUp, brought_up
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 
@@ -27,7 +27,7 @@ WAY = Way("walk 120 cm forward", "move_forward", lambda watch, since_s: watch.la
 @pytest.fixture(scope="module")
 def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[BroughtUp]:
     folder = tmp_path_factory.mktemp("killed_base")
-    nodes = NODES | {*DRIVERS, "object_detector"}
+    nodes = KALOS_NODES | {"object_detector"}
     by_a_person = ("sim", "skill_kernel")
     with brought_up(
         folder, launch="kalos", nodes=nodes, observer_class=BaseObserver, also_respawn=by_a_person, model="offline"

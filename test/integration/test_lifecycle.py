@@ -191,7 +191,7 @@ def _value(engineer: Engineer, node: str, key: str) -> str:
 
 
 def test_a_driver_without_a_manager_activates_itself_and_reports_its_health(processes: Processes, engineer: Engineer) -> None:
-    processes.start("ghostshell_ros.drivers.show_face_driver")
+    processes.start(DRIVERS)
     ends = engineer.send(engineer.face, ShowFace.Goal(face="happy", duration_s=0.2))
     wait_until(lambda: ends, 10.0, "the goal's end")
     assert ends[0][0] is GoalEnd.SUCCEEDED

@@ -35,8 +35,6 @@ NODES = {
     "channel_scheduler",
     "move_joints_driver",
     "speak_driver",
-    "play_sound_driver",
-    "show_face_driver",
     "servos",
 }
 UP_S = 30.0
