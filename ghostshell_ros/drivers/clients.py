@@ -117,7 +117,7 @@ class MemoryCaller:
         self._node.call_soon(ask)
         while not arrived.is_set() and not stop.is_set() and (left := begun + timeout_s - self._node.steady_now()) > 0:
             arrived.wait(min(left, STOP_LOOK_S))
-        self._node.call_soon(lambda: [request.cancel() for request in asked])
+        self._node.call_soon(lambda: asked[0].cancel())
         if found and found[0] is not None:
             response = found[0]
             return MemoryAnswer(
