@@ -91,19 +91,19 @@ def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watch
 def test_a_driver_of_its_own_with_an_action_of_another_package_obeys_as_ours_do(rover: Watcher) -> None:
     """Its action, node, settings and interface stand in the robot's file and nowhere else."""
     far = rover.do("park")
-    assert far.text == "FAILED" and "3 m: go nearer first" in far.error_msg, far
-    assert rover.do("drive 1.5 m back").text == "SUCCESS"
+    assert far.status == "FAILED" and "3 m: go nearer first" in far.error_msg, far
+    assert rover.do("drive 1.5 m back").status == "SUCCESS"
     process_id = rover.task("park").process_id
     start = rover.pose
     wait_until(lambda: rover.pose and math.dist(rover.pose[:2], start[:2]) > 0.1, 10.0, "it backs up")
     rover.ask(rover.halt, Trigger.Request())
-    assert rover.wait_event(SkillEvent.PROCESS_ENDED, 5.0, process_id=process_id).text != "SUCCESS"
+    assert rover.wait_event(ProcessKind.ENDED, 5.0, process_id=process_id).status != "SUCCESS"
     stands = rover.pose
     assert rover.ask(rover.clear_halt, Trigger.Request()).success
-    assert rover.do("park").text == "SUCCESS"
+    assert rover.do("park").status == "SUCCESS"
     assert math.dist(stands[:2], (0.0, 0.0)) > 0.2
     assert rover.pose[:2] == pytest.approx((0.0, 0.0), abs=0.1)
-    assert rover.do("go to the window").text == "SUCCESS", "where the next test begins"
+    assert rover.do("go to the window").status == "SUCCESS", "where the next test begins"
 
 
 def test_the_gamepad_takes_it_in_mid_drive_and_gives_it_back(rover: Watcher) -> None:
