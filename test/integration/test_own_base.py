@@ -100,6 +100,7 @@ def test_a_driver_of_its_own_with_an_action_of_another_package_obeys_as_ours_do(
     assert rover.wait_event(ProcessKind.ENDED, 5.0, process_id=process_id).status != "SUCCESS"
     stands = rover.pose
     assert rover.ask(rover.clear_halt, Trigger.Request()).success
+    wait_until(rover.up, 5.0, "it may move again")
     assert rover.do("park").status == "SUCCESS"
     assert math.dist(stands[:2], (0.0, 0.0)) > 0.2
     assert rover.pose[:2] == pytest.approx((0.0, 0.0), abs=0.1)
