@@ -88,7 +88,7 @@ class CallEvent:
     """Tell of a call of the process. `outcome` is empty while it runs, else DONE, FAILED, INTERRUPTED, REFUSED or DROPPED.
 
     `code` and `message` say why it did not succeed (`skill_kernel.codes.CallCode`); of a success `message` is the skill's own
-    sentence. Times are ROS time in seconds, -1 where there is none.
+    sentence and `value` what the skill returned. Times are ROS time in seconds, -1 where there is none.
     """
 
     stream_id: str
@@ -101,6 +101,7 @@ class CallEvent:
     parent_id: str = ""
     start_s: float = -1.0
     end_s: float = -1.0
+    value: Any = None
 
     def report(self) -> CallReport:
         """Return the call as prompts show it."""
@@ -275,6 +276,17 @@ class StreamHandle(Protocol):
         """Write no more and send no end: what was sent is about to be interrupted."""
 
 
+class CallHandle(Protocol):
+    """One call made by `PlannerIO.call`."""
+
+    @property
+    def ended(self) -> CallEnded | None:
+        """Return how it ended; None while it waits or runs."""
+
+    def then(self, callback: Callable[[CallEnded], None]) -> None:
+        """Call back once with its outcome, at once if it has ended already."""
+
+
 class RobotView(Protocol):
     """What a strategy may know of a robot."""
 
@@ -343,6 +355,11 @@ class PlannerIO(Protocol):
 
     def perform(self, tokens: Iterable[FunctionToken]) -> StreamHandle:
         """Perform these tokens as one stream, in a turn of its own."""
+
+    def call(self, skill: str, /, **arguments: Any) -> CallHandle:
+        """Call a skill with typed arguments, as a stream of one call: the same scheduler, kernel and laws as for a model's
+        streams. Its end holds the typed value. It ends exactly once: REFUSED with code and reason for a skill or an
+        argument that does not exist, INTERRUPTED or FAILED when the process is interrupted or the stream is lost."""
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""

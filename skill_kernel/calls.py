@@ -54,7 +54,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class CallResult:
-    """Tell how a call ended (law C10). `error` says what is wrong and what to do, `message` is the skill's report.
+    """Tell how a call ended (law C10). `error` says what is wrong and what to do, `message` is the skill's report, `value` what it
+    returns to its caller as JSON ("" for nothing).
 
     Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement.
     """
@@ -65,6 +66,7 @@ class CallResult:
     message: str = ""
     start_s: float = -1.0
     end_s: float = -1.0
+    value: str = ""
 
 
 DONE = CallResult(Outcome.DONE)

@@ -97,6 +97,15 @@ class CallEvent(EventBase):
     start_s: float = -1.0
     end_s: float = -1.0
     holder_id: str = ""
+    value_json: str = ""
+
+    @property
+    def value(self) -> Any:
+        """What the skill returned to its caller; None where it returned nothing or it cannot be read."""
+        try:
+            return json.loads(self.value_json) if self.value_json else None
+        except (json.JSONDecodeError, RecursionError):
+            return None
 
     @property
     def arguments(self) -> dict[str, Any]:

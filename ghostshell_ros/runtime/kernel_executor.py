@@ -178,7 +178,9 @@ class KernelLink:
             return
         if result.start_s >= 0:
             flight.listener.started(flight.call.call_id)
-        self._ended(flight, CallResult(OUTCOMES[result.outcome], code, result.error_msg, result.message))
+        self._ended(
+            flight, CallResult(OUTCOMES[result.outcome], code, result.error_msg, result.message, value=result.value_json)
+        )
 
     def _held(self, flight: _Flight, why: str) -> None:
         self._flights.pop(flight.call.call_id, None)

@@ -7,7 +7,7 @@ from ghostshell.msg import CallRecord
 
 from planners.prompts.prompt import CallReport
 from planners.strategy import CallEnded, CallStarted
-from skill_kernel.events import CallEvent, CallKind, read_arguments
+from skill_kernel.events import CallEvent, read_arguments
 
 
 def call_report(call: CallRecord) -> CallReport:
@@ -15,9 +15,14 @@ def call_report(call: CallRecord) -> CallReport:
     return CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message)
 
 
-def call_event(event: CallEvent) -> CallStarted | CallEnded:
-    """Return a call that has started or ended."""
-    return (CallEnded if event.kind is CallKind.ENDED else CallStarted)(
+def started_call(event: CallEvent) -> CallStarted:
+    """Return a call that has started."""
+    return CallStarted(event.stream_id, event.call_id, event.function, event.arguments, parent_id=event.parent_id)
+
+
+def ended_call(event: CallEvent) -> CallEnded:
+    """Return a call that has ended."""
+    return CallEnded(
         event.stream_id,
         event.call_id,
         event.function,
@@ -28,4 +33,5 @@ def call_event(event: CallEvent) -> CallStarted | CallEnded:
         event.parent_id,
         event.start_s,
         event.end_s,
+        event.value,
     )

@@ -154,6 +154,7 @@ def shell_event(process_id: str, event: ShellEvent) -> RunEvent:
         about |= {
             "outcome": call.result.outcome,
             "message": call.result.message,
+            "value_json": call.result.value,
             "start_s": -1.0 if call.start_s is None else call.start_s,
             "end_s": -1.0 if call.end_s is None else call.end_s,
         }

@@ -22,6 +22,7 @@ def result_message(result: CallResult) -> ExecuteSkill.Result:
         error_code=int(result.code),
         error_msg=ros_text(result.error),
         message=ros_text(result.message),
+        value_json=ros_text(result.value),
         start_s=result.start_s,
         end_s=result.end_s,
     )

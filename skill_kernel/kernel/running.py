@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -92,6 +93,10 @@ RESET = Ending(Outcome.DONE)
 def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> Ending:
     """Return an event-driven end."""
     return Ending(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
+
+
+MAX_VALUE_CHARS = 65_536
+"""Length of a skill's value as JSON; larger things are kept elsewhere and named."""
 
 
 class Pausing(Enum):
@@ -188,7 +193,8 @@ class RunningCall:
         else:
             outcome, code, error = ending.outcome, ending.code, ending.error
         message = "" if outcome is Outcome.FAILED and error == body.message else body.message
-        return CallResult(outcome, code, error, message, self.start_s, end_s)
+        value = _json(body.value) if body.value is not None else ""
+        return CallResult(outcome, code, error, message, self.start_s, end_s, value)
 
     def uncertain_result(self, what: str, end_s: float) -> CallResult:
         """Return the outcome of a call whose body may not have stopped."""
@@ -201,7 +207,7 @@ class RunningCall:
 def normalized(returned: object, name: str) -> SkillReturn:
     """Return as SkillReturn what a skill's function returned: None and True mean success, a string is the message."""
     if isinstance(returned, SkillReturn):
-        return returned
+        return _with_json_value(returned, name)
     if returned is None or returned is True:
         return SkillReturn.success()
     if isinstance(returned, str):
@@ -209,6 +215,21 @@ def normalized(returned: object, name: str) -> SkillReturn:
     if returned is False:
         return SkillReturn.failure(f"{name} did not succeed and gives no reason")
     return SkillReturn.failure(f"{name} returned a {type(returned).__name__}; a skill returns SkillReturn, str, bool or None")
+
+
+def _with_json_value(returned: SkillReturn, name: str) -> SkillReturn:
+    """Return it as it is, or that it failed because its value cannot travel."""
+    try:
+        size = len(_json(returned.value))
+    except (TypeError, ValueError, RecursionError) as error:
+        return SkillReturn.failure(f"{name} returned a value that is no JSON: {error}")
+    if size > MAX_VALUE_CHARS:
+        return SkillReturn.failure(f"{name} returned a value of {size} characters; return at most {MAX_VALUE_CHARS}")
+    return returned
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _of_body(name: str, body: SkillReturn) -> tuple[Outcome, int, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a skill returns: success, failure and interruption told apart (TypeGo, listing 1)."""
+"""Define what a skill returns: success, failure and interruption told apart (TypeGo, listing 1)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SkillReturn:
-    """Result of one run of a skill.
+    """Hold the result of one run of a skill.
 
-    `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
+    `value` is what it found out or measured, as JSON knows it (None, bool, numbers, str, lists and mappings by str), for
+    callers that go on with it; `message` says the same to a person. `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
     `stop_evt` was set; `message` then says how far it came, and `progress` in figures, for a skill that declares
     `remaining`. `error_code` is one of `skill_kernel.codes`, or 0; STOP_UNCERTAIN halts the robot.
     """
@@ -22,18 +23,19 @@ class SkillReturn:
     interrupted: bool = False
     error_code: int = 0
     progress: Mapping[str, Any] | None = None
+    value: Any = None
 
     @classmethod
-    def success(cls, message: str = "") -> SkillReturn:
-        """The skill did what it says."""
-        return cls(True, message)
+    def success(cls, message: str = "", *, value: Any = None) -> SkillReturn:
+        """Return that the skill did what it says, and the value it has for its caller."""
+        return cls(True, message, value=value)
 
     @classmethod
     def failure(cls, message: str, error_code: int = 0) -> SkillReturn:
-        """The skill could not do it; `message` says why and what would help."""
+        """Return that the skill could not do it; `message` says why and what would help."""
         return cls(False, message, error_code=error_code)
 
     @classmethod
     def interruption(cls, message: str, *, progress: Mapping[str, Any] | None = None) -> SkillReturn:
-        """The skill was stopped; `message`, and `progress` in figures, say what was done until then."""
+        """Return that the skill was stopped; `message`, and `progress` in figures, say what was done until then."""
         return cls(False, message, interrupted=True, progress=progress)

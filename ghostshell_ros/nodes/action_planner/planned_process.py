@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +11,13 @@ from typing import Any
 
 from ghostshell.msg import ProcessState
 
-from function_tokens.parsing.tokens import FunctionToken
-from function_tokens.routines import to_source
+from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.routines import RoutineError, to_source
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.call_messages import call_event, call_report
+from ghostshell_ros.wire.call_messages import call_report, ended_call, started_call
 from ghostshell_ros.wire.events import EventWriter
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
@@ -24,6 +25,7 @@ from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
 from planners.prompts.prompt import CallReport
 from planners.strategy import (
+    CallEnded,
     Degraded,
     EventFired,
     Feed,
@@ -50,7 +52,7 @@ from planners.strategy import (
 )
 from skill_kernel import events
 from skill_kernel.clock import Clock
-from skill_kernel.codes import ModelCode, TaskCode
+from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
 from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 TOLD = ("DONE", "FAILED", "INTERRUPTED")
@@ -108,6 +110,32 @@ class OpenStream:
         self._desk.streams.abandon(self._stream)
 
 
+class PendingCall:
+    """The `CallHandle` of a stream of one call."""
+
+    def __init__(self, function: str, arguments: Mapping[str, Any], guarded: Callable[..., None]) -> None:
+        self.function, self.arguments, self._guarded = function, arguments, guarded
+        self.ended: CallEnded | None = None
+        self._callbacks: list[Callable[[CallEnded], None]] = []
+
+    def then(self, callback: Callable[[CallEnded], None]) -> None:
+        """Call back with its outcome."""
+        if self.ended is not None:
+            callback(self.ended)
+        else:
+            self._callbacks.append(callback)
+
+    def end(self, call: CallEnded) -> None:
+        """Tell its outcome."""
+        self.ended = call
+        for callback in self._callbacks:
+            self._guarded(callback, call)
+
+    def end_unheard(self, stream_id: str, outcome: Outcome, code: int, why: str) -> None:
+        """Tell an outcome that no other node will tell."""
+        self.end(CallEnded(stream_id, "", self.function, self.arguments, outcome.value, code, why))
+
+
 class PlannedProcess:
     """The `PlannerIO` of one process, and the way of its events to the strategy's `Planning`."""
 
@@ -117,6 +145,8 @@ class PlannedProcess:
         self._roles = {role.name: role for role in strategy.roles}
         self._planning: Planning | None = None
         self._open: dict[str, OpenStream] = {}
+        self._calls: dict[str, PendingCall] = {}
+        """Calls of the strategy that have no outcome yet, by stream."""
         self._last_stream = ""
         self._next_turn = 0
         self.epoch = process.epoch
@@ -144,6 +174,8 @@ class PlannedProcess:
     def restart(self, process: ProcessState) -> None:
         """Plan it under its new epoch; nothing runs or waits."""
         self._abandon()
+        for stream_id, call in self._take_calls():
+            call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), "the process is planned anew")
         self.epoch = process.epoch
         self.running.clear()
         self.deliver(Restarted(done_of(process)))
@@ -161,6 +193,8 @@ class PlannedProcess:
         """Void everything written; it goes on with a new epoch, or ends."""
         if not self.finished:
             self._abandon()
+            for stream_id, call in self._take_calls():
+                call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), cause)
             self.deliver(Interrupted(cause))
             self._plan_ended(int(TaskCode.CANCELLED), f"interrupted: {cause}")
 
@@ -179,9 +213,11 @@ class PlannedProcess:
     def close(self, why: str) -> None:
         """Plan it no longer: what is being written has no regular end."""
         if not self.finished:
-            self.finished = True
             if self._planning is not None:
-                self._guarded(self._planning.close, why)
+                planning, self._planning = self._planning, None
+                self._guarded(planning.close, why)
+            self.finished = True
+        self._calls.clear()
         self._abandon()
 
     def shut_down(self, why: str) -> None:
@@ -194,15 +230,21 @@ class PlannedProcess:
         """Hand on what another node tells of the process."""
         if event.kind is CallKind.STARTED:
             self.running.add(event.call_id)
-            self.deliver(call_event(event))
+            self.deliver(started_call(event))
         elif event.kind is CallKind.ENDED:
             self.running.discard(event.call_id)
-            self.deliver(call_event(event))
+            ended = ended_call(event)
+            if not event.parent_id and (call := self._calls.pop(event.stream_id, None)) is not None:
+                call.end(ended)
+            self.deliver(ended)
         elif event.kind is StreamKind.STOP_GENERATION:
             self.deliver(GenerationStopped(event.stream_id, event.error_msg))
         elif event.kind is StreamKind.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
             self.lost(event.error_msg, TaskCode.TOO_MANY_PROCESSES)
         elif event.kind is StreamKind.TURN_ENDED:
+            if (call := self._calls.pop(event.stream_id, None)) is not None:
+                why = event.error_msg or "the stream ended without it"
+                call.end_unheard(event.stream_id, Outcome.FAILED, event.error_code, why)
             self.deliver(StreamEnded(event.stream_id, event.end, event.error_code, event.error_msg))
         elif event.kind is StreamKind.REPAIR:
             self.deliver(StreamRepaired(event.stream_id, event.error_msg))
@@ -224,6 +266,8 @@ class PlannedProcess:
 
     def _guarded(self, call: Callable[..., None], *args: Any) -> None:
         """Call into the strategy; what it raises ends this process and no other."""
+        if self.finished and self._planning is not None:
+            return
         try:
             call(*args)
         except Exception as error:  # noqa: BLE001 - a strategy may come from anywhere
@@ -300,6 +344,22 @@ class PlannedProcess:
         stream.end()
         return stream
 
+    def call(self, skill: str, /, **arguments: Any) -> PendingCall:
+        """Perform one call and give it a handle."""
+        call = PendingCall(skill, arguments, self._guarded)
+        attributes = {name: text_of(value) for name, value in arguments.items()}
+        try:
+            stream = self.perform([FunctionToken(TokenKind.SCF, skill, attributes)])
+        except RoutineError as error:
+            call.end_unheard("", Outcome.REFUSED, int(CallCode.INVALID_ARGUMENT), str(error))
+        else:
+            self._calls[stream.stream_id] = call
+        return call
+
+    def _take_calls(self) -> list[tuple[str, PendingCall]]:
+        calls, self._calls = list(self._calls.items()), {}
+        return calls
+
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop what runs of the process."""
         self._desk.stop(self._task.process_id, self.epoch, why, lambda: self._guarded(then))
@@ -323,6 +383,11 @@ class PlannedProcess:
         if not self.finished:
             self.finished = True
             self._plan_ended(code, why)
+
+
+def text_of(value: object) -> str:
+    """Return a typed argument as a stream writes it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def done_of(process: ProcessState) -> list[CallReport]:

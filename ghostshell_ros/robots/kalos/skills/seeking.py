@@ -64,7 +64,7 @@ def search(
         seen = _look_around(body, kernel, control, target)
         if isinstance(seen, Detection):
             at = f" near {place}" if place else ""
-            return SkillReturn.success(f"{target}{at} {_where(seen)}")
+            return SkillReturn.success(f"{target}{at} {_where(seen)}", value=_seen(seen, place))
         if seen is not None:
             return seen
     missing = f"; {'; '.join(troubles)}" if troubles else ""
@@ -96,7 +96,7 @@ def approach(target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt
         place = _place(body, seen)
         left = seen.distance - distance_m
         if left <= NEAR_ENOUGH_M and abs(seen.bearing) <= AIM_RAD:
-            return SkillReturn.success(f"{target} {_where(seen)}")
+            return SkillReturn.success(f"{target} {_where(seen)}", value=_seen(seen))
         # First face it, for an arc would end beside it.
         way = 0.0 if abs(seen.bearing) > AIM_RAD else min(left, STEP_M)
         result, done = body.step(control, max(0.0, way), seen.bearing if way <= 0.0 else 0.0)
@@ -211,6 +211,12 @@ def _direction(body: KalosBody, place: tuple[float, float]) -> float:
     if pose is None:
         return 0.0
     return math.remainder(math.atan2(place[1] - pose.y, place[0] - pose.x) - pose.yaw, math.tau)
+
+
+def _seen(seen: Detection, place: str = "") -> dict[str, str | float | None]:
+    """Return what was found for a caller: bearing to the left [deg], distance [m] or None, and the place it is near."""
+    distance = None if math.isnan(seen.distance) else round(seen.distance, 2)
+    return {"label": seen.label, "bearing_deg": round(math.degrees(seen.bearing), 1), "distance_m": distance, "near": place}
 
 
 def _where(seen: Detection) -> str:
