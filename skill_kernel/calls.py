@@ -54,8 +54,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class CallResult:
-    """Tell how a call ended (law C10). `error` says what is wrong and what to do, `message` is the skill's report, `value` what it
-    returns to its caller as JSON ("" for nothing).
+    """Tell how a call ended (law C10). `error` says what is wrong and what to do, `message` is the skill's report, `value`
+    what it returns to its caller as JSON ("" for nothing).
 
     Times are seconds of the kernel's clock; `start_s` is -1 when the skill was stopped before its first statement.
     """

@@ -29,6 +29,13 @@ def declare_models(node: RuntimeNode, robot: RobotSetup) -> tuple[ModelClient, M
     return client, _made("fast_model", fast, file, robot) if fast else client
 
 
+def declare_verdict_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient | None:
+    """Declare `verdict_model` and `models_file`; return the model, None where none is named."""
+    spec = node.declare("verdict_model", "", "model that verdicts may ask; empty: none")
+    file = _declare_file(node)
+    return _made("verdict_model", spec, file, robot) if spec else None
+
+
 def _declare_file(node: RuntimeNode) -> str:
     return node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
 

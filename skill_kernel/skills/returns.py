@@ -12,10 +12,10 @@ from typing import Any
 class SkillReturn:
     """Hold the result of one run of a skill.
 
-    `value` is what it found out or measured, as JSON knows it (None, bool, numbers, str, lists and mappings by str), for
-    callers that go on with it; `message` says the same to a person. `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its
-    `stop_evt` was set; `message` then says how far it came, and `progress` in figures, for a skill that declares
-    `remaining`. `error_code` is one of `skill_kernel.codes`, or 0; STOP_UNCERTAIN halts the robot.
+    `ok` is true only when the skill did what its name says. `interrupted` is true when it ended because its `stop_evt` was
+    set; `message` then says how far it came, and `progress` in figures, for a skill that declares `remaining`. `error_code`
+    is one of `skill_kernel.codes`, or 0; STOP_UNCERTAIN halts the robot. `value` is what the skill found out, for callers
+    that go on with it: anything that JSON can hold.
     """
 
     ok: bool

@@ -17,13 +17,13 @@ from rclpy.parameter import Parameter
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
-from ghostshell_ros.nodes.action_planner.robot_view import SceneView
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
+from ghostshell_ros.runtime.robot_view import SceneView
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events

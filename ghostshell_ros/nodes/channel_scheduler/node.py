@@ -17,6 +17,7 @@ from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from function_tokens.scheduling.step_queue import StepQueue
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
+from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.runtime.node import RosClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode, run
@@ -58,7 +59,7 @@ class ChannelScheduler(RuntimeNode):
     Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
     `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
     Parameters: `robot`, `data_dir`, `silence_s`, `observe_timeout_s`, `max_unstarted`, `judge_s`, `kernel_ready_s`,
-    `kernel_silence_s`, `strict`.
+    `kernel_silence_s`, `strict`, `verdicts`, `verdict_model`, `models_file`; with verdicts it also hears `odom`.
     """
 
     def __init__(self) -> None:
@@ -89,6 +90,7 @@ class ChannelScheduler(RuntimeNode):
         self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self, CallEvent, StreamEvent, ProcessEvent, Notice)
         self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
+        self._verdicts = Verdicts(self, robot, self._events)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
@@ -115,10 +117,11 @@ class ChannelScheduler(RuntimeNode):
                     return None
                 del self._processes[idle]
             executor = ProcessExecutor(self._link, process_id)
+            weighing = self._verdicts.before(executor, process_id)
             executor.scheduler = Scheduler(
                 # Told after the calls are on their way: writing an event takes as long as starting one.
                 self._robot.mapper,
-                executor,
+                weighing or executor,
                 self._ros_clock,
                 lambda event: self.call_soon(self._events.write_shell, process_id, event),
                 new_call_id=lambda: secrets.token_hex(16),
@@ -127,6 +130,8 @@ class ChannelScheduler(RuntimeNode):
                 conditions=self._conditions.of(process_id),
                 on_steps=lambda steps: self.call_soon(self._publish_steps, process_id, steps),
             )
+            if weighing is not None:
+                weighing.scheduler = executor.scheduler
             executor.scheduler.pause(process_id in self._paused)
             process = _Process(executor.scheduler, self._oldest_epoch)
         self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
@@ -185,6 +190,7 @@ class ChannelScheduler(RuntimeNode):
         if problem := self._robot.follow(state.skills_version):
             self.get_logger().error(problem)
         self._link.kernel_changed()
+        self._verdicts.kernel_state(state)
         self._paused = frozenset(hold.process_id for hold in state.processes if hold.pause_causes)
         for process_id, process in self._processes.items():
             process.scheduler.pause(process_id in self._paused)
@@ -226,6 +232,10 @@ class ChannelScheduler(RuntimeNode):
                 reading=steps.reading,
             )
         )
+
+    def close(self) -> None:
+        """Let the verdicts' model go."""
+        self._verdicts.close()
 
 
 def _token_of(message: TokenMsg) -> FunctionToken:

@@ -157,9 +157,9 @@ def wait_for_reset(stop: StopEvent) -> None:
 
 
 def outcome(result: DriverResult, what: str, *, progress: Mapping[str, float] | None = None) -> SkillReturn:
-    """A driver's result as a skill's: `what` says what was done, or how far it came, `progress` the same in figures."""
+    """Return a driver's result as a skill's: `what` says what was done, or how far it came, `progress` the same in figures."""
     if result.ok:
-        return SkillReturn.success(what)
+        return SkillReturn.success(what, value=progress)
     if result.cancelled:
         return SkillReturn.interruption(what, progress=progress)
     return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver failed'}", result.error_code)
