@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from planners.language.stop_words import is_stop
 from planners.models.model_call import CallEnd, ModelCall
+from planners.processes.changes import Changes
 from planners.processes.process_advisor import Voice
 from planners.processes.process_prompt import AdvisorContext, S3Answer
-from planners.strategies.layered.changes import Changes
 from skill_kernel.clock import Clock
 from skill_kernel.guard import GuardedExpression
 from skill_kernel.guard.trigger import Trigger

@@ -12,8 +12,7 @@ from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
 from planners.prompts.blocks import Layer, read_blocks
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.task_planner import TaskPlanner
-from planners.strategies.layered.task_settings import TaskSettings
+from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
 

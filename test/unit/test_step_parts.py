@@ -9,7 +9,7 @@ import pytest
 
 from planners.prompts.prompt import CallReport, GrammarOptions
 from planners.scene import SceneSnapshot, snapshot
-from planners.strategies.layered.direct_commands import DirectCommands
+from planners.strategies.layered.step_degrade import DirectCommands
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from planners.models.model_call import AnswerError
 from planners.plan import GlobalEvent, Subtask
-from planners.strategies.layered.revision import WrittenSubtask, ending_with, revised, revised_events, with_done
-from planners.strategies.layered.task_answer import AnswerLimits, TaskAnswer, TaskReader
+from planners.strategies.layered.task_answer import (
+    AnswerLimits,
+    TaskAnswer,
+    TaskReader,
+    WrittenSubtask,
+    ending_with,
+    revised,
+    revised_events,
+    with_done,
+)
 
 FIELDS = frozenset({"room", "battery"})
 PARTS = [

@@ -27,11 +27,10 @@ from planners.models.base import ModelError
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.progress import Patience
 from planners.strategies.layered.task_answer import AnswerLimits
-from planners.strategies.layered.task_planner import TaskPlanner
+from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
 from planners.strategies.layered.task_prompt import system_prompt
-from planners.strategies.layered.task_settings import TaskSettings
+from planners.strategies.layered.task_reviews import Patience
 from planners.strategy import Feed
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent

@@ -13,14 +13,24 @@ from planners.plan import GlobalEvent, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import SceneSnapshot
-from planners.strategies.layered.failures import Bounds
 from planners.strategies.layered.step_answer import Check
 from planners.strategies.layered.step_prompt import Situation
-from planners.strategies.layered.step_writing import Outlet
 from planners.strategy import Judge
 from skill_kernel.clock import Clock
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import Observation
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a process may try. `same`: equal failures in a row before the layer above is asked; `subtask`, `process`:
+    failures at most; `answers`, `all_answers`: answers with steps, without any progress and for the process."""
+
+    same: int = 2
+    subtask: int = 5
+    process: int = 12
+    answers: int = 25
+    all_answers: int = 150
 
 
 @dataclass
@@ -53,6 +63,19 @@ class StepSettings:
     look_again_s: float = 0.5
     say_s: float = 20.0
     bounds: Bounds = field(default_factory=Bounds)
+
+
+class Outlet(Protocol):
+    """What goes to the robot. `turn` tells what the writer knew: of streams of one turn, all end with the first failure."""
+
+    def open(self, turn: int) -> str:
+        """Begin a stream; its id."""
+
+    def text(self, stream_id: str, text: str) -> None:
+        """The next piece of it."""
+
+    def close_stream(self, stream_id: str, code: int = 0, why: str = "") -> None:
+        """Its end."""
 
 
 class StepLink(Protocol):

@@ -10,18 +10,15 @@ from enum import Enum
 from planners.plan import GlobalEvent, Plan
 from planners.prompts.prompt import CallReport
 from planners.scene import SceneSnapshot
-from planners.strategies.layered.alarm import Alarm
-from planners.strategies.layered.failures import Failures, Verdict
 from planners.strategies.layered.global_events import GlobalEvents
 from planners.strategies.layered.step_answer import STEP
-from planners.strategies.layered.step_awaited import Awaited
+from planners.strategies.layered.step_asking import AfterFailure, Failures, Questions
 from planners.strategies.layered.step_book import Item, StepBook, StepEnd
-from planners.strategies.layered.step_ending import Ending
-from planners.strategies.layered.step_goals import Goals
+from planners.strategies.layered.step_degrade import DegradationLadder
+from planners.strategies.layered.step_first import FirstActionRequest
+from planners.strategies.layered.step_goals import Ending, Goals
 from planners.strategies.layered.step_link import StepLink, StepSettings
-from planners.strategies.layered.step_opening import Opening
-from planners.strategies.layered.step_questions import Questions
-from planners.strategies.layered.step_trouble import Trouble
+from planners.strategies.layered.step_waits import OneShot, PlanWait
 from planners.strategies.layered.step_writing import StepWriter, Turn
 from planners.strategy import CallEvent, Task
 from skill_kernel.codes import TaskCode
@@ -54,9 +51,9 @@ class StepPlanner:
         self._failures = Failures(settings.bounds)
         self._events = GlobalEvents(link.accessors, link.judge, link.steady_now)
         self._ending = Ending(task, link, self._writer, self._turn, settings.say_s, self._over)
-        self._trouble = Trouble(task, link, self._writer, self._ending)
-        self._alarm = Alarm(link.clock, self._consider)
-        self._awaited = Awaited(
+        self._ladder = DegradationLadder(task, link, self._writer, self._ending)
+        self._next_look = OneShot(link.clock, self._consider)
+        self._plan_wait = PlanWait(
             link,
             settings,
             self._goals,
@@ -71,13 +68,15 @@ class StepPlanner:
             settings,
             self._goals,
             self._writer,
-            self._trouble,
+            self._ladder,
             self._failures,
             fail=self._fail,
             changed=self._consider,
-            later=self._alarm.within,
+            later=self._next_look.within,
         )
-        self._opening = Opening(task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked)
+        self._first_action = FirstActionRequest(
+            task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked
+        )
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._paused_at: SceneSnapshot | None = None
@@ -87,8 +86,8 @@ class StepPlanner:
 
     def begin(self) -> None:
         """The process has been made."""
-        self._opening.begin(self._settings.first_deadline_s)
-        self._awaited.begin()
+        self._first_action.begin(self._settings.first_deadline_s)
+        self._plan_wait.begin()
 
     def plan(self, plan: Plan) -> None:
         """System 2 has published a plan, or more of it."""
@@ -100,7 +99,7 @@ class StepPlanner:
             if why not in self._told:
                 self._told.add(why)
                 self._link.notice(why)
-        self._awaited.taken(plan)
+        self._plan_wait.taken(plan)
         if plan.given_up:
             self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
         elif plan.achieved:
@@ -116,7 +115,7 @@ class StepPlanner:
     def started(self, call: CallEvent) -> None:
         """A call has begun."""
         if self._book.started(call) is not None:
-            self._opening.throw_away()
+            self._first_action.throw_away()
         self._consider()
 
     def ended(self, call: CallEvent) -> None:
@@ -160,8 +159,8 @@ class StepPlanner:
         """The process is paused: its queue stays, nothing is asked."""
         if self.state is State.RUNNING:
             self.state = State.PAUSED
-            self._awaited.hold()
-            self._opening.throw_away()
+            self._plan_wait.hold()
+            self._first_action.throw_away()
         elif self.state is not State.VOID or self._paused_at is not None:
             return
         self._paused_at = self._link.relies_on()
@@ -171,7 +170,7 @@ class StepPlanner:
         if self.state is not State.PAUSED:
             return
         self.state = State.RUNNING
-        self._awaited.go_on()
+        self._plan_wait.go_on()
         before, self._paused_at = self._paused_at, None
         if before is not None and not before.holds(self._link.relies_on()):
             queued = bool(self._book.queued)
@@ -187,8 +186,8 @@ class StepPlanner:
         """Everything written is void; it goes on with a new epoch, or ends."""
         if self.state in (State.RUNNING, State.PAUSED):
             self.state = State.VOID
-            self._awaited.hold()
-        self._opening.throw_away()
+            self._plan_wait.hold()
+        self._first_action.throw_away()
         self._questions.drop(why)
 
     def anew(self) -> None:
@@ -198,11 +197,11 @@ class StepPlanner:
         if self._closing:
             self._ending.look()
             return
-        self._opening.throw_away()
+        self._first_action.throw_away()
         self._questions.drop("it is planned anew")
         self._turn.next()
         self.state = State.RUNNING
-        self._awaited.go_on()
+        self._plan_wait.go_on()
         before, self._paused_at = self._paused_at, None
         self._questions.renewed()
         if before is not None and (way := self._link.way_back(before)):
@@ -213,7 +212,7 @@ class StepPlanner:
         """The process has ended."""
         self.state = State.ENDED
         self._ending.void()
-        self._opening.throw_away()
+        self._first_action.throw_away()
         self._questions.drop("the process has ended")
         self._stop_waiting()
 
@@ -234,11 +233,11 @@ class StepPlanner:
                 self._failed(end)
 
     def _failed(self, end: StepEnd) -> None:
-        verdict = self._failures.failed(end)
-        if verdict is Verdict.END or (verdict is Verdict.REVIEW and not self._plans):
+        after = self._failures.failed(end)
+        if after is AfterFailure.END or (after is AfterFailure.REVIEW and not self._plans):
             self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
-        elif verdict is Verdict.REVIEW:
-            self._awaited.failed(self._book.fault)
+        elif after is AfterFailure.REVIEW:
+            self._plan_wait.failed(self._book.fault)
 
     def _fire(self, event: GlobalEvent) -> bool:
         """One at a time, and only while it acts: a model may have judged it late."""
@@ -263,14 +262,14 @@ class StepPlanner:
                 self._close("everything is done")
                 fault = self._book.fault
                 self._ending.when_idle(int(TaskCode.CALL_FAILED) if fault else 0, fault)
-        elif self._awaited.review or not self._writer.has_room():
+        elif self._plan_wait.review or not self._writer.has_room():
             return
-        elif self._trouble.helps_itself(subtask, goals.done):
+        elif self._ladder.advance(subtask, goals.done):
             if self._ending.begun:
                 self._close("the model gives no usable answer")
         else:
             if not self._questions.asked:
-                self._opening.throw_away()
+                self._first_action.throw_away()
             self._questions.look(goals.plan, subtask, self._fired, watching=bool(self._events))
 
     # -- ends ---------------------------------------------------------------------------------------------------------
@@ -282,7 +281,7 @@ class StepPlanner:
     def _close(self, why: str) -> None:
         """Nothing more is asked."""
         self._questions.drop(why)
-        self._opening.throw_away()
+        self._first_action.throw_away()
         self._stop_waiting()
         self.state = State.ENDING
 
@@ -295,5 +294,5 @@ class StepPlanner:
         self._stop_waiting()
 
     def _stop_waiting(self) -> None:
-        self._alarm.cancel()
-        self._awaited.end()
+        self._next_look.cancel()
+        self._plan_wait.end()

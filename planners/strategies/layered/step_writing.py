@@ -5,30 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
 
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.step_answer import COMPLETE, REPLACE, Found, StepAnswer, What
 from planners.strategies.layered.step_book import Item, StepBook
+from planners.strategies.layered.step_link import Outlet, StepLink
 from skill_kernel.codes import ModelCode
-
-if TYPE_CHECKING:
-    from planners.strategies.layered.step_link import StepLink
-
-
-class Outlet(Protocol):
-    """What goes to the robot. `turn` tells what the writer knew: of streams of one turn, all end with the first failure."""
-
-    def open(self, turn: int) -> str:
-        """Begin a stream; its id."""
-
-    def text(self, stream_id: str, text: str) -> None:
-        """The next piece of it."""
-
-    def close_stream(self, stream_id: str, code: int = 0, why: str = "") -> None:
-        """Its end."""
 
 
 @dataclass

@@ -16,10 +16,9 @@ from planners.plan import GlobalEvent, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
-from planners.strategies.layered.direct_commands import DirectCommands
-from planners.strategies.layered.failures import Bounds
 from planners.strategies.layered.step_answer import Check
-from planners.strategies.layered.step_link import StepSettings
+from planners.strategies.layered.step_degrade import DirectCommands
+from planners.strategies.layered.step_link import Bounds, Outlet, StepSettings
 from planners.strategies.layered.step_planner import State, StepPlanner
 from planners.strategies.layered.step_prompt import (
     Situation,
@@ -28,7 +27,6 @@ from planners.strategies.layered.step_prompt import (
     step_message,
     step_system,
 )
-from planners.strategies.layered.step_writing import Outlet
 from planners.strategies.stream.stream_planner import Stream
 from planners.strategy import (
     CallEnded,

@@ -6,21 +6,77 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.progress import Progress
-from planners.strategies.layered.reasons import Reasons
-from planners.strategies.layered.revision import WrittenSubtask, ending_with, hopeless, revised, revised_events, with_done
-from planners.strategies.layered.task_answer import TaskAnswer, TaskReader
+from planners.strategies.layered.task_answer import (
+    AnswerLimits,
+    TaskAnswer,
+    TaskReader,
+    WrittenSubtask,
+    ending_with,
+    hopeless,
+    revised,
+    revised_events,
+    with_done,
+)
 from planners.strategies.layered.task_prompt import question
-from planners.strategies.layered.task_settings import Asked, TaskSettings, Tellers
-from planners.strategies.layered.watching import differences, labels, watched
+from planners.strategies.layered.task_reviews import Patience, Progress, Reasons, differences, labels, watched
 from skill_kernel.clock import Clock, Timer
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """Times in seconds. `deadline_s`: for an answer, its repair included. System 2 looks again `urgent_s` after a result, an
+    event or a resume, `settle_s` after a change of what it watches, `gap_s` after its last answer at the earliest: together
+    no more than `review_s`. Not `cost_aware`, it looks again every `review_s`, whether something happened or not.
+    `revisions`: changes of one process's plan at most."""
+
+    deadline_s: float = 12.0
+    max_output_tokens: int = 1000
+    urgent_s: float = 0.2
+    settle_s: float = 0.8
+    gap_s: float = 0.8
+    review_s: float = 2.0
+    revisions: int = 30
+    cost_aware: bool = True
+    limits: AnswerLimits = field(default_factory=AnswerLimits)
+    patience: Patience = field(default_factory=Patience)
+
+
+class Tellers(Protocol):
+    """Whom a task planner tells, and who allows it to ask."""
+
+    def plan(self, process_id: str, plan: Plan) -> None:
+        """A new revision."""
+
+    def skipped(self, process_id: str, why: str) -> None:
+        """Nothing was asked."""
+
+    def degraded(self, process_id: str, how: str, why: str) -> None:
+        """It goes on without its model."""
+
+    def allowance(self, process_id: str) -> tuple[bool, float, str]:
+        """Whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+
+
+@dataclass
+class Asked:
+    """What a question was asked on. `weight` counts what had happened until then that a verdict must know of."""
+
+    first: bool
+    failed: bool
+    weight: int
+    done: frozenset[str]
+    why: tuple[str, ...]
+    facts: Mapping[str, Any] | None
+    tries: int = 0
+    streamed: list[WrittenSubtask] = field(default_factory=list)
+
 
 SHOWN_CALLS = 20
 RETRY_S, RETRY_MAX_S = 2.0, 30.0

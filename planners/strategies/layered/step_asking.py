@@ -1,21 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When System 1 asks its model, and when it saves the question (cost-aware: nothing is asked while nothing has changed)."""
+"""Decide when System 1 asks its model, when it saves the question (cost-aware: nothing is asked while nothing has changed), and
+when it has failed too often."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
+from enum import Enum
 
 from planners.plan import GlobalEvent, Plan, Subtask
-from planners.strategies.layered.degrade import Rung
-from planners.strategies.layered.failures import Failures
 from planners.strategies.layered.step_answer import COMPLETE, STEP
+from planners.strategies.layered.step_book import StepEnd
+from planners.strategies.layered.step_degrade import DegradationLadder, Rung
 from planners.strategies.layered.step_goals import Goals
-from planners.strategies.layered.step_link import StepLink, StepSettings
+from planners.strategies.layered.step_link import Bounds, StepLink, StepSettings
 from planners.strategies.layered.step_prompt import Situation
-from planners.strategies.layered.step_trouble import Trouble
 from planners.strategies.layered.step_writing import StepWriter, StepWriting, Written
 from planners.strategy import Task
 from skill_kernel.codes import TaskCode
+
+
+class AfterFailure(Enum):
+    """What follows a failure."""
+
+    AGAIN = "again"
+    """Ask anew with the result."""
+    REVIEW = "review"
+    """Wait for the layer above to change the plan."""
+    END = "end"
+
+
+class Failures:
+    """The failures and answers of one process."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._by_subtask: Counter[str] = Counter()
+        self._answers = self._all_answers = 0
+        self._last: tuple[str, str] | None = None
+        self._same = 0
+
+    def failed(self, end: StepEnd) -> AfterFailure:
+        """A step has failed."""
+        self._by_subtask[end.item.subtask] += 1
+        call = end.cause
+        what = "" if call is None else f"{call.function} {json.dumps(dict(call.arguments), sort_keys=True, default=str)}"
+        key = (end.item.subtask, what)
+        self._same = self._same + 1 if key == self._last else 1
+        self._last = key
+        if sum(self._by_subtask.values()) >= self._bounds.process:
+            return AfterFailure.END
+        if self._by_subtask[end.item.subtask] >= self._bounds.subtask:
+            return AfterFailure.END
+        return AfterFailure.REVIEW if self._same >= self._bounds.same else AfterFailure.AGAIN
+
+    def succeeded(self, *, moved: bool) -> None:
+        """A step is done, so that the next failure is the first in a row; `moved`: it did more than speak and wait."""
+        self._last, self._same = None, 0
+        if moved:
+            self._answers = 0
+
+    def answered(self) -> None:
+        """One more answer has added steps."""
+        self._answers += 1
+        self._all_answers += 1
+
+    def exhausted(self) -> str:
+        """Why no further answer may be asked for; "" while one may."""
+        if self._answers >= self._bounds.answers:
+            return f"no progress in {self._bounds.answers} answers of the model"
+        if self._all_answers >= self._bounds.all_answers:
+            return f"not finished after {self._bounds.all_answers} answers of the model; give a smaller task"
+        return ""
+
 
 SETTLE_S = 0.05
 """After a failed call its turn may end within so long, and with it what was planned before."""
@@ -32,7 +90,7 @@ class Questions:
         settings: StepSettings,
         goals: Goals,
         writer: StepWriter,
-        trouble: Trouble,
+        ladder: DegradationLadder,
         failures: Failures,
         *,
         fail: Callable[[int, str], None],
@@ -40,7 +98,7 @@ class Questions:
         later: Callable[[float], None],
     ) -> None:
         self._task, self._link, self._settings, self._goals, self._writer = task, link, settings, goals, writer
-        self._book, self._trouble, self._failures = writer.book, trouble, failures
+        self._book, self._ladder, self._failures = writer.book, ladder, failures
         self._fail, self._changed, self._later = fail, changed, later
         self._faults: list[str] = []
         self._nothing: object = None
@@ -95,7 +153,7 @@ class Questions:
     def _wait_s(self, plan: Plan, subtask: Subtask, fired: Sequence[GlobalEvent]) -> float | None:
         """In how many seconds to ask; None when only an event can be a reason to."""
         settings = self._settings
-        if settings.cost_aware and self._trouble.rung is Rung.MODEL:
+        if settings.cost_aware and self._ladder.rung is Rung.MODEL:
             if len(self._book.queued) > settings.refill_at:
                 return None
             if self._nothing is not None and self._nothing == self._digest(plan, subtask, fired) and not self._news(subtask):
@@ -106,7 +164,7 @@ class Questions:
                 return None
         ok, budget_s, why = self._link.allowance()
         if not ok:
-            self._trouble.useless(int(TaskCode.BUDGET_SPENT), why)
+            self._ladder.useless(int(TaskCode.BUDGET_SPENT), why)
             self._later(0.0)
             return None
         return max(self._not_before_s - self._link.clock.now(), budget_s, 0.0)
@@ -161,15 +219,15 @@ class Questions:
         if written.useful:
             self._idle_answers = 0
             self._failures.answered()
-            self._trouble.useful()
+            self._ladder.useful()
         elif written.nothing and not written.code:
-            self._trouble.useful()
+            self._ladder.useful()
             self._added_nothing(before, watching)
         else:
             why = written.why or "; ".join(self._faults[:2]) or f"the answer holds neither <{STEP}> nor <{COMPLETE}/>"
             if written.why or not self._faults:
                 self._faults.append(why)
-            self._trouble.useless(written.code, why)
+            self._ladder.useless(written.code, why)
         self._changed()
 
     def _added_nothing(self, before: object, watching: bool) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one immediate call with which a process begins, from a fast model and within narrow limits (TypeGo 6, S1P)."""
+"""Begin a process with one immediate call from a fast model, within narrow limits (TypeGo 6, S1P)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
-from planners.models.base import ModelRequest
-from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
+from planners.models.model_call import AnswerError, CallEnd, ModelCall
 from planners.prompts.blocks import Layer
 from planners.prompts.elements import Element, ElementParser
-from planners.strategies.layered.step_answer import Check
-from skill_kernel.clock import Clock
+from planners.strategies.layered.step_answer import STEP, Check
+from planners.strategies.layered.step_book import Item
+from planners.strategies.layered.step_link import StepLink
+from planners.strategies.layered.step_writing import StepWriter
+from planners.strategy import Task
 
 NONE = "none"
 MAX_ANSWER = 1000
@@ -62,46 +64,38 @@ class FirstActionReader:
             raise AnswerError(str(error)) from error
 
 
-class FirstAction:
-    """Asks once; `begin` hears the call's source when it comes in time. `cancel` throws it away: a step has begun, the
-    process is paused, or the robot halted."""
+class FirstActionRequest:
+    """Ask once for a first action. It becomes a step of its own if it comes in time and `wanted` says so."""
 
-    def __init__(
-        self,
-        model: Model,
-        clock: Clock,
-        process_id: str,
-        request: ModelRequest,
-        *,
-        allowed: Collection[str],
-        check: Check,
-        begin: Callable[[str], None],
-        failed: Callable[[int, str], None],
-        deadline_s: float,
-    ) -> None:
-        self._begin, self._failed = begin, failed
-        self._call: ModelCall[str] = ModelCall(
-            model,
-            clock,
-            Layer.S1P,
-            process_id,
-            request,
-            lambda: FirstActionReader(allowed, check),
-            self._ended,
-            deadline_s=deadline_s,
-        )
+    def __init__(self, task: Task, link: StepLink, writer: StepWriter, wanted: Callable[[], bool]) -> None:
+        self._task, self._link, self._writer, self._wanted = task, link, writer, wanted
+        self._call: ModelCall[str] | None = None
 
-    @property
-    def over(self) -> bool:
-        """Whether it has been told or thrown away."""
-        return self._call.over
+    def begin(self, deadline_s: float) -> None:
+        """Ask, if there is something to choose from; 0: do not."""
+        link = self._link
+        if deadline_s > 0 and (request := link.first_request()) is not None:
+            self._call = ModelCall(
+                link.model,
+                link.clock,
+                Layer.S1P,
+                self._task.process_id,
+                request,
+                lambda: FirstActionReader(link.first_actions, link.check),
+                self._ended,
+                deadline_s=deadline_s,
+            )
 
-    def cancel(self) -> None:
-        """Too late for it."""
-        self._call.cancel()
+    def throw_away(self) -> None:
+        """Drop the answer: a step has begun, the process is paused, or the robot was halted."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
 
     def _ended(self, end: CallEnd[str]) -> None:
+        self._call = None
         if end.value is None:
-            self._failed(end.code, end.why)
-        elif end.value:
-            self._begin(end.value)
+            self._link.degraded(Layer.S1P, "begins without a first action", end.why)
+        elif end.value and self._wanted():
+            step = f"<{STEP}>{end.value}</{STEP}>"
+            self._writer.send(step, [Item("", "", source=step)])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What System 2 wants to see of an observation: the fields it named, and the things its subtasks speak of. Small changes of a
-number are none, and a thing it has been shown before is no news, unless a subtask speaks of it."""
+"""Decide when System 2 looks again: what it watches, what has happened, and when a plan gets nowhere."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from planners.plan import Subtask, plain
@@ -88,3 +88,92 @@ def _number(value: Any) -> float:
 def _shown(value: str | bool) -> str:
     text = f"'{value}'" if isinstance(value, str) else str(value).lower()
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+NEWEST = 12
+"""So many reasons are named."""
+
+
+class Reasons:
+    """Collects them until they are taken; `due_s` is by when the first is to be answered for."""
+
+    def __init__(self) -> None:
+        self._why: dict[str, bool] = {}
+        self.due_s = float("inf")
+
+    def __bool__(self) -> bool:
+        return bool(self._why)
+
+    def add(self, why: str, due_s: float) -> None:
+        """Something has happened."""
+        self.due_s = min(self.due_s, due_s)
+        self._why[why] = False
+        while len(self._why) > NEWEST:
+            del self._why[next(iter(self._why))]
+
+    def see(self, changes: Iterable[str], due_s: float) -> bool:
+        """So much has changed in what is observed, and nothing else; whether that is news."""
+        happened = [why for why, seen in self._why.items() if not seen]
+        now = {**dict.fromkeys(changes, True), **dict.fromkeys(happened, False)}
+        if now == self._why:
+            return False
+        self._why = now
+        self.due_s = min(self.due_s, due_s) if now else float("inf")
+        return True
+
+    def take(self) -> tuple[str, ...]:
+        """All of them; none is left."""
+        why = tuple(self._why)
+        self._why, self.due_s = {}, float("inf")
+        return why
+
+    def give_back(self, why: Iterable[str], due_s: float) -> None:
+        """They were taken in vain."""
+        self._why = {**dict.fromkeys(why, False), **self._why}
+        self.due_s = min(self.due_s, due_s)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """`repeats`: failures under one and the same plan, `failures`: under whatever plans, before a task is given up, each
+    counted since the last subtask was done. Failures within `together_s` count as one."""
+
+    repeats: int = 3
+    failures: int = 8
+    together_s: float = 1.0
+
+
+class Progress:
+    """Counts failures since something was achieved."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._failures = 0
+        self._under: dict[tuple[str, ...], int] = {}
+        self._last_s = float("-inf")
+        self._last = ""
+
+    def achieved(self) -> None:
+        """A subtask is done."""
+        self._failures, self._under, self._last_s = 0, {}, float("-inf")
+
+    def failed(self, signature: tuple[str, ...], why: str, now: float) -> None:
+        """A call failed while this was the plan."""
+        self._last = why
+        if now - self._last_s >= self._patience.together_s:
+            self._failures += 1
+            self._under[signature] = self._under.get(signature, 0) + 1
+            self._last_s = now
+
+    def hopeless(self) -> str:
+        """Why the task is to be given up whatever the next answer says; empty while it is not."""
+        if self._failures < self._patience.failures:
+            return ""
+        return f"{self._failures} failures in a row without any progress; the last one: {self._last}"
+
+    def repeated(self, signature: tuple[str, ...]) -> str:
+        """Why to give up when this is to be the plan once more; empty while it may."""
+        times = self._under.get(signature, 0)
+        if times < self._patience.repeats:
+            return ""
+        return f"the same plan has failed {times} times; the last failure: {self._last}"

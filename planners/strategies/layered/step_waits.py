@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What System 1 awaits of System 2: a plan, its rest, a changed one after equal failures; and what it does without."""
+"""Wait for System 2: a plan, its rest, a changed one after equal failures; and go on without it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,76 @@ from planners.prompts.blocks import Layer
 from planners.strategies.layered.step_book import StepBook
 from planners.strategies.layered.step_goals import Goals
 from planners.strategies.layered.step_link import StepLink, StepSettings
-from planners.strategies.layered.step_wait import Wait
+from skill_kernel.clock import Clock, Timer
 
 
-class Awaited:
+class OneShot:
+    """Call back once, at the earliest of the times asked for since it did so last."""
+
+    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
+        self._clock, self._callback = clock, callback
+        self._timer: Timer | None = None
+        self._due_s = 0.0
+
+    def within(self, seconds: float) -> None:
+        """Call back after so long, or sooner."""
+        due_s = self._clock.now() + seconds
+        if self._timer is not None and self._due_s <= due_s:
+            return
+        self.cancel()
+        self._due_s = due_s
+        self._timer = self._clock.call_later(seconds, self._ring)
+
+    def cancel(self) -> None:
+        """Do not call."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._callback()
+
+
+class HeldWait:
+    """Wait for somebody else, counting only the time in which the process may go on. After a hold the time begins anew, since
+    whoever is waited for may have been held as well."""
+
+    def __init__(self, clock: Clock, over: Callable[[], None]) -> None:
+        self._timer, self._over = OneShot(clock, self._ring), over
+        self._seconds: float | None = None
+        self._held = False
+
+    def begin(self, seconds: float) -> None:
+        """Wait from now, or from the end of the hold."""
+        self._timer.cancel()
+        self._seconds = seconds
+        if not self._held:
+            self._timer.within(seconds)
+
+    def end(self) -> None:
+        """Wait no longer."""
+        self._timer.cancel()
+        self._seconds = None
+
+    def hold(self) -> None:
+        """Stop counting: the process may not go on."""
+        self._held = True
+        self._timer.cancel()
+
+    def go_on(self) -> None:
+        """Count again: it may go on."""
+        if self._held:
+            self._held = False
+            if self._seconds is not None:
+                self.begin(self._seconds)
+
+    def _ring(self) -> None:
+        self._seconds = None
+        self._over()
+
+
+class PlanWait:
     """`changed` looks for what is next, `give_up` ends the process with the failure that nobody has reviewed. `plans`: whether
     System 2 has a model."""
 
@@ -30,7 +96,7 @@ class Awaited:
     ) -> None:
         self._link, self._settings, self._goals, self._book, self._plans = link, settings, goals, book, plans
         self._changed, self._give_up = changed, give_up
-        self._plan, self._review = Wait(link.clock, self._no_plan), Wait(link.clock, self._not_reviewed)
+        self._plan, self._review = HeldWait(link.clock, self._no_plan), HeldWait(link.clock, self._not_reviewed)
         self._failed_under: int | None = None
         self._fault = ""
 
