@@ -39,7 +39,9 @@ class ProposedCall:
 class VerdictWorld(Protocol):
     """What a verdict may go by."""
 
-    robot: RobotView
+    @property
+    def robot(self) -> RobotView:
+        """Return what is known of the robot."""
 
     def ask(self, process_id: str, request: ModelRequest, on_end: Callable[[AnswerEnd], None]) -> None:
         """Ask the model named by the parameter `verdict_model`. `on_end` hears its answer once, or why there is none."""

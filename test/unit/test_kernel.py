@@ -53,6 +53,37 @@ def test_what_a_skill_returns_becomes_the_outcome(
     assert bench.holders("legs") == ()
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, ""),
+        ({"label": "ball", "distance_m": 1.5, "near": None}, '{"label": "ball", "distance_m": 1.5, "near": null}'),
+        ([1, "zwei", True], '[1, "zwei", true]'),
+        (0, "0"),
+    ],
+)
+def test_what_a_skill_found_out_travels_as_json(bench: Bench, value: object, told: str) -> None:
+    bench.start("walk", "a")
+    bench.finish("a", SkillReturn.success("found it", value=value))
+    result = bench.result("a")
+    assert (result.outcome, result.message, result.value) == (Outcome.DONE, "found it", told)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({1, 2}, "walk returned a value that is no JSON: Object of type set"),
+        (float("nan"), "walk returned a value that is no JSON"),
+        ("x" * 70_000, "walk returned a value of 70002 characters; return at most 65536"),
+    ],
+)
+def test_a_value_that_cannot_travel_fails_its_call(bench: Bench, value: object, why: str) -> None:
+    bench.start("walk", "a")
+    bench.finish("a", SkillReturn.success("found it", value=value))
+    result = bench.result("a")
+    assert (result.outcome, result.value) == (Outcome.FAILED, "") and why in result.error
+
+
 def test_injected_parameters_arrive_and_the_model_cannot_write_them(bench: Bench) -> None:
     body = bench.start("walk", "a", open=True)
     assert body.seen["until_reset"] is True and not body.seen["stop"].is_set()

@@ -43,6 +43,31 @@ class Listening(Strategy):
         self.closed.append(why)
 
 
+class Streams:
+    """Keeps what is written, by stream."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, str] = {}
+
+    def open(self, process_id: str, epoch: int, turn: int) -> Any:
+        stream_id = f"s{len(self.written)}"
+        self.written[stream_id] = ""
+        return SimpleNamespace(process_id=process_id, stream_id=stream_id, turn=turn, ended=False)
+
+    def text(self, stream: Any, text: str) -> None:
+        self.written[stream.stream_id] += text
+
+    def end(self, stream: Any, code: int, why: str) -> bool:
+        stream.ended = True
+        return True
+
+    def abandon(self, stream: Any) -> None:
+        stream.ended = True
+
+    def forget(self, process_id: str) -> None:
+        """Nothing waits here."""
+
+
 class Bench:
     """The parts of a node that a process needs; `told` is what it wrote below `events`."""
 
@@ -53,12 +78,12 @@ class Bench:
         timer = SimpleNamespace(cancel=lambda: None)
         log = SimpleNamespace(error=self.logged.append)
         node = SimpleNamespace(steady_now=lambda: 1.0, call_later=lambda *_: timer, get_logger=lambda: log)
-        desk = SimpleNamespace(
+        desk = self.desk = SimpleNamespace(
             node=node,
             robot=None,
             settings={},
             judge=None,
-            streams=SimpleNamespace(forget=lambda process_id: None),
+            streams=Streams(),
             stop=lambda process_id, epoch, why, then: self.stopped.append(process_id),
             events=SimpleNamespace(write=self.told.append),
         )
@@ -132,3 +157,70 @@ def test_a_plan_ends_once() -> None:
     strategy.io.finish()
     bench.process.interrupt("a halt")
     assert bench.ends() == [(int(TaskCode.GIVEN_UP), "it cannot be done")]
+
+
+# -- calls of a strategy ----------------------------------------------------------------------------------------------
+
+
+def call_over(stream_id: str, outcome: int = SkillEvent.DONE, value: str = "", **fields: Any) -> SkillEvent:
+    told = {"process_id": "p", "stream_id": stream_id, "call_id": "c", "function": "walk", "outcome": outcome}
+    return SkillEvent(type=SkillEvent.CALL_ENDED, value_json=value, **told, **fields)
+
+
+def test_a_call_of_a_strategy_is_a_stream_of_one_tag_and_hands_back_the_typed_value() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    heard: list[CallEnded] = []
+    handle = strategy.io.call("walk", distance=10, slow=True, towards='the "door"')
+    handle.then(heard.append)
+    (written,) = bench.desk.streams.written.items()
+    assert written == ("s0", '<walk distance="10" slow="true" towards="the &quot;door&quot;"/>')
+    assert handle.ended is None
+    bench.process.event(call_over("other", value='{"distance": 1.0}'))
+    bench.process.event(call_over("s0", value='{"distance": 9.5}'))
+    bench.process.event(call_over("s0", value='{"distance": 99.0}'))
+    assert [(c.outcome, c.value) for c in heard] == [("DONE", {"distance": 9.5})] and handle.ended is heard[0]
+    handle.then(heard.append)
+    assert heard[1] is heard[0], "who asks late is told at once"
+
+
+def test_calls_of_a_strategy_have_turns_of_their_own() -> None:
+    strategy = Listening()
+    Bench(strategy)
+    for turn in range(3):
+        strategy.io.call("walk")
+        assert strategy.io._next_turn == turn + 1  # type: ignore[attr-defined]
+
+
+def test_a_name_that_no_stream_can_hold_is_refused_at_once() -> None:
+    strategy = Listening()
+    Bench(strategy)
+    ended = strategy.io.call("no tag!").ended
+    assert ended is not None and (ended.outcome, ended.code) == ("REFUSED", CallCode.INVALID_ARGUMENT)
+    assert "'no tag!' cannot be the name of a tag" in ended.message
+
+
+def test_a_call_that_is_refused_ends_with_code_and_reason() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    heard: list[CallEnded] = []
+    strategy.io.call("walk", distance=1e9).then(heard.append)
+    bench.process.event(
+        call_over("s0", SkillEvent.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
+    )
+    assert [(c.outcome, c.code, c.message, c.value) for c in heard] == [
+        ("REFUSED", CallCode.OUT_OF_RANGE, "distance: at most 50", None)
+    ]
+
+
+def test_a_call_ends_once_when_its_process_is_interrupted_or_its_stream_is_over() -> None:
+    strategy = Listening()
+    bench = Bench(strategy)
+    heard: list[tuple[str, str]] = []
+    strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
+    bench.process.interrupt("a person said stop")
+    bench.process.event(call_over("s0", SkillEvent.OUTCOME_INTERRUPTED))
+    assert heard == [("INTERRUPTED", "a person said stop")]
+    strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
+    bench.process.event(SkillEvent(type=SkillEvent.TURN_ENDED, process_id="p", stream_id="s1", text="end"))
+    assert heard[1:] == [("FAILED", "the stream ended without it")]

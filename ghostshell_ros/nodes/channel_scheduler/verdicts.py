@@ -18,7 +18,8 @@ from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.event_writer import EventWriter
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
-from planners.verdict import VerdictWorld, WeighingExecutor, load_verdicts
+from planners.strategy import RobotView
+from planners.verdict import WeighingExecutor, load_verdicts
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import PluginError
 
@@ -43,14 +44,13 @@ class Verdicts:
             images = any(verdict.wants_images for verdict in self._verdicts)
             self._scene = Scene(node, robot.config.observation, send_images=images)
             self._models = LayerModel(node, {ROLE: self._client} if self._client is not None else {}, events)
-            self.robot = SceneView(node, robot, self._scene)
+            self.robot: RobotView = SceneView(node, robot, self._scene)
 
     def before(self, executor: Executor, process_id: str) -> WeighingExecutor | None:
         """Return the executor that weighs the calls of a process first; None without a verdict."""
         if not self._verdicts:
             return None
-        world: VerdictWorld = self
-        return WeighingExecutor(executor, process_id, self._verdicts, world, self._clock)
+        return WeighingExecutor(executor, process_id, self._verdicts, self, self._clock)
 
     def kernel_state(self, state: KernelState) -> None:
         """Take the kernel's latest state."""
