@@ -379,7 +379,8 @@ class Planning(Protocol):
         """Take note of what happened. Ignore what is of no interest."""
 
     def close(self, why: str) -> None:
-        """Ask and write no more: the process has ended. Nothing is called after this."""
+        """Ask and write no more: the process has ended, or can be planned no further. Called once, also after
+        `PlannerIO.finish`; nothing is called after this."""
 
 
 class Strategy(ABC):

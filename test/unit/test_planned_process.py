@@ -157,6 +157,9 @@ def test_a_plan_ends_once() -> None:
     strategy.io.finish()
     bench.process.interrupt("a halt")
     assert bench.ends() == [(int(TaskCode.GIVEN_UP), "it cannot be done")]
+    bench.process.close("the process has ended")
+    bench.process.close("the process has ended")
+    assert strategy.closed == ["the process has ended"]
 
 
 # -- calls of a strategy ----------------------------------------------------------------------------------------------

@@ -212,11 +212,10 @@ class PlannedProcess:
 
     def close(self, why: str) -> None:
         """Plan it no longer: what is being written has no regular end."""
-        if not self.finished:
-            if self._planning is not None:
-                planning, self._planning = self._planning, None
-                self._guarded(planning.close, why)
-            self.finished = True
+        planning, self._planning = self._planning, None
+        if planning is not None:
+            self._guarded(planning.close, why)
+        self.finished = True
         self._calls.clear()
         self._abandon()
 
