@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from function_tokens.scheduling.calls import Call, CallResult, Executor
+from function_tokens.scheduling.calls import Call, Executor
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.strategy import RobotView
+from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.plugins import PluginError, load_plugin

@@ -11,12 +11,13 @@ import pytest
 from shell_kit import mapper
 
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import CallResult, EventType, ShellEvent
-from function_tokens.scheduling.clock import VirtualClock
+from function_tokens.scheduling.calls import EventType, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler
 from function_tokens.scheduling.virtual import VirtualExecutor
 from planners import verdict as verdict_module
 from planners.verdict import ProposedCall, Verdict, VerdictWorld, WeighingExecutor, load_verdicts
+from skill_kernel.calls import CallResult
+from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.plugins import PluginError
 
