@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from ghostshell.msg import ProcessState, SkillEvent
+from ghostshell.msg import ProcessState
 
-from pipeline_support import NODES, BroughtUp, brought_up
+from pipeline_support import NODES, BroughtUp, brought_up, config_dir
 from ros_support import ROOT
-from skill_kernel.codes import CallCode, TaskCode
+from skill_kernel.codes import CallCode, Outcome, TaskCode
+from skill_kernel.events import CallKind, ModelKind
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +24,7 @@ def robot(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broug
     site = folder / "site"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*command, "--target", str(site), str(ROOT / "examples" / "toy_strategy")], check=True, timeout=120)
-    config = folder / "config"
-    config.mkdir()
-    for file in (ROOT / "config").glob("*.yaml"):
-        text = file.read_text(encoding="utf-8")
-        if file.name == "channel_scheduler.yaml":
-            assert 'verdicts: [""]' in text
-            text = text.replace('verdicts: [""]', "verdicts: [short_walks]")
-        (config / file.name).write_text(text, encoding="utf-8")
+    config = config_dir(folder, channel_scheduler={"verdicts": ["short_walks"]})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
         with brought_up(folder, config, nodes=NODES, composed="true", strategy="pacing") as up:
@@ -40,12 +34,12 @@ def robot(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broug
 def test_it_calls_a_skill_goes_on_with_its_value_and_says_it(robot: BroughtUp) -> None:
     result = robot.observer.task("pace 10").result(60.0)
     assert (result.status, result.error_msg) == (ProcessState.SUCCESS, "")
-    ended = robot.observer.of(result.process_id, SkillEvent.CALL_ENDED)
+    ended = robot.observer.of(result.process_id, CallKind.ENDED)
     walked, said = (next(e for e in ended if e.function == name) for name in ("spider_run_distance", "text"))
-    distance = float(walked.value_json.partition(":")[2].rstrip("}"))
+    distance = walked.value["distance"]
     assert 7.0 < distance < 13.0
     assert f"I walked {distance:.0f} centimetres." in said.args_json
-    assert not robot.observer.of(result.process_id, SkillEvent.MODEL_ASKED)
+    assert not robot.observer.of(result.process_id, ModelKind.ASKED)
 
 
 def test_a_veto_refuses_the_call_with_the_verdicts_sentence(robot: BroughtUp) -> None:
@@ -53,8 +47,8 @@ def test_a_veto_refuses_the_call_with_the_verdicts_sentence(robot: BroughtUp) ->
     sentence = "verdict 'short_walks': 50 cm is too far in this room; walk 30 cm at most"
     assert (result.status, result.error_code) == (ProcessState.FAILED, TaskCode.CALL_FAILED)
     assert result.error_msg == f"spider_run_distance REFUSED: {sentence}"
-    (refused,) = (e for e in robot.observer.of(result.process_id, SkillEvent.CALL_ENDED) if e.function == "spider_run_distance")
-    assert (refused.outcome, refused.error_code) == (SkillEvent.REFUSED, CallCode.VETOED)
+    (refused,) = (e for e in robot.observer.of(result.process_id, CallKind.ENDED) if e.function == "spider_run_distance")
+    assert (refused.outcome, refused.error_code) == (Outcome.REFUSED, CallCode.VETOED)
     assert refused.error_msg == sentence
 
 

@@ -165,9 +165,9 @@ def test_a_plan_ends_once() -> None:
 # -- calls of a strategy ----------------------------------------------------------------------------------------------
 
 
-def call_over(stream_id: str, outcome: int = SkillEvent.DONE, value: str = "", **fields: Any) -> SkillEvent:
-    told = {"process_id": "p", "stream_id": stream_id, "call_id": "c", "function": "walk", "outcome": outcome}
-    return SkillEvent(type=SkillEvent.CALL_ENDED, value_json=value, **told, **fields)
+def call_over(stream_id: str, outcome: Outcome = Outcome.DONE, **fields: Any) -> CallEvent:
+    told: dict[str, Any] = {"process_id": "p", "stream_id": stream_id, "call_id": "c", "function": "walk"}
+    return CallEvent(kind=CallKind.ENDED, outcome=outcome, **told, **fields)
 
 
 def test_a_call_of_a_strategy_is_a_stream_of_one_tag_and_hands_back_the_typed_value() -> None:
@@ -179,9 +179,9 @@ def test_a_call_of_a_strategy_is_a_stream_of_one_tag_and_hands_back_the_typed_va
     (written,) = bench.desk.streams.written.items()
     assert written == ("s0", '<walk distance="10" slow="true" towards="the &quot;door&quot;"/>')
     assert handle.ended is None
-    bench.process.event(call_over("other", value='{"distance": 1.0}'))
-    bench.process.event(call_over("s0", value='{"distance": 9.5}'))
-    bench.process.event(call_over("s0", value='{"distance": 99.0}'))
+    bench.process.event(call_over("other", value_json='{"distance": 1.0}'))
+    bench.process.event(call_over("s0", value_json='{"distance": 9.5}'))
+    bench.process.event(call_over("s0", value_json='{"distance": 99.0}'))
     assert [(c.outcome, c.value) for c in heard] == [("DONE", {"distance": 9.5})] and handle.ended is heard[0]
     handle.then(heard.append)
     assert heard[1] is heard[0], "who asks late is told at once"
@@ -209,7 +209,7 @@ def test_a_call_that_is_refused_ends_with_code_and_reason() -> None:
     heard: list[CallEnded] = []
     strategy.io.call("walk", distance=1e9).then(heard.append)
     bench.process.event(
-        call_over("s0", SkillEvent.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
+        call_over("s0", Outcome.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
     )
     assert [(c.outcome, c.code, c.message, c.value) for c in heard] == [
         ("REFUSED", CallCode.OUT_OF_RANGE, "distance: at most 50", None)
@@ -222,8 +222,8 @@ def test_a_call_ends_once_when_its_process_is_interrupted_or_its_stream_is_over(
     heard: list[tuple[str, str]] = []
     strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
     bench.process.interrupt("a person said stop")
-    bench.process.event(call_over("s0", SkillEvent.OUTCOME_INTERRUPTED))
+    bench.process.event(call_over("s0", Outcome.INTERRUPTED))
     assert heard == [("INTERRUPTED", "a person said stop")]
     strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
-    bench.process.event(SkillEvent(type=SkillEvent.TURN_ENDED, process_id="p", stream_id="s1", text="end"))
+    bench.process.event(StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id="s1", end="end"))
     assert heard[1:] == [("FAILED", "the stream ended without it")]

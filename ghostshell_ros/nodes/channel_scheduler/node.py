@@ -90,7 +90,7 @@ class ChannelScheduler(RuntimeNode):
         self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self, CallEvent, StreamEvent, ProcessEvent, Notice)
         self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
-        self._verdicts = Verdicts(self, robot, self._events)
+        self._verdicts = Verdicts(self, robot)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
         self._proven = False

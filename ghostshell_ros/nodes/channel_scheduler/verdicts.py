@@ -15,13 +15,14 @@ from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.robot_view import SceneView
 from ghostshell_ros.runtime.scene import Scene
-from ghostshell_ros.wire.event_writer import EventWriter
+from ghostshell_ros.wire.events import EventWriter
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.strategy import RobotView
 from planners.verdict import WeighingExecutor, load_verdicts
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import PluginError
+from skill_kernel.events import ModelEvent, Notice
 
 ROLE = "verdict"
 """Role of the verdicts' model in events, usage and budgets."""
@@ -31,7 +32,7 @@ class Verdicts:
     """Declare `verdicts`, `verdict_model` and `models_file`, and weigh calls if a verdict is named. Without one nothing is
     subscribed and no call takes longer."""
 
-    def __init__(self, node: RuntimeNode, robot: RobotSetup, events: EventWriter) -> None:
+    def __init__(self, node: RuntimeNode, robot: RobotSetup) -> None:
         names = node.declare("verdicts", [""], "verdicts that weigh each call before dispatch, by their installed names")
         self._client = declare_verdict_model(node, robot)
         self._clock = SteadyClock(node)
@@ -43,6 +44,7 @@ class Verdicts:
         if self._verdicts:
             images = any(verdict.wants_images for verdict in self._verdicts)
             self._scene = Scene(node, robot.config.observation, send_images=images)
+            events = EventWriter(node, ModelEvent, Notice)
             self._models = LayerModel(node, {ROLE: self._client} if self._client is not None else {}, events)
             self.robot: RobotView = SceneView(node, robot, self._scene)
 
