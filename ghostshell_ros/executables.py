@@ -25,7 +25,6 @@ NODES = {
         "object_detector",
         "memory",
         "observer",
-        "monitor",
         "reflexes",
         "teleop",
         "sim",
