@@ -16,7 +16,7 @@ from ghostshell_ros import launcher
 from ghostshell_ros.runtime.node_runtime import SENSORS, NodeHost
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, launched, wait_until
-from skill_kernel.events import ProcessKind, RunEvent
+from skill_kernel.events import NoticeKind, ProcessKind, RunEvent
 
 EXAMPLE = ROOT / "examples" / "rover"
 DRIVERS = {"base_driver", "speak_driver", "dock_driver"}
@@ -99,7 +99,9 @@ def test_a_driver_of_its_own_with_an_action_of_another_package_obeys_as_ours_do(
     rover.ask(rover.halt, Trigger.Request())
     assert rover.wait_event(ProcessKind.ENDED, 5.0, process_id=process_id).status != "SUCCESS"
     stands = rover.pose
+    heard = len(rover.events)
     assert rover.ask(rover.clear_halt, Trigger.Request()).success
+    rover.wait_event(NoticeKind.HALT_CLEARED, 5.0, heard)
     wait_until(rover.up, 5.0, "it may move again")
     assert rover.do("park").status == "SUCCESS"
     assert math.dist(stands[:2], (0.0, 0.0)) > 0.2

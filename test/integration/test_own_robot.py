@@ -22,7 +22,7 @@ from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, S
 from ghostshell_ros.wire.events import read_events
 from ros_support import ROOT, Processes, ask, launched, wait_until
 from skill_kernel.codes import TaskCode
-from skill_kernel.events import ProcessKind, RunEvent
+from skill_kernel.events import NoticeKind, ProcessKind, RunEvent
 from skill_kernel.robot import RobotConfig
 
 EXAMPLE = ROOT / "examples" / "pan_tilt"
@@ -164,7 +164,10 @@ def test_a_halt_stops_the_head_on_its_way_and_holds_until_cleared(watcher: Watch
     watcher.instruction.publish(String(data="nod"))
     wait_until(lambda: any(e.error_code == TaskCode.ROBOT_HALTED for e in watcher.events[heard:]), 5.0, "a refusal")
     assert abs(watcher.joints["pan"] - stopped_at) < 0.01
+    heard = len(watcher.events)
     assert ask(watcher, watcher.clear_halt, Trigger.Request()).success
+    cleared = NoticeKind.HALT_CLEARED
+    wait_until(lambda: any(e.kind is cleared for e in watcher.events[heard:]), 5.0, "it takes instructions again")
     assert watcher.do("look straight ahead").status == "SUCCESS"
     wait_until(lambda: watcher.at(0.0, 0.0), 5.0, "the head points straight ahead")
 
