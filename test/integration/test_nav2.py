@@ -211,7 +211,7 @@ def test_a_cancelled_goal_stops_the_base_even_if_nav2_sends_on(rig: Rig) -> None
 def test_halt_operator_and_another_driver_end_or_keep_off_nav2s_goal(rig: Rig) -> None:
     call = rig.going()
     other = rig.robot.drivers.drive(stop=threading.Event(), distance=0.5)
-    assert other.error_code == 443 and "another driver" in other.error_msg
+    assert other.error_code == 443 and "another goal" in other.error_msg
     rig.robot.call("halt")
     assert call.result(1.0).error_code == NavigateTo.Goal.BASE_HALTED
     wait_until(lambda: rig.nav2.cancelled, 1.0, "Nav2 was told of the halt")

@@ -46,6 +46,9 @@ def test_a_new_reflex_is_proposed_and_fires_only_once_a_person_approved_it(tmp_p
     with pytest.raises(ReflexError, match="name of the person"):
         mine.approve(rule.name, "  ")
     approved = mine.approve(rule.name, "Ada")
+    assert mine.approve(rule.name, "Ada") == approved, "an answer that got lost may be asked for again"
+    with pytest.raises(ReflexError, match="approved already, by Ada"):
+        mine.approve(rule.name, "Bob")
     assert (approved.state, approved.approver, approved.approved_s) == (RuleState.APPROVED, "Ada", 1_700_000_000.0)
     assert [loaded.rule for loaded in mine.runnable()] == [approved]
 
