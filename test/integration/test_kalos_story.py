@@ -16,7 +16,7 @@ pytest.importorskip("mujoco")
 
 from ghostshell_ros.cli.story import Story, StoryClient
 from ghostshell_ros.runtime.node_runtime import NodeHost
-from pipeline_support import KALOS_NODES, BroughtUp, brought_up
+from pipeline_support import KALOS_NODES, BroughtUp, assert_mapped, brought_up
 from ros_support import wait_until
 
 
@@ -28,6 +28,7 @@ def kalos(ros: None, tmp_path: Path) -> Iterator[BroughtUp]:
 
 
 def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(kalos: BroughtUp) -> None:
+    assert_mapped(kalos, "kalos")
     client = StoryClient(kalos.observer.get_namespace())
     with NodeHost([client]) as host:
         host.start()
