@@ -33,9 +33,9 @@ _ghostshell_any() {
     return 1
 }
 
-# Makes the wheels the only ROS of this shell; another one's rclpy must not be found before theirs.
+# Make the wheels the only ROS of this shell. Another one's rclpy, or the build of another clone, must not be found before theirs.
 _ghostshell_use_wheels() {
-    unset ROS_DISTRO ROS_VERSION ROS_PYTHON_VERSION RMW_IMPLEMENTATION
+    unset ROS_DISTRO ROS_VERSION ROS_PYTHON_VERSION RMW_IMPLEMENTATION COLCON_PREFIX_PATH
     export AMENT_PREFIX_PATH="$GHOSTSHELL_VENV" CMAKE_PREFIX_PATH="$GHOSTSHELL_VENV"
     [ -z "${PYTHONPATH:-}" ] || export PYTHONPATH="$(_ghostshell_without_ros "$PYTHONPATH")"
     [ -z "${LD_LIBRARY_PATH:-}" ] || export LD_LIBRARY_PATH="$(_ghostshell_without_ros "$LD_LIBRARY_PATH")"
@@ -45,7 +45,7 @@ _ghostshell_without_ros() {
     local entries entry kept=
     IFS=: read -ra entries <<<"$1"
     for entry in "${entries[@]}"; do
-        case "$entry" in '' | /opt/ros/*) ;; *) kept="$kept${kept:+:}$entry" ;; esac
+        case "$entry" in '' | /opt/ros/* | */install/ghostshell/*) ;; *) kept="$kept${kept:+:}$entry" ;; esac
     done
     echo "$kept"
 }
