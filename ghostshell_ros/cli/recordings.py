@@ -86,7 +86,7 @@ def replay(
         if info:
             from planners.models.replay import read_run
 
-            _tell(read_run(file, lambda topic: topic.endswith(("/instruction", "/processes"))))
+            _tell(read_run(file, _told_by_info))
             return
         from ghostshell_ros.recording.replaying import ReplayError, replay_file
 
@@ -99,6 +99,11 @@ def replay(
         print(f"ghostshell replay: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     raise typer.Exit(0 if same else 1)
+
+
+def _told_by_info(topic: str) -> bool:
+    """Return whether `--info` reads a topic: instructions, and the latched list of processes."""
+    return topic.endswith(("/instruction", "/processes")) and not topic.endswith("/events/processes")
 
 
 def _tell(run: RunFile) -> None:

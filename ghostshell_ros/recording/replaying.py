@@ -39,7 +39,7 @@ class ReplayError(RuntimeError):
 
 def replay_file(path: Path, *, robot: str, speed: float, most: int, say: Callable[[str], None]) -> bool:
     """Replay the robots of a file, one after the other; tells whether each did the same. Raises ReplayError, RunFileError."""
-    run = read_run(path, lambda topic: topic.rpartition("/")[2] in WANTED)
+    run = read_run(path, lambda topic: topic.endswith(tuple(f"/{name}" for name in WANTED)))
     robots = robots_of(run)
     if robot:
         robots = [name for name in robots if name.strip("/") == robot.strip("/")]

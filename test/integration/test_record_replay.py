@@ -303,14 +303,14 @@ def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_
     robot.say('<nod tag="k" ms="3000"/>', "k2")
 
     def written() -> bool:
-        events = read_run(path, lambda topic: topic.endswith("/events")).messages
+        events = read_run(path, lambda topic: topic.endswith("/events/processes")).messages
         return any(m.value.kind == ProcessKind.DRAINED and m.value.process_id == "k1" for m in events)
 
     wait_until(written, 5.0, "the second in which the first stream ended is written")
     recorder.kill()
     recorder.wait(timeout=5)
     robot.drained("k2")
-    assert written() and not read_run(path, lambda topic: topic.endswith("/events")).whole
+    assert written() and not read_run(path, lambda topic: topic.endswith("/events/processes")).whole
     code, text = replayed(path, "--speed", "4")
     assert code == 0 and "is cut off" in text, text
 

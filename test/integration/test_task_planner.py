@@ -121,7 +121,8 @@ def robot(namespace: str, host: Callable[..., Any]) -> Robot:
 
 def up(robot: Robot) -> None:
     wait_until(lambda: robot.count_publishers("plans") and robot.processes.get_subscription_count(), 20.0, "the task planner")
-    wait_until(lambda: robot.event_out.get_subscription_count() >= 2, 5.0, "its ear for events")
+    heard = ("events/calls", "events/processes")
+    wait_until(lambda: all(robot.count_subscribers(topic) >= 2 for topic in heard), 5.0, "its ear for events")
 
 
 def prompt(request: RecordedRequest) -> tuple[str, dict[str, list[Any]]]:
