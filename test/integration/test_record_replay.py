@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell.msg import KernelState, LlmAnswer, LlmChunk, LlmPrompt
+from ghostshell.msg import KernelState, LlmAnswer, LlmChunk, LlmPrompt, ProcessEvent
 from ghostshell.srv import Interrupt, JudgeCondition
 from mcap.reader import make_reader
 from mcap.writer import Writer
@@ -304,7 +304,7 @@ def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_
 
     def written() -> bool:
         events = read_run(path, lambda topic: topic.endswith("/events/processes")).messages
-        return any(m.value.kind == ProcessKind.DRAINED and m.value.process_id == "k1" for m in events)
+        return any(m.value.kind == ProcessEvent.DRAINED and m.value.process_id == "k1" for m in events)
 
     wait_until(written, 5.0, "the second in which the first stream ended is written")
     recorder.kill()
