@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -63,6 +64,9 @@ class SkillRegistry:
         may raise of the new set as well, the present one stays."""
         importlib.invalidate_caches()
         before = {name: sys.modules.pop(name) for name in _loaded(modules)}
+        for module in before.values():
+            if module.__file__ is not None:
+                _forget_bytecode(module.__file__)
         try:
             new = SkillRegistry.from_modules(modules, text_skill=text_skill)
             check(new)
@@ -154,6 +158,12 @@ def _module_named(name: str) -> ModuleType:
     return _guarded(f"module '{name}'", lambda: importlib.import_module(name))
 
 
+def _forget_bytecode(source: str | Path) -> None:
+    """Remove the compiled form of a file: Python tells two edits within one second apart by the file's size alone."""
+    with suppress(OSError, NotImplementedError):
+        Path(importlib.util.cache_from_source(source)).unlink()
+
+
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise RegistryError(f"skill file {path} does not exist")
@@ -162,6 +172,7 @@ def _module_of_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise RegistryError(f"skill file {path} is not a Python file; its name must end in .py")
+    _forget_bytecode(path)
     loader, module = spec.loader, importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
 

@@ -68,6 +68,21 @@ def test_the_version_follows_names_and_signatures_and_is_the_same_in_another_pro
     assert SkillRegistry.from_file(write(path, SKILLS.replace('"""Walk."""', '"""Go."""'))).version == here
 
 
+def test_edits_within_one_second_are_read_though_the_file_keeps_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path / "reg_quick.py", SKILLS)
+    registry, versions = SkillRegistry.from_modules(["reg_quick"]), set()
+    for number in range(20, 40):
+        write(path, SKILLS.replace("10.0", f"{number}.0"))
+        registry.replace_from_modules(["reg_quick"])
+        versions.add(registry.version)
+        assert SkillRegistry.from_file(path).version == registry.version
+    assert len(versions) == 20
+
+
 @pytest.mark.parametrize(
     "double",
     [
