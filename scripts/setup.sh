@@ -35,6 +35,8 @@ find_python() {
     local candidate path version seen=
     for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10 python3.13}; do
         path=$(command -v "$candidate") || continue
+        # The environment's own interpreter goes when the environment is made anew; what it was made from stays.
+        path=$("$path" -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))' 2>/dev/null) || continue
         version=$("$path" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
         case " $pythons " in *" $version "*) python=$path; return ;; esac
         seen="$seen${seen:+, }$version ($path)"
