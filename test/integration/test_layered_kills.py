@@ -54,7 +54,7 @@ def test_without_its_process_scheduler_the_task_waits_for_its_user(kalos: Robot)
     resume = ControlProcess.Request(process_id=journey.process_id, command=ControlProcess.Request.RESUME)
     told_s = time.monotonic()
     assert watch.ask(watch.control, resume).success
-    wait_until(lambda: watch.last_command_s() > told_s + 0.3, 20.0, "it walks on")
+    wait_until(lambda: watch.last_command_s() > told_s + 0.3, 20.0, lambda: f"it walks on: {journey.state(kalos)}")
 
 
 def test_without_its_task_planner_the_plan_that_there_is_goes_on(kalos: Robot) -> None:

@@ -195,7 +195,10 @@ def test_a_driver_without_a_manager_activates_itself_and_reports_its_health(proc
     ends = engineer.send(engineer.face, ShowFace.Goal(face="happy", duration_s=0.2))
     wait_until(lambda: ends, 10.0, "the goal's end")
     assert ends[0][0] is GoalEnd.SUCCEEDED
-    wait_until(lambda: engineer.reports.get("show_face_driver"), 3.0, "its diagnostics")
-    report = engineer.reports["show_face_driver"]
-    assert (report.level, report.message) == (b"\0", "active")
+
+    def well() -> bool:  # a busy machine makes the report of the start-up a warning
+        report = engineer.reports.get("show_face_driver")
+        return report is not None and (report.level, report.message) == (b"\0", "active")
+
+    wait_until(well, 10.0, "diagnostics without a warning")
     assert float(_value(engineer, "show_face_driver", "executor load [%]")) < 50

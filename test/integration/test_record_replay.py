@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ghostshell.msg import KernelState, LlmAnswer, LlmChunk, LlmPrompt, ProcessEvent
+from ghostshell.msg import CallEvent, KernelState, LlmAnswer, LlmChunk, LlmPrompt, ProcessEvent
 from ghostshell.srv import Interrupt, JudgeCondition
 from mcap.reader import make_reader
 from mcap.writer import Writer
@@ -303,8 +303,10 @@ def test_a_killed_recorder_leaves_a_file_that_can_be_replayed(robot: Robot, tmp_
     robot.say('<nod tag="k" ms="3000"/>', "k2")
 
     def written() -> bool:
-        events = read_run(path, lambda topic: topic.endswith("/events/processes")).messages
-        return any(m.value.kind == ProcessEvent.DRAINED and m.value.process_id == "k1" for m in events)
+        """Return whether the file holds the end of k1 and of its five calls, which come on two topics in either order."""
+        run = read_run(path, lambda topic: topic.endswith(("/events/processes", "/events/calls")))
+        events = [(m.topic.rpartition("/")[2], m.value.kind) for m in run.messages if m.value.process_id == "k1"]
+        return ("processes", ProcessEvent.DRAINED) in events and events.count(("calls", CallEvent.ENDED)) == 5
 
     wait_until(written, 5.0, "the second in which the first stream ended is written")
     recorder.kill()

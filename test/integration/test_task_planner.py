@@ -239,6 +239,7 @@ def test_what_is_paused_asks_nothing_and_what_ends_stops_its_answer(robot: Robot
     robot.waits_plan("a", lambda p: p.complete)
     assert {p.process_id for p in robot.plans} == {"a"} and len(server.requests) == 3
     assert "goto_waypoint FAILED: the way is blocked" in prompt(server.requests[2])[1]["WHY"]
+    wait_until(lambda: robot.heard(ModelKind.ANSWERED, "c"), 5.0, "the end of the stopped answer")
     stopped = robot.heard(ModelKind.ANSWERED, "c")
     assert [e.error_code for e in stopped] == [307] and stopped[0].prompt_tokens > 500
 
