@@ -28,27 +28,6 @@ from ros_support import ROBOT, Plant, Processes  # noqa: E402
 
 _numbers = itertools.count()
 
-FAULTS = {
-    "test_kill_each_node.py",
-    "test_kill_each_node_base.py",
-    "test_layered_faults.py",
-    "test_layered_kills.py",
-    "test_pipeline_race.py",
-    "test_pipeline_apart.py",
-    "test_lifecycle.py",
-    "test_driver_states.py",
-    "test_record_replay.py",
-    "test_task_planner.py",
-    "test_typego.py",
-}
-"""Files of the longest tests, most of them of faults; `make test-faults` runs them."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.name in FAULTS:
-            item.add_marker(pytest.mark.faults)
-
 
 @pytest.fixture(scope="session", autouse=True)
 def ros() -> Iterator[None]:

@@ -75,6 +75,7 @@ def kernel(namespace: str, host: Callable[..., Any], processes: Processes, tmp_p
     made = Kernel(namespace)
     host(made)
     wait_until(made.ready, 15.0, "the channel scheduler is there")
+    made.interrupt("nobody", epoch=1)  # its answer proves that the scheduler hears this node: a token sent before would be lost
     return made
 
 
@@ -113,7 +114,7 @@ def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kerne
 def test_a_process_too_many_is_refused_and_takes_no_other_one_s_place(kernel: Kernel) -> None:
     for n in range(MAX_PROCESSES):
         kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process=f"p{n}", stream=f"s{n}")
-    wait_until(lambda: len(kernel.goals) == MAX_PROCESSES, 10.0, "all of them are at work")
+    wait_until(lambda: len(kernel.goals) == MAX_PROCESSES, 30.0, "all of them are at work")
     kernel.say((FunctionToken.SELF_CONTAINED, "clock_now"), (FunctionToken.END, ""), process="more", stream="more")
 
     def told(kind: EventKind, process: str) -> list[RunEvent]:

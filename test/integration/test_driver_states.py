@@ -22,6 +22,8 @@ from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult
 
+pytestmark = pytest.mark.slow
+
 
 class Manager(RuntimeNode):
     """Serves the face itself, so that no goal is missed, and says of its driver what the test wants."""

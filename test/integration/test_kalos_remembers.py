@@ -17,6 +17,8 @@ from ghostshell.msg import ProcessState
 from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def ended(robot: Observer, function: str) -> list[RunEvent]:
     return [e for e in robot.events if e.kind == CallKind.ENDED and e.function == function]

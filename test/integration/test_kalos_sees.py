@@ -24,6 +24,8 @@ from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 class Watcher(Observer):
     """Knows where Kalos and the person truly are, and can send the person."""

@@ -27,6 +27,7 @@ def kalos(ros: None, tmp_path: Path) -> Iterator[BroughtUp]:
         yield robot
 
 
+@pytest.mark.slow
 def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(kalos: BroughtUp) -> None:
     assert_mapped(kalos, "kalos")
     client = StoryClient(kalos.observer.get_namespace())

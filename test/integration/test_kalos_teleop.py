@@ -23,6 +23,8 @@ from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, NodeHost
 from pipeline_support import Observer
 from ros_support import ROOT, wait_until
 
+pytestmark = pytest.mark.slow
+
 NAMESPACE = "kalos_teleop"
 DRIVERS = {"base_driver", "posture_driver", "speak_driver", "play_sound_driver"}
 

@@ -18,6 +18,8 @@ from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallKind, NoticeKind
 
+pytestmark = pytest.mark.faults
+
 WAY = Way(
     "walk 60 cm forward",
     "spider_run_distance",

@@ -17,6 +17,8 @@ from pipeline_support import KALOS_NODES, BroughtUp, brought_up
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 
+pytestmark = pytest.mark.faults
+
 DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 STANDS_S = 1.5
 """From the last command to a trunk that stays within `SWAY_M`: the gait ends its steps, then places its feet."""

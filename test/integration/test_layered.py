@@ -206,6 +206,7 @@ def test_a_sentence_is_judged_from_the_observation(watch: Observer, server: Mode
     watch.destroy_client(client)
 
 
+@pytest.mark.slow
 def test_without_a_language_model_the_direct_commands_are_followed_as_ever(ros: None, tmp_path: Any) -> None:
     with brought_up(tmp_path, nodes={*NODES, "task_planner"}, composed="true", strategy="layered") as up:
         task = up.observer.task("stand up, then nod")

@@ -36,6 +36,8 @@ from ros_support import wait_until
 from skill_kernel.codes import Outcome, TaskCode
 from skill_kernel.events import CallKind, EventKind, NoticeKind, ProcessKind, RunEvent
 
+pytestmark = pytest.mark.faults
+
 FLOOD = 200
 UNKNOWN = "Make the world a better place."
 NONSENSE = "<step><fly to='moon'><step></if><subtask_complete></step>{]" * 20

@@ -25,6 +25,8 @@ from layered_fault_support import (
 from ros_support import wait_until
 from skill_kernel.codes import TaskCode
 
+pytestmark = pytest.mark.faults
+
 
 @pytest.fixture(scope="module")
 def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot]:

@@ -26,6 +26,8 @@ from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ros_support import Plant, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 
+pytestmark = pytest.mark.faults
+
 GATE, MANAGER = "ghostshell_ros.nodes.safety_gate.node", "ghostshell_ros.nodes.lifecycle_manager.node"
 DRIVERS = "ghostshell_ros.drivers.drivers"
 NAMES = {"move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver"}

@@ -135,6 +135,7 @@ def test_what_a_robot_sees_hears_and_does_is_answered_with_its_sources(nodes: Pr
     assert robot.by_skill("How many places have you explored?").text == answer.text
 
 
+@pytest.mark.faults
 def test_a_damaged_file_is_an_answer_that_names_it_and_mends_when_it_is_moved_away(
     nodes: Processes, robot: Robot, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_damaged_file_is_an_answer_that_names_it_and_mends_when_it_is_moved_aw
     assert answered(robot, "how many places have you explored?", "I explored 1 place: kitchen.").ok
 
 
+@pytest.mark.faults
 def test_two_memories_on_one_file_are_one_and_the_second_takes_over(nodes: Processes, robot: Robot, tmp_path: Path) -> None:
     first = start(nodes, tmp_path, robot)
     second = Processes("/")

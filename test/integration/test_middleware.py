@@ -18,6 +18,7 @@ from ros_support import ROOT, Processes, wait_until
 LEASE_S = 5.0
 
 
+@pytest.mark.faults
 def test_a_node_that_was_killed_leaves_the_graph_in_seconds(
     namespace: str, host: Callable[..., Any], processes: Processes
 ) -> None:

@@ -77,6 +77,7 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
             wheels.end()
 
 
+@pytest.mark.slow
 def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watcher) -> None:
     ended = rover.do("drive 1 m forward")
     assert ended.status == "SUCCESS", ended.error_msg
@@ -103,7 +104,8 @@ def test_a_driver_of_its_own_with_an_action_of_another_package_obeys_as_ours_do(
     assert rover.ask(rover.clear_halt, Trigger.Request()).success
     rover.wait_event(NoticeKind.HALT_CLEARED, 5.0, heard)
     wait_until(rover.up, 5.0, "it may move again")
-    assert rover.do("park").status == "SUCCESS"
+    again = rover.do("park")
+    assert again.status == "SUCCESS", again
     assert math.dist(stands[:2], (0.0, 0.0)) > 0.2
     assert rover.pose[:2] == pytest.approx((0.0, 0.0), abs=0.1)
     assert rover.do("go to the window").status == "SUCCESS", "where the next test begins"

@@ -16,6 +16,8 @@ from ros_support import wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallKind
 
+pytestmark = pytest.mark.faults
+
 NOD = '<head_act action="nod" duration="1"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
 

@@ -26,6 +26,8 @@ from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallKind, NoticeKind, RunEvent
 
+pytestmark = pytest.mark.faults
+
 INTERRUPTS = int(os.environ.get("GHOSTSHELL_RACE_INTERRUPTS", "2000"))
 RACE_S = 75.0
 """At the longest; 3,000 take 25 to 35 s on two idle cores."""

@@ -346,6 +346,7 @@ def test_the_kernel_hears_who_owns_a_process_before_anybody_hears_of_the_process
     assert [of for of, names_it in said if names_it][:2] == ["_heartbeat", "_publisher"]
 
 
+@pytest.mark.faults
 def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(ros: None, tmp_path: Path) -> None:
     with ModelServer(answer) as server, Several(tmp_path, server) as robot:
         watch = robot.watch
@@ -376,6 +377,7 @@ def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_
         assert robot.state(wave, ProcessState.STOPPED) and len(server.requests) == asked + 1
 
 
+@pytest.mark.faults
 def test_what_ran_when_the_robot_was_shut_down_on_purpose_is_not_taken_up_again(ros: None, tmp_path: Path) -> None:
     with ModelServer(answer) as server, Several(tmp_path, server) as robot:
         patrol = robot.begin("patrol", call="walk")

@@ -33,6 +33,8 @@ from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
+pytestmark = pytest.mark.slow
+
 INTERRUPTED = ("skill_kernel", "channel_scheduler", "token_parser")
 PATH = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
 PARALLEL = '<walk tag="w" ms="400"/><wave tag="a" ms="200"/>Hello there.<nod tag="n" ms="50"/><walk tag="x" ms="50"/>'

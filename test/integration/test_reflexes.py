@@ -182,6 +182,7 @@ def test_nothing_follows_a_step_that_failed_unless_the_action_looks_at_it(settin
     assert "done" in ended(node, "look").text and stepped_back()
 
 
+@pytest.mark.faults
 def test_when_the_node_dies_in_the_middle_the_patrol_goes_on(setting: Setting) -> None:
     node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=5)"))
     node.patrol()

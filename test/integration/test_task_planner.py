@@ -170,6 +170,7 @@ def test_a_task_is_planned_while_the_model_writes_and_revised_when_something_hap
 
 
 @pytest.mark.parametrize("fault", ["slow", "silent", "malformed", "half"])
+@pytest.mark.faults
 def test_a_model_in_trouble_makes_the_instruction_the_plan_until_it_is_well(
     robot: Robot, server: ModelServer, start: Start, fault: str
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_model_in_trouble_makes_the_instruction_the_plan_until_it_is_well(
     assert [s.description for s in well.subtasks] == ["Go to the kitchen", "If somebody is there, say hello"]
 
 
+@pytest.mark.faults
 def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
     robot: Robot, server: ModelServer, start: Start
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_killed_server_leaves_the_plan_as_it_is_and_a_dead_one_is_not_flooded(
     assert found.subtasks[1].description == "If somebody is there, say goodbye"
 
 
+@pytest.mark.slow
 def test_what_is_paused_asks_nothing_and_what_ends_stops_its_answer(robot: Robot, server: ModelServer, start: Start) -> None:
     server.rate = 3.0
     start()
@@ -244,6 +247,7 @@ def test_what_is_paused_asks_nothing_and_what_ends_stops_its_answer(robot: Robot
     assert [e.error_code for e in stopped] == [307] and stopped[0].prompt_tokens > 500
 
 
+@pytest.mark.faults
 def test_a_node_that_is_started_anew_plans_above_what_the_former_one_gave_out(
     robot: Robot, server: ModelServer, start: Start
 ) -> None:
@@ -259,6 +263,7 @@ def test_a_node_that_is_started_anew_plans_above_what_the_former_one_gave_out(
     assert "anew" in str(prompt(server.requests[-1])[1]["WHY"])
 
 
+@pytest.mark.slow
 def test_cost_awareness_is_changed_live(robot: Robot, server: ModelServer, start: Start) -> None:
     server.answer = lambda r: PLAN if "PLAN" not in prompt(r)[1] else "<keep/>"
     start("cost_aware:=false", "review_s:=0.5")
@@ -274,6 +279,7 @@ def test_cost_awareness_is_changed_live(robot: Robot, server: ModelServer, start
     assert len(server.requests) == asked
 
 
+@pytest.mark.slow
 def test_other_strategies_and_the_offline_parser_are_none_of_its_business(
     robot: Robot, server: ModelServer, start: Start, processes: Processes
 ) -> None:

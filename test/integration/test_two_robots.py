@@ -17,6 +17,8 @@ from ghostshell_ros.cli.follow import RobotClient, TaskEnd
 from ghostshell_ros.runtime.node_runtime import SENSORS
 from ros_support import ROOT, wait_until
 
+pytestmark = pytest.mark.slow
+
 UP_S = 60.0
 
 

@@ -16,6 +16,8 @@ from bench.evaluation.settings import settings
 from bench.evaluation.trace import Trace
 from ghostshell_ros.runtime.model_setup import shipped_config
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(240)
 def test_a_direct_command_is_done_and_one_that_is_not_understood_is_not(tmp_path: Path) -> None:

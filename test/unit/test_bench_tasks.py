@@ -95,6 +95,7 @@ def test_every_mutant_that_is_not_equivalent_scores_less(name: str) -> None:
     assert {"drop", "instead"} <= kinds
 
 
+@pytest.mark.slow
 def test_few_mutants_are_equivalent_and_all_kinds_of_mutation_occur() -> None:
     kinds = ("drop ", "swap ", "unwrap ", "un-nest ", " instead of ", " without ", " with ", "other words")
     counts = dict.fromkeys(kinds, 0)

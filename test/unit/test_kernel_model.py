@@ -115,6 +115,7 @@ FAULTS: list[Any] = [pause_and_stop_both_release, both_release_whoever_holds, re
 
 
 @pytest.mark.parametrize("put_in", FAULTS)
+@pytest.mark.slow
 def test_the_random_run_finds_the_fault(put_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in(monkeypatch)
     with pytest.raises((AssertionError, LeaseError)):
@@ -122,6 +123,7 @@ def test_the_random_run_finds_the_fault(put_in: Any, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("put_in", FAULTS)
+@pytest.mark.slow
 def test_the_state_machine_finds_the_fault(put_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in(monkeypatch)
     seeking = settings(

@@ -232,6 +232,7 @@ def test_a_trip_through_two_rooms_arrives_without_touching_anything(base: BaseCo
     assert bench.now < 50.0
 
 
+@pytest.mark.slow
 def test_a_door_that_closes_on_the_way_ends_in_blocked_in_bounded_time() -> None:
     bench = Bench(FlatWorld(ROOMS))
     closed_at = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layered_kit import Asked, Bench, Says, failing
@@ -156,6 +157,7 @@ def test_it_asks_one_question_at_a_time_keeps_its_bound_and_ends(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["steps", "nothing", "branch", "speech", "bare"]), min_size=1, max_size=4))
+@pytest.mark.slow
 def test_without_news_no_question_follows_an_answer_that_added_nothing(answers: list[str]) -> None:
     left = list(answers)
 
