@@ -16,8 +16,7 @@ from skill_kernel.guard import GuardedExpression
 from skill_kernel.guard.trigger import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, ObservationError
-from skill_kernel.processes.commands import ProcessError
-from skill_kernel.processes.process import Process, ProcessSource
+from skill_kernel.processes.process import Process, ProcessError, ProcessSource
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 DOOR = "guideline"

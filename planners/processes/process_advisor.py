@@ -8,8 +8,7 @@ from typing import Protocol
 
 from planners.models.model_call import CallEnd, ModelCall
 from planners.processes.process_prompt import AdvisorContext, S3Answer
-from skill_kernel.processes.commands import ProcessError
-from skill_kernel.processes.process import Process, ProcessSource
+from skill_kernel.processes.process import Process, ProcessError, ProcessSource
 from skill_kernel.processes.relations import Relation
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -51,7 +50,7 @@ class ProcessAdvisor:
         if process.returns:
             self._voice.skipped(name, "its wording says already that what it displaces goes on after it")
             return
-        self._scheduler.relations.expect(name, [p.process_id for p in asked])
+        self._scheduler.expect(name, [p.process_id for p in asked])
         self._calls[name] = self._context.ask_relations(process, asked, lambda end: self._answered(name, end))
 
     def close(self) -> None:
@@ -65,7 +64,7 @@ class ProcessAdvisor:
             self._voice.degraded(process_id, TABLE_ALONE, end.why)
         for other, relation in end.value.relations.items() if end.value is not None else ():
             try:
-                done = self._scheduler.relations.apply(process_id, other, relation)
+                done = self._scheduler.relate(process_id, other, relation)
             except ProcessError as error:
                 self._voice.notice(process_id, f"the advice of System 3's model was refused: {error}")
                 continue
@@ -75,5 +74,4 @@ class ProcessAdvisor:
 
     def _settle(self, process_id: str) -> None:
         self._calls.pop(process_id, None)
-        self._scheduler.relations.decide(process_id)
-        self._scheduler.relations.forget(process_id)
+        self._scheduler.decide(process_id)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes: a task and its runtime context, one control block each (TypeGo 5.2), and the table of all of them."""
+"""A process: a task and its runtime context, in one control block (TypeGo 5.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -77,7 +77,7 @@ HISTORY = 200
 FIRED = 50
 """Global events kept of one process."""
 
-_NOTHING_MORE: dict[str, Any] = {
+NOTHING_MORE: dict[str, Any] = {
     "waits_for": "",
     "displaced_by": "",
     "resumes": False,
@@ -86,6 +86,31 @@ _NOTHING_MORE: dict[str, Any] = {
     "running": (),
 }
 """What a process that has ended has no longer."""
+
+
+class ProcessError(ValueError):
+    """Report a command that cannot be obeyed; the message says why and what to do. `code` is for a task that does not begin."""
+
+    def __init__(self, message: str, code: TaskCode = TaskCode.TOO_MANY_PROCESSES) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """Set how processes begin and how many there are.
+
+    `strategy` is how an instruction becomes actions, `strategies` are the names a task may ask for. `idle` is the
+    instruction of the idle process, empty for none, begun after `idle_after_s` without another one. `max_processes` may
+    live at a time; the newest `keep` are remembered.
+    """
+
+    strategy: str = ""
+    strategies: Collection[str] = ()
+    idle: str = ""
+    idle_after_s: float = 5.0
+    max_processes: int = 8
+    keep: int = 50
 
 
 class ProcessStatus(IntEnum):
@@ -133,9 +158,8 @@ class Process:
     `plan_ended` tells that the planner has no further turn, `drained` that every call has ended; when both hold, the
     process ends with `code` and `message`. `plan` counts how often it was planned again, each time with a higher `epoch`.
     `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended. `waits_for`
-    holds what it needs. `calls` counts ended calls, the newest of which are in `history`. `cost_usd` is -1 while no price
-    is known; `usage` has the same by layer. `degraded` names the layers that go on without their model, and how;
-    `fired_events` are events of its plan that came true.
+    holds what it needs. `calls` counts ended calls, the newest of which are in `history`. `degraded` names the layers that
+    go on without their model, and how; `fired_events` are events of its plan that came true.
     """
 
     process_id: str
@@ -161,9 +185,6 @@ class Process:
     calls: int = 0
     calls_done: int = 0
     calls_failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = -1.0
     plan_ended: bool = False
     drained: bool = True
     running: tuple[CallRecord, ...] = ()
@@ -172,13 +193,29 @@ class Process:
     degraded: tuple[tuple[str, str], ...] = ()
     fired_events: tuple[str, ...] = ()
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Return the tokens of all layers' prompts."""
+        return sum(u.prompt_tokens for u in self.usage)
+
+    @property
+    def completion_tokens(self) -> int:
+        """Return the tokens of all layers' answers."""
+        return sum(u.completion_tokens for u in self.usage)
+
+    @property
+    def cost_usd(self) -> float:
+        """Return what all layers have cost, -1 while no price is known."""
+        known = [u.cost_usd for u in self.usage if u.cost_usd >= 0]
+        return sum(known) if known else -1.0
+
     def settled(self, now_s: float) -> Process:
         """Return the block with the status that its other fields give."""
         if self.status.ended:
             return self
         if self.plan_ended and self.drained:
             return replace(
-                self, status=ProcessStatus.FAILED if self.code else ProcessStatus.SUCCESS, ended_s=now_s, **_NOTHING_MORE
+                self, status=ProcessStatus.FAILED if self.code else ProcessStatus.SUCCESS, ended_s=now_s, **NOTHING_MORE
             )
         if self.pause_causes:
             return replace(self, status=ProcessStatus.PAUSED)
@@ -186,126 +223,16 @@ class Process:
 
     def restored(self, why: str) -> Process:
         """Return the block as it is taken up from an earlier run: a living process is paused by the user, its plan void."""
-        if self.status.ended:
-            return self
-        lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
-        return replace(
-            self,
-            **{**_NOTHING_MORE, "pause_causes": frozenset({CAUSE_USER})},
-            status=ProcessStatus.PAUSED,
-            message=why,
-            history=(*self.history, *lost)[-HISTORY:],
-            calls=self.calls + len(lost),
-            plan_ended=False,
-            drained=True,
-            code=0,
-            epoch=0,
-            degraded=(),
-        )
+        paused = {"status": ProcessStatus.PAUSED, "pause_causes": frozenset({CAUSE_USER})}
+        return self._cut_off(why, **paused, drained=True, code=0, epoch=0, degraded=())
 
     def shut_down(self, now_s: float, why: str) -> Process:
         """Return the block as it is kept when the robot is switched off on purpose: nothing of it goes on another day."""
+        return self._cut_off(why, status=ProcessStatus.STOPPED, code=int(TaskCode.CANCELLED), ended_s=now_s)
+
+    def _cut_off(self, why: str, **changes: Any) -> Process:
         if self.status.ended:
             return self
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
-        return replace(
-            self,
-            **_NOTHING_MORE,
-            status=ProcessStatus.STOPPED,
-            message=why,
-            code=int(TaskCode.CANCELLED),
-            ended_s=now_s,
-            history=(*self.history, *lost)[-HISTORY:],
-            calls=self.calls + len(lost),
-            plan_ended=False,
-        )
-
-
-class ProcessTable:
-    """Keep all processes of one robot, newest last; `on_change` hears every change of one."""
-
-    def __init__(
-        self, new_id: Callable[[], str], now: Callable[[], float], on_change: Callable[[Process], None], *, keep: int = 50
-    ) -> None:
-        self._new_id = new_id
-        self._now = now
-        self._on_change = on_change
-        self._keep = keep
-        self._processes: dict[str, Process] = {}
-
-    @property
-    def processes(self) -> list[Process]:
-        """Return every process still known, oldest first."""
-        return list(self._processes.values())
-
-    @property
-    def living(self) -> list[Process]:
-        """Return those that have not ended, oldest first."""
-        return [p for p in self._processes.values() if not p.status.ended]
-
-    def get(self, process_id: str) -> Process | None:
-        """Return the process of that id, or None."""
-        return self._processes.get(process_id)
-
-    def lives(self, process_id: str) -> Process | None:
-        """Return the process of that id if it has not ended."""
-        process = self._processes.get(process_id)
-        return process if process is not None and not process.status.ended else None
-
-    def create(
-        self,
-        instruction: str,
-        *,
-        door: str,
-        sender: str,
-        strategy: str,
-        source: ProcessSource,
-        returns: bool = False,
-        epoch: int = 0,
-    ) -> Process:
-        """Add a process whose goals are of this epoch; ended ones beyond the number to keep are forgotten."""
-        process = Process(
-            self._new_id(), instruction, door, sender, strategy, self._now(), source, returns=returns, epoch=epoch
-        )
-        self._processes[process.process_id] = process
-        self._forget()
-        self._on_change(process)
-        return process
-
-    def restore(self, processes: Iterable[Process]) -> None:
-        """Take up the processes of an earlier run, oldest first. `on_change` hears only of living ones."""
-        for process in processes:
-            self._processes[process.process_id] = process
-            if not process.status.ended:
-                self._on_change(process)
-        self._forget()
-
-    def change(self, process_id: str, **changes: object) -> Process | None:
-        """Replace fields of a living process; its status follows. `on_change` hears only of a difference."""
-        old = self.lives(process_id)
-        if old is None:
-            return self._processes.get(process_id)
-        process = replace(old, **changes).settled(self._now())  # type: ignore[arg-type]
-        if process != old:
-            self._processes[process_id] = process
-            self._on_change(process)
-        return process
-
-    def amend(self, process_id: str, **changes: object) -> Process | None:
-        """Replace fields of cost, also of a process that has ended; `on_change` does not hear of an ended one."""
-        ended = self._processes.get(process_id)
-        if ended is None or not ended.status.ended:
-            return self.change(process_id, **changes)
-        self._processes[process_id] = replace(ended, **changes)  # type: ignore[arg-type]
-        return self._processes[process_id]
-
-    def end(self, process_id: str, status: ProcessStatus, code: int, message: str) -> Process | None:
-        """End a living process now."""
-        return self.change(
-            process_id, status=status, code=code, message=message, ended_s=self._now(), plan_ended=False, **_NOTHING_MORE
-        )
-
-    def _forget(self) -> None:
-        ended = [p.process_id for p in self._processes.values() if p.status.ended]
-        for process_id in ended[: max(0, len(self._processes) - self._keep)]:
-            del self._processes[process_id]
+        kept = {"history": (*self.history, *lost)[-HISTORY:], "calls": self.calls + len(lost)}
+        return replace(self, **{**NOTHING_MORE, **kept, "message": why, "plan_ended": False, **changes})

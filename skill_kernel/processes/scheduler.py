@@ -1,117 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core of S3: several processes on one body, without a model (TypeGo 5.2; semantics section 5). Pure and on an
-injected clock: events in by method, commands out through one callback, on one thread."""
+injected clock: events in by method, commands out through one link, on one thread."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.commands import Changed, Command, InterruptPlan, PauseProcess, ProcessError, SchedulerSettings
-from skill_kernel.processes.pauses import ProcessPauses
 from skill_kernel.processes.phrases import Wording, read_wording
-from skill_kernel.processes.plans import ProcessEnds, ProcessPlans
-from skill_kernel.processes.process import CAUSE_USER, OWN_CAUSES, Process, ProcessSource, ProcessStatus, ProcessTable
-from skill_kernel.processes.relations import ProcessRelations, Verdict, verdict
+from skill_kernel.processes.plans import PlannedProcesses, RobotCommands
+from skill_kernel.processes.process import (
+    CAUSE_S3,
+    CAUSE_USER,
+    OWN_CAUSES,
+    Process,
+    ProcessError,
+    ProcessSource,
+    ProcessStatus,
+    SchedulerSettings,
+)
+from skill_kernel.processes.relations import Relation, Verdict, verdict
 
 IDLE_RETRY_S = 60.0
 """How long idle behaviour that failed is left alone."""
 
 
-class IdleWatch:
-    """Decide when idle behaviour begins: once nothing else has run for the time set (TypeGo 5.2).
-
-    Idle behaviour that the user stopped stays away until the next instruction, and so it does after a restart that found
-    processes.
-    """
-
-    def __init__(self, settings: SchedulerSettings, now: Callable[[], float]) -> None:
-        self._settings, self._now = settings, now
-        self._quiet_since_s = now()
-        self._not_before_s = -math.inf
-        self._unwanted = False
-
-    def due(self, living: Iterable[Process]) -> bool:
-        """Return whether idle behaviour is to begin now. What the user paused does not keep the robot busy."""
-        if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in living):
-            self.disturbed()
-        due_s = max(self._quiet_since_s + self._settings.idle_after_s, self._not_before_s)
-        return bool(self._settings.idle) and not self._unwanted and self._now() >= due_s
-
-    def disturbed(self) -> None:
-        """Note that something else has happened just now."""
-        self._quiet_since_s = self._now()
-
-    def instructed(self) -> None:
-        """Note that somebody uses the robot again."""
-        self._unwanted = False
-
-    def unwanted(self) -> None:
-        """Begin no idle behaviour before the next instruction."""
-        self._unwanted = True
-
-    def ended(self, process: Process) -> None:
-        """Note the end of a process."""
-        if process.source is ProcessSource.IDLE and process.status is ProcessStatus.FAILED:
-            self._not_before_s = self._now() + IDLE_RETRY_S
-
-
-class ProcessScheduler:
+class ProcessScheduler(PlannedProcesses):
     """Own the processes of one robot.
 
     New ones join those that run; the preemption table decides only on contention for an exclusive subsystem, or for an
     instruction that begins with a stop word. A process whose calls a pause had to stop is planned again with a higher epoch
-    when it goes on. Nothing here waits: the answers to commands come back as further events.
+    when it goes on. Nothing here waits: the robot's answers come back as further events.
+
+    Idle behaviour begins once nothing else has run for the time set. When the user stopped it, or a restart found
+    processes, it stays away until the next instruction.
     """
 
     def __init__(
         self,
-        on_command: Callable[[Command], None],
+        link: RobotCommands,
         *,
         new_id: Callable[[], str],
         now: Callable[[], float],
         settings: SchedulerSettings | None = None,
     ) -> None:
         self._settings = settings or SchedulerSettings()
-        self._do = on_command
-        self._table = ProcessTable(new_id, now, self._changed, keep=self._settings.keep)
-        self._ends = ProcessEnds(self._table, on_command, self._after)
-        self._idle = IdleWatch(self._settings, now)
-        self.plans = ProcessPlans(self._table, on_command, self._ends)
-        """Take the reports of planner, channel scheduler and kernel."""
-        self.pauses = ProcessPauses(self._table, on_command, self.plans, lambda process: self.relations.undecided(process))
-        """Take the kernel's answers to commands."""
-        self.relations = ProcessRelations(
-            self._table,
-            self._ends,
-            self._replace,
-            lambda one, other: self._order.get(one, 0) > self._order.get(other, 0),
-            self.pauses.winner_ended,
-        )
-        """Take what somebody read of an instruction's meaning."""
+        super().__init__(link, now, self._settings.keep)
+        self._new_id = new_id
         self._count = 0
         self._order: dict[str, int] = {}
         """When a user asked for it last; the preemption table goes by it."""
+        self._due: dict[str, set[str]] = {}
+        """Pause causes to take back as soon as nobody is known to stand in the way."""
+        self._resuming: dict[tuple[str, str], bool] = {}
+        """Causes that the kernel has been asked to take back; true where one was given again before the answer."""
+        self._shown: dict[str, frozenset[str]] = {}
+        self._open: dict[str, set[str]] = {}
+        """By the new process whose reading is awaited: those that pause until it comes."""
+        self._returning: dict[str, set[str]] = {}
+        self._quiet_since_s, self._idle_not_before_s, self._idle_unwanted = now(), -math.inf, False
         self._halted = False
         self._ending_all = False
-
-    # -- what is asked ------------------------------------------------------------------------------------------------
-
-    @property
-    def processes(self) -> list[Process]:
-        """Return every process still known, oldest first."""
-        return self._table.processes
-
-    @property
-    def living(self) -> list[Process]:
-        """Return those that have not ended, oldest first."""
-        return self._table.living
-
-    def get(self, process_id: str) -> Process | None:
-        """Return the process of that id, or None."""
-        return self._table.get(process_id)
 
     # -- instructions and commands ------------------------------------------------------------------------------------
 
@@ -124,30 +75,32 @@ class ProcessScheduler:
         the user's instruction began with a stop.
         """
         said = read_wording(text)
-        if said.returns and not said.stops and not self._table.living:
+        if said.returns and not said.stops and not self.living:
             said = Wording(text.strip())
         if refusal := self._refusal(strategy):
-            for other in self._table.living if said.stops and source is ProcessSource.USER else ():
+            for other in self.living if said.stops and source is ProcessSource.USER else ():
                 if not other.pause_causes:
-                    self.pauses.pause(other, CAUSE_USER)
+                    self._pause(other, CAUSE_USER)
             raise refusal
         if source is ProcessSource.USER:
-            self._idle.instructed()
-        process = self._table.create(
-            said.task,
-            door=door,
-            sender=sender,
-            strategy=strategy or self._settings.strategy,
-            source=source,
-            returns=said.returns,
-            epoch=self.plans.epoch,
-        )
-        self._asked(process.process_id)
+            self._idle_unwanted = False
+        process = self._begin(said.task, door, sender, source, strategy, returns=said.returns)
         if said.stops:
-            for other in self._table.living:
+            for other in self.living:
                 if other.process_id != process.process_id and not other.pause_causes & OWN_CAUSES:
                     self._preempt(process, other)
-        return self._table.get(process.process_id) or process
+        return self.get(process.process_id) or process
+
+    def _begin(
+        self, task: str, door: str, sender: str, source: ProcessSource, strategy: str = "", *, returns: bool = False
+    ) -> Process:
+        strategy = strategy or self._settings.strategy
+        fresh = Process(self._new_id(), task, door, sender, strategy, self._now(), source, returns=returns, epoch=self.epoch)
+        self._processes[fresh.process_id] = fresh
+        self._forget_surplus()
+        self._link.changed(fresh)
+        self._asked(fresh.process_id)
+        return fresh
 
     def chosen(self, process_id: str, command: str) -> Process:
         """Return the process a command "stop", "pause" or "resume" means, "" = the newest it fits.
@@ -155,11 +108,11 @@ class ProcessScheduler:
         Raises KeyError with the reason when there is none of that id, or nothing to choose from.
         """
         if process_id:
-            found = self._table.get(process_id)
+            found = self.get(process_id)
             if found is None:
                 raise KeyError(f"there is no process '{process_id}'")
             return found
-        for process in reversed(self._table.living):
+        for process in reversed(self.living):
             paused = bool(process.pause_causes)
             if command == "stop" or paused == (command == "resume"):
                 return process
@@ -169,17 +122,17 @@ class ProcessScheduler:
         """End a process for good. Raises ProcessError when it has ended."""
         process = self._living(process_id, "stopped")
         if process.source is ProcessSource.IDLE:
-            self._idle.unwanted()
-        self._ends.end(process, ProcessStatus.STOPPED, code, why)
+            self._idle_unwanted = True
+        self._end(process, ProcessStatus.STOPPED, code, why)
 
     def fail(self, process_id: str, code: TaskCode, why: str) -> None:
         """End a living process as FAILED and stop whatever it does."""
-        process = self._table.lives(process_id)
+        process = self.lives(process_id)
         if process is not None:
-            self._ends.end(process, ProcessStatus.FAILED, code, why)
+            self._end(process, ProcessStatus.FAILED, code, why)
 
     def _refusal(self, strategy: str) -> ProcessError | None:
-        if len(self._table.living) >= self._settings.max_processes:
+        if len(self.living) >= self._settings.max_processes:
             told = f"{self._settings.max_processes} processes live already; wait for one to end, or end one: ghostshell stop ID"
             return ProcessError(told)
         known = self._settings.strategies
@@ -192,8 +145,8 @@ class ProcessScheduler:
         """Pause until the user resumes it. Raises ProcessError when it has ended or is paused by the user already."""
         process = self._living(process_id, "paused")
         if CAUSE_USER not in process.pause_causes:
-            self.pauses.pause(process, CAUSE_USER)
-        elif not self.pauses.stay(process, CAUSE_USER):
+            self._pause(process, CAUSE_USER)
+        elif not self._stay(process, CAUSE_USER):
             raise ProcessError(f"process {process_id} is paused already; ghostshell resume {process_id} lets it go on")
 
     def resume(self, process_id: str) -> str:
@@ -206,14 +159,14 @@ class ProcessScheduler:
             state = f"paused by {', '.join(sorted(process.pause_causes))}" if process.pause_causes else process.status.name
             raise ProcessError(f"process {process_id} is {state}; only what the user paused can be resumed by hand")
         self._asked(process_id)
-        self.pauses.resume(process, {CAUSE_USER})
+        self._let_go_on(process, {CAUSE_USER})
         return f"process {process.displaced_by} runs in its place" if process.displaced_by else ""
 
     def end_all(self, why: str, code: TaskCode = TaskCode.ROBOT_HALTED) -> None:
         """End every process, also paused ones, so that none goes on when the robot is let go again."""
         self._ending_all = True
-        for process in self._table.living:
-            self._ends.end(process, ProcessStatus.STOPPED, code, why)
+        for process in self.living:
+            self._end(process, ProcessStatus.STOPPED, code, why)
         self._ending_all = False
 
     def halted(self, halted: bool) -> None:
@@ -221,58 +174,56 @@ class ProcessScheduler:
         if halted and not self._halted:
             self.end_all("the robot was halted")
         self._halted = halted
-        self._idle.disturbed()
+        self._quiet_since_s = self._now()
 
     # -- contention ---------------------------------------------------------------------------------------------------
 
     def contention(self, wants_id: str, holder_id: str) -> None:
         """Settle that `wants_id` was refused an exclusive subsystem that `holder_id` holds. Repeats do nothing."""
-        wants, holder = self._table.lives(wants_id), self._table.lives(holder_id)
+        wants, holder = self.lives(wants_id), self.lives(holder_id)
         if wants is None or holder is None or wants_id == holder_id or wants.pause_causes:
             return
         if holder.pause_causes:  # it is giving away what it has
-            self._table.change(wants_id, waits_for=holder_id)
+            self._change(wants_id, waits_for=holder_id)
             return
         newer, older = (wants, holder) if self._order[wants_id] > self._order[holder_id] else (holder, wants)
         if self._verdict(newer, older) is Verdict.WAIT:
             if newer is holder:
-                self.pauses.displace(newer, older)
+                self._displace(newer, older)
         else:
             self._preempt(newer, older)
-        wants = self._table.lives(wants_id)
+        wants = self.lives(wants_id)
         if wants is not None and not wants.pause_causes:
-            self._table.change(wants_id, waits_for=holder_id)
+            self._change(wants_id, waits_for=holder_id)
 
     def kernel_state(self, holds: Iterable[ProcessHoldState]) -> None:
         """Take what the skill kernel keeps for each process now. Its causes beside our own (s0, teleop) count as well."""
         held = {hold.process_id: hold for hold in holds}
-        for process in self._table.living:
+        for process in self.living:
             mine = held.get(process.process_id) or ProcessHoldState(process.process_id)
             causes = (process.pause_causes & OWN_CAUSES) | (frozenset(mine.pause_causes) - OWN_CAUSES)
             holder = held.get(process.waits_for)
             waits = process.waits_for if holder is not None and holder.subsystems and not causes else ""
-            self._table.change(
-                process.process_id, subsystems=tuple(sorted(mine.subsystems)), pause_causes=causes, waits_for=waits
-            )
-        self.pauses.try_again()
+            self._change(process.process_id, subsystems=tuple(sorted(mine.subsystems)), pause_causes=causes, waits_for=waits)
+        self._try_again()
 
     def _verdict(self, newer: Process, older: Process) -> Verdict:
-        found = verdict(newer.source, older.source, returns=self.relations.returns(newer, older))
+        found = verdict(newer.source, older.source, returns=self._returns(newer, older))
         return Verdict.WAIT if found is Verdict.ONE_ONLY else found
 
     def _preempt(self, newer: Process, older: Process) -> None:
         found = self._verdict(newer, older)
-        if found is Verdict.PAUSE or (found is Verdict.REPLACE and self.relations.puts_off(newer, older)):
-            self.pauses.displace(older, newer)
+        if found is Verdict.PAUSE or (found is Verdict.REPLACE and self._puts_off(newer, older)):
+            self._displace(older, newer)
         elif found is Verdict.REPLACE:
             self._replace(older, newer)
 
     def _replace(self, loser: Process, winner: Process) -> None:
         """End the loser; what it had displaced contends with the winner in its place."""
-        heirs = [p for p in self._table.living if p.displaced_by == loser.process_id]
+        heirs = [p for p in self.living if p.displaced_by == loser.process_id]
         for heir in heirs:
-            self._table.change(heir.process_id, displaced_by=winner.process_id)
-        self._ends.end(loser, ProcessStatus.STOPPED, TaskCode.REPLACED, "a newer instruction took over")
+            self._change(heir.process_id, displaced_by=winner.process_id)
+        self._end(loser, ProcessStatus.STOPPED, TaskCode.REPLACED, "a newer instruction took over")
         for heir in heirs:
             if self._verdict(winner, heir) is Verdict.REPLACE:
                 self._replace(heir, winner)
@@ -280,62 +231,216 @@ class ProcessScheduler:
     def _asked(self, process_id: str) -> None:
         self._order[process_id] = self._count = self._count + 1
 
+    # -- pauses -------------------------------------------------------------------------------------------------------
+
+    def _pause(self, process: Process, cause: str) -> None:
+        """Give a cause."""
+        self._change(process.process_id, pause_causes=process.pause_causes | {cause}, waits_for="")
+        self._link.pause(process.process_id, cause)
+
+    def _displace(self, loser: Process, winner: Process) -> None:
+        """Pause a process until the other one has ended."""
+        self._change(loser.process_id, displaced_by=winner.process_id, resumes=True)
+        self._put_off(loser.process_id, {CAUSE_S3})
+        self._pause(loser, CAUSE_S3)
+
+    def _let_go_on(self, process: Process, causes: set[str]) -> None:
+        """Take causes back, as soon as its old plan is void everywhere."""
+        if process.process_id in self._voiding:
+            self._put_off(process.process_id, causes)
+            self._change(process.process_id, displaced_by="")
+            return
+        for cause in sorted(causes & process.pause_causes):
+            self._resuming.setdefault((process.process_id, cause), False)
+            self._link.resume(process.process_id, cause)
+
+    def _put_off(self, process_id: str, causes: set[str]) -> None:
+        self._due.setdefault(process_id, set()).update(causes)
+
+    def _stay(self, process: Process, cause: str) -> bool:
+        """Keep a cause that is about to be taken back; return whether there was one."""
+        process_id, due = process.process_id, self._due.get(process.process_id, set())
+        if (process_id, cause) in self._resuming:
+            self._resuming[process_id, cause] = True
+            self._link.pause(process_id, cause)
+        elif cause not in due:
+            return False
+        due.discard(cause)
+        if CAUSE_S3 not in process.pause_causes:
+            self._change(process_id, displaced_by="", resumes=False)
+        return True
+
+    def _try_again(self) -> None:
+        """Let those go on whose subsystems were held by nobody known here, or are still being given back."""
+        for process in self.living:
+            in_the_way = self.lives(process.displaced_by) or self._undecided(process)
+            if self._due.get(process.process_id) and not in_the_way:
+                self._let_go_on(process, self._due.pop(process.process_id))
+
+    def _winner_ended(self, winner: Process) -> None:
+        """Let the processes go on that this one had displaced."""
+        for process in self.living:
+            if process.displaced_by == winner.process_id and process.resumes and not self._undecided(process):
+                self._let_go_on(process, self._due.pop(process.process_id, {CAUSE_S3}))
+
+    def paused(self, process_id: str, stopped: Sequence[str]) -> None:
+        """Take the kernel's answer to a pause: these calls ended because they can neither pause nor tell what remains."""
+        if stopped:
+            self._make_anew(process_id, "a call could not be paused")
+
+    def resumed(self, process_id: str, cause: str, ok: bool, holders: Iterable[str] = ()) -> None:
+        """Take the kernel's answer to a resume; it is not done while others hold what the process needs."""
+        process = self.lives(process_id)
+        given_again = self._resuming.pop((process_id, cause), False)
+        if process is None or given_again:
+            return
+        others = [h for h in holders if h != process_id]
+        if not ok and others:
+            self._put_off(process_id, {cause})
+            known = next((h for h in others if self.lives(h)), "")
+            self._change(process_id, displaced_by=known, resumes=True)
+            return
+        left = process.pause_causes - {cause}
+        displaced = process.displaced_by if CAUSE_S3 in left else ""
+        self._change(process_id, pause_causes=left, displaced_by=displaced, resumes=bool(displaced), message="")
+
+    def interrupted(self, process_id: str, epoch: int) -> None:
+        """Take the answer to an interrupt of the plan: it is void everywhere, and the next one has this epoch."""
+        process = self._voided(process_id, epoch)
+        if process is not None and self._due.get(process_id) and not process.displaced_by:
+            self._let_go_on(process, self._due.pop(process_id))
+
+    # -- what an instruction means for those that run -----------------------------------------------------------------
+
+    def expect(self, new_id: str, others: Iterable[str]) -> None:
+        """Note that somebody reads what `new_id` says of these.
+
+        Until `decide`, a process that the table would REPLACE only pauses, even if the new one ends meanwhile: it may turn
+        out that its return was asked for.
+        """
+        self._shown[new_id] = frozenset(others)
+        self._open[new_id] = set()
+
+    def relate(self, new_id: str, old_id: str, relation: Relation) -> str:
+        """Do what was read and return in words what came of it, "" when there was nothing to do.
+
+        Raises ProcessError for what the table or the user forbids.
+        """
+        if old_id not in self._shown.get(new_id, ()):
+            raise ProcessError(f"process {old_id} was not there when the instruction came; nothing was done")
+        old, new = self.get(old_id), self.get(new_id)
+        if old is None or new is None or relation is Relation.JOIN:
+            return ""
+        found = verdict(new.source, old.source)
+        if found is not Verdict.REPLACE and not (found is Verdict.PAUSE and relation is Relation.RETURN):
+            names = f"a {new.source.name.lower()} process and a {old.source.name.lower()} one"
+            raise ProcessError(f"'{relation.value}' is not what the preemption table has for {names}; process {old_id} stays")
+        return self._take_place(new, old) if relation is Relation.REPLACE else self._let_return(new, old)
+
+    def decide(self, new_id: str) -> None:
+        """End what only paused until now, unless a return was asked for: nothing more will be read."""
+        new = self.get(new_id)
+        for old_id in sorted(self._open.pop(new_id, ())):
+            old = self.lives(old_id)
+            if new is not None and old is not None and old.displaced_by == new_id and not self._returns(new, old):
+                self._replace(old, new)
+        if new is not None and new.status.ended:
+            self._winner_ended(new)
+        self._shown.pop(new_id, None)
+        if self.lives(new_id) is None:
+            self._returning.pop(new_id, None)
+
+    def _puts_off(self, newer: Process, older: Process) -> bool:
+        """Return whether a process that the table ends only pauses, because a reading is awaited."""
+        if newer.process_id not in self._open or older.process_id not in self._shown[newer.process_id]:
+            return False
+        self._open[newer.process_id].add(older.process_id)
+        return True
+
+    def _returns(self, newer: Process, older: Process) -> bool:
+        """Return whether the older one goes on after the newer one."""
+        return newer.returns or older.process_id in self._returning.get(newer.process_id, ())
+
+    def _undecided(self, process: Process) -> bool:
+        """Return whether a reading is awaited that says if it goes on after the one that displaced it."""
+        return process.process_id in self._open.get(process.displaced_by, ())
+
+    def _take_place(self, new: Process, old: Process) -> str:
+        if old.status.ended:
+            return ""
+        if new.status.ended and new.status is not ProcessStatus.SUCCESS:
+            return f"process {old.process_id} stays: the one that was to take its place is {new.status.name}"
+        if CAUSE_USER in old.pause_causes:
+            raise ProcessError(f"process {old.process_id} was paused by hand and stays; end it with: ghostshell stop")
+        if not new.status.ended and self._order.get(old.process_id, 0) > self._order.get(new.process_id, 0):
+            raise ProcessError(f"process {old.process_id} was resumed by hand since; it stays")
+        why = f"a newer instruction takes its place: {new.instruction[:100]}"
+        self._end(old, ProcessStatus.STOPPED, TaskCode.REPLACED, why)
+        return f"process {old.process_id} ended: {why}"
+
+    def _let_return(self, new: Process, old: Process) -> str:
+        if old.status.ended:
+            if old.code != TaskCode.REPLACED:
+                return ""
+            return f"process {old.process_id} had ended before it was clear that it should return; give it again"
+        if (new.status.ended and not self._undecided(old)) or new.source is not ProcessSource.USER:
+            return ""
+        self._returning.setdefault(new.process_id, set()).add(old.process_id)
+        return f"process {old.process_id} goes on after {new.process_id}, should that displace it"
+
     # -- time, and an earlier run -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Try what waits again and begin idle behaviour if it is due. Called now and then."""
-        self.pauses.try_again()
-        if not self._halted and self._idle.due(self._table.living):
-            self._idle.disturbed()
-            idle = self._table.create(
-                self._settings.idle,
-                door="idle",
-                sender="the robot itself",
-                strategy=self._settings.strategy,
-                source=ProcessSource.IDLE,
-                epoch=self.plans.epoch,
-            )
-            self._asked(idle.process_id)
+        self._try_again()
+        # What the user paused does not keep the robot busy.
+        if any(CAUSE_USER not in p.pause_causes or p.source is ProcessSource.IDLE for p in self.living):
+            self._quiet_since_s = self._now()
+        if not self._settings.idle or self._halted or self._idle_unwanted:
+            return
+        if self._now() >= max(self._quiet_since_s + self._settings.idle_after_s, self._idle_not_before_s):
+            self._quiet_since_s = self._now()
+            self._begin(self._settings.idle, "idle", "the robot itself", ProcessSource.IDLE)
 
     def restore(self, processes: Iterable[Process]) -> None:
-        """Take up the processes of an earlier run as they were.
+        """Take up the processes of an earlier run, oldest first, as they were.
 
         Living ones are paused by the user's cause and are planned again when the user resumes them; `reach` stops what they
         may still do.
         """
-        restored = [p.restored("the process scheduler was started anew; resume or stop it") for p in processes]
-        for process in restored:
+        for found in processes:
+            process = found.restored("the process scheduler was started anew; resume or stop it")
+            self._processes[process.process_id] = process
             if not process.status.ended:
-                self.plans.taken_up(process.process_id)
+                self._voiding.add(process.process_id)
                 self._asked(process.process_id)
-                self._idle.unwanted()
-        self._table.restore(restored)
+                self._idle_unwanted = True
+                self._link.changed(process)
+        self._forget_surplus()
 
     def reach(self) -> None:
         """Pause restored processes at the other nodes, which answer now, and void what was planned for them."""
-        for process in self._table.living:
-            if self.plans.is_voiding(process.process_id):
-                self._do(PauseProcess(process.process_id, CAUSE_USER))
-                self._do(InterruptPlan(process.process_id, process.message))
+        for process in self.living:
+            if process.process_id in self._voiding:
+                self._link.pause(process.process_id, CAUSE_USER)
+                self._link.void_plan(process.process_id, process.message)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def _living(self, process_id: str, what: str) -> Process:
-        process = self._table.lives(process_id)
+        process = self.lives(process_id)
         if process is None:
-            known = self._table.get(process_id)
+            known = self.get(process_id)
             raise ProcessError(f"process {process_id} is {known.status.name if known else 'unknown'}; it cannot be {what}")
         return process
 
     def _after(self, ended: Process) -> None:
         """Let what an ended process had displaced go on."""
-        self.pauses.forget(ended.process_id)
+        self._due.pop(ended.process_id, None)
+        self._resuming = {key: kept for key, kept in self._resuming.items() if key[0] != ended.process_id}
         self._order.pop(ended.process_id, None)
-        self.plans.forget(ended.process_id)
-        self._idle.ended(ended)
-        if self._ending_all:
-            return
-        self.pauses.winner_ended(ended)
-
-    def _changed(self, process: Process) -> None:
-        self._do(Changed(process))
+        self._forget_plan(ended.process_id)
+        if ended.source is ProcessSource.IDLE and ended.status is ProcessStatus.FAILED:
+            self._idle_not_before_s = self._now() + IDLE_RETRY_S
+        if not self._ending_all:
+            self._winner_ended(ended)

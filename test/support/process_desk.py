@@ -4,23 +4,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
-from skill_kernel.processes.commands import (
-    Changed,
-    Command,
-    EndProcess,
-    InterruptPlan,
-    PauseProcess,
-    ReleaseProcess,
-    ResumeProcess,
-    SchedulerSettings,
-)
-from skill_kernel.processes.process import CallRecord, Process, ProcessSource, ProcessStatus
+from skill_kernel.processes.process import CallRecord, Process, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
 PAUSED, RUNS, WAITING = ProcessStatus.PAUSED, ProcessStatus.IN_PROGRESS, ProcessStatus.WAITING
+
+
+@dataclass(frozen=True)
+class EndProcess:
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class ReleaseProcess:
+    process_id: str
+
+
+@dataclass(frozen=True)
+class PauseProcess:
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class ResumeProcess:
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class InterruptPlan:
+    process_id: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Amended:
+    process: Process
+
+
+COMMANDS = {
+    "end": EndProcess,
+    "release": ReleaseProcess,
+    "pause": PauseProcess,
+    "resume": ResumeProcess,
+    "void_plan": InterruptPlan,
+    "amended": Amended,
+}
+Command = Any
 
 
 class Desk:
@@ -29,13 +66,13 @@ class Desk:
     def __init__(self, *, idle: str = "", unpausable: bool = False, restore: Iterable[Process] = ()) -> None:
         self.now_s = 100.0
         self.asked: list[Command] = []
-        self.changed: list[Process] = []
+        self.blocks: list[Process] = []
         self.legs = ""
         self.unpausable = unpausable
         self.epoch = 0
         ids = count(1)
         self.core = ProcessScheduler(
-            self._do,
+            self,
             new_id=lambda: f"p{next(ids)}",
             now=lambda: self.now_s,
             settings=SchedulerSettings(
@@ -44,11 +81,14 @@ class Desk:
         )
         self.core.restore(restore)
 
-    def _do(self, command: Command) -> None:
-        if isinstance(command, Changed):
-            self.changed.append(command.process)
-        else:
-            self.asked.append(command)
+    def changed(self, process: Process) -> None:
+        self.blocks.append(process)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the scheduler asks of the robot is noted."""
+        if name not in COMMANDS:
+            raise AttributeError(name)
+        return lambda *asked: self.asked.append(COMMANDS[name](*asked))
 
     def answer(self) -> list[Command]:
         """The kernel answers everything that was asked, in order; gives what was asked."""
@@ -59,13 +99,13 @@ class Desk:
             name = command.process_id
             if isinstance(command, PauseProcess):
                 held, self.legs = self.legs == name, "" if self.legs == name else self.legs
-                self.core.pauses.paused(name, ["call"] if self.unpausable and held else [])
+                self.core.paused(name, ["call"] if self.unpausable and held else [])
             elif isinstance(command, ResumeProcess):
                 ok = self.legs in ("", name)
-                self.core.pauses.resumed(name, command.cause, ok, () if ok else (self.legs,))
+                self.core.resumed(name, command.cause, ok, () if ok else (self.legs,))
             elif isinstance(command, InterruptPlan):
                 self.epoch += 1
-                self.core.pauses.interrupted(name, self.epoch)
+                self.core.interrupted(name, self.epoch)
             elif isinstance(command, (EndProcess, ReleaseProcess)) and self.legs == name:
                 self.legs = ""
         return done
@@ -78,13 +118,13 @@ class Desk:
         for _ in range(3):
             if self.legs in ("", name):
                 self.legs = name
-                self.core.plans.call_started(name, CallRecord("c", "walk"))
+                self.core.call_started(name, CallRecord("c", "walk"))
                 return
             self.core.contention(name, self.legs)
             self.answer()
 
     def finishes(self, name: str) -> None:
-        self.core.plans.ended(name, self.process(name).epoch, 0, "")
+        self.core.plan_ended(name, self.process(name).epoch, 0, "")
 
     def process(self, name: str) -> Process:
         found = self.core.get(name)

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import pytest
 from asked_model import AskedModel, Question, Told
-from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk
+from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk, EndProcess
 
 from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor
 from planners.processes.process_prompt import AdvisorContext, system_prompt
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.commands import EndProcess, ProcessError
-from skill_kernel.processes.process import ProcessSource, ProcessStatus
+from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus
 from skill_kernel.processes.relations import Relation
 
 STOPPED, SUCCESS = ProcessStatus.STOPPED, ProcessStatus.SUCCESS
@@ -221,16 +220,16 @@ def test_what_the_table_forbids_is_refused_with_a_notice() -> None:
     desk.question.answer(relation(patrol, "replace"))
     assert desk.status(wag, patrol) == [RUNS, STOPPED]
     with pytest.raises(ProcessError, match="was not there"):
-        desk.core.relations.apply(new, wag, Relation.REPLACE)
+        desk.core.relate(new, wag, Relation.REPLACE)
 
 
 def test_the_table_is_the_limit_also_for_what_was_shown() -> None:
     desk = Advised()
     react = desk.says("greet", REACTIVE)
     other = desk.says("bark", REACTIVE)
-    desk.core.relations.expect(other, [react])
+    desk.core.expect(other, [react])
     with pytest.raises(ProcessError, match="preemption table"):
-        desk.core.relations.apply(other, react, Relation.REPLACE)
+        desk.core.relate(other, react, Relation.REPLACE)
     assert desk.status(react) == [RUNS]
 
 

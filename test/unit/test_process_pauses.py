@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import pytest
-from process_desk import IDLE, PAUSED, REACTIVE, RUNS, Desk
+from process_desk import IDLE, PAUSED, REACTIVE, RUNS, Desk, EndProcess, PauseProcess, ReleaseProcess, ResumeProcess
 
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.commands import EndProcess, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
-from skill_kernel.processes.process import ProcessStatus
+from skill_kernel.processes.process import ProcessError, ProcessStatus
 
 
 def hold(process_id: str, *causes: str, subsystems: tuple[str, ...] = ()) -> ProcessHoldState:
@@ -76,7 +75,7 @@ def test_subsystems_still_being_given_back_are_asked_for_again() -> None:
     desk.answer()
     desk.finishes(look)
     desk.asked.clear()
-    desk.core.pauses.resumed(patrol, "s3", False, [look])
+    desk.core.resumed(patrol, "s3", False, [look])
     assert desk.status(patrol) == [PAUSED] and not desk.asked
     desk.core.kernel_state([hold(patrol, "s3")])
     assert desk.asked == [ResumeProcess(patrol, "s3")]
@@ -207,7 +206,7 @@ def test_the_users_pause_outlasts_the_reflex_and_the_reflexes_pause_the_user() -
     desk.core.resume(patrol)
     assert desk.asked == [ResumeProcess(patrol, "user")]
     desk.asked.clear()
-    desk.core.pauses.resumed(patrol, "user", False)
+    desk.core.resumed(patrol, "user", False)
     assert desk.process(patrol).pause_causes == {"s0"} and not desk.asked
 
 

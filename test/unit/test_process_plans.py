@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from process_desk import PAUSED, RUNS, Desk
+from process_desk import PAUSED, RUNS, Amended, Desk, InterruptPlan, PauseProcess, ReleaseProcess
 
 from skill_kernel.codes import CallCode, ModelCode, TaskCode
 from skill_kernel.events import ModelEvent, ModelKind
-from skill_kernel.processes.commands import Amended, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess
-from skill_kernel.processes.process import FIRED, CallRecord, ProcessStatus
+from skill_kernel.processes.process import FIRED, CallRecord, ProcessError, ProcessStatus
 
 
 def answer(layer: str, prompt: int = 0, completion: int = 0, **more: Any) -> ModelEvent:
@@ -23,19 +22,19 @@ def answer(layer: str, prompt: int = 0, completion: int = 0, **more: Any) -> Mod
 def test_a_call_that_could_not_pause_makes_the_plan_anew_when_it_goes_on() -> None:
     desk = Desk(unpausable=True)
     patrol = desk.says("patrol")
-    desk.core.plans.stream_started(patrol, "s1")
+    desk.core.stream_started(patrol, "s1")
     desk.wants_legs(patrol)
     look = desk.says("stop, look left, then resume")
     stopped = CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED)
-    desk.core.plans.call_ended(patrol, "s1", stopped)
+    desk.core.call_ended(patrol, "s1", stopped)
     # What the planner makes of it, before and after it was told, is no end of the process.
-    desk.core.plans.ended(patrol, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
+    desk.core.plan_ended(patrol, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
     asked = desk.answer()
     assert [type(c) for c in asked] == [PauseProcess, InterruptPlan]
-    desk.core.plans.ended(patrol, 0, TaskCode.CANCELLED, "interrupted")
-    desk.core.plans.drained(patrol)
+    desk.core.plan_ended(patrol, 0, TaskCode.CANCELLED, "interrupted")
+    desk.core.drained(patrol)
     late = CallRecord("d", "walk", outcome="DROPPED", code=CallCode.STALE_EPOCH)
-    desk.core.plans.call_ended(patrol, "s1", late)
+    desk.core.call_ended(patrol, "s1", late)
     assert desk.status(patrol) == [PAUSED] and (desk.process(patrol).epoch, desk.process(patrol).plan) == (1, 1)
     desk.finishes(look)
     desk.answer()
@@ -49,7 +48,7 @@ def test_it_does_not_go_on_before_its_old_plan_is_void() -> None:
     desk = Desk()
     patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
     desk.asked.clear()
-    desk.core.pauses.paused(patrol, ["call"])
+    desk.core.paused(patrol, ["call"])
     desk.finishes(look)
     assert desk.asked == [InterruptPlan(patrol, desk.asked[0].cause), ReleaseProcess(look)]
     desk.answer()
@@ -59,20 +58,20 @@ def test_it_does_not_go_on_before_its_old_plan_is_void() -> None:
 def test_an_interrupt_by_somebody_else_ends_it() -> None:
     desk = Desk()
     name = desk.says()
-    desk.core.plans.call_ended(name, "s", CallRecord("c", "walk", outcome="DROPPED", code=CallCode.STALE_EPOCH))
+    desk.core.call_ended(name, "s", CallRecord("c", "walk", outcome="DROPPED", code=CallCode.STALE_EPOCH))
     assert desk.process(name).code == TaskCode.CANCELLED
 
 
 def test_the_end_of_a_void_plan_does_not_end_the_one_made_anew() -> None:
     desk = Desk()
     name = desk.says()
-    desk.core.plans.call_ended(name, "s", CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED))
+    desk.core.call_ended(name, "s", CallRecord("c", "walk", outcome="INTERRUPTED", code=CallCode.PROCESS_PAUSED))
     (asked,) = desk.asked
     assert isinstance(asked, InterruptPlan), "a reflex has paused it, which is nobody's command here"
     desk.answer()
-    desk.core.plans.ended(name, 0, TaskCode.CANCELLED, "interrupted")
+    desk.core.plan_ended(name, 0, TaskCode.CANCELLED, "interrupted")
     assert desk.status(name) == [RUNS] and desk.process(name).epoch == 1
-    desk.core.plans.ended(name, 1, TaskCode.CALL_FAILED, "the new one failed")
+    desk.core.plan_ended(name, 1, TaskCode.CALL_FAILED, "the new one failed")
     assert desk.process(name).code == TaskCode.CALL_FAILED
 
 
@@ -81,8 +80,8 @@ def test_a_plan_that_breaks_while_the_process_is_paused_is_made_anew_unless_the_
     first, second = desk.says(), desk.says()
     for name in (first, second):
         desk.core.pause(name)
-    desk.core.plans.ended(first, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
-    desk.core.plans.ended(second, 0, 301, "rate limited")
+    desk.core.plan_ended(first, 0, TaskCode.CALL_FAILED, "walk INTERRUPTED")
+    desk.core.plan_ended(second, 0, 301, "rate limited")
     desk.answer()
     assert desk.status(first) == [PAUSED] and desk.process(first).plan == 1
     assert (desk.status(second), desk.process(second).code) == ([ProcessStatus.FAILED], 301)
@@ -91,8 +90,8 @@ def test_a_plan_that_breaks_while_the_process_is_paused_is_made_anew_unless_the_
 def test_an_epoch_rises_also_when_the_kernel_is_silent() -> None:
     desk = Desk()
     name = desk.says()
-    desk.core.pauses.paused(name, ["call"])
-    desk.core.pauses.interrupted(name, 0)
+    desk.core.paused(name, ["call"])
+    desk.core.interrupted(name, 0)
     assert desk.process(name).epoch == 1
 
 
@@ -100,7 +99,7 @@ def test_lost_calls_end_what_runs_and_make_paused_plans_anew() -> None:
     desk = Desk()
     paused, runs = desk.says(), desk.says()
     desk.core.pause(paused)
-    desk.core.plans.calls_lost("the channel scheduler is silent")
+    desk.core.calls_lost("the channel scheduler is silent")
     desk.answer()
     assert desk.process(runs).code == TaskCode.NODE_UNAVAILABLE and desk.status(runs) == [ProcessStatus.FAILED]
     assert desk.status(paused) == [PAUSED] and desk.process(paused).plan == 1
@@ -109,22 +108,22 @@ def test_lost_calls_end_what_runs_and_make_paused_plans_anew() -> None:
 def test_a_global_event_is_kept_and_the_process_planned_anew_once_for_events_at_one_moment() -> None:
     desk = Desk()
     name = desk.says()
-    desk.core.plans.event_fired(name, "e1: wave")
-    desk.core.plans.event_fired(name, "e2: bark")
+    desk.core.event_fired(name, "e1: wave")
+    desk.core.event_fired(name, "e2: bark")
     assert [type(c) for c in desk.answer()] == [InterruptPlan]
     process = desk.process(name)
     assert process.fired_events == ("e1: wave", "e2: bark") and (process.epoch, process.plan) == (1, 1)
     assert desk.status(name) == [RUNS]
     for number in range(FIRED + 5):
-        desk.core.plans.event_fired(name, f"e{number}")
+        desk.core.event_fired(name, f"e{number}")
     assert len(desk.process(name).fired_events) == FIRED and desk.process(name).fired_events[-1] == f"e{FIRED + 4}"
-    desk.core.plans.event_fired("nobody", "e1")
+    desk.core.event_fired("nobody", "e1")
 
 
 def test_what_models_use_is_summed_by_layer_and_a_layer_that_was_answered_is_well_again() -> None:
     desk = Desk()
     name = desk.says()
-    plans = desk.core.plans
+    plans = desk.core
     plans.degraded(name, "s2", "the plan stays")
     plans.degraded(name, "s1", "from the queue")
     plans.degraded(name, "s2", "the instruction is the plan")
@@ -144,15 +143,15 @@ def test_what_models_use_is_summed_by_layer_and_a_layer_that_was_answered_is_wel
 def test_what_a_model_used_is_counted_also_when_it_is_told_after_the_end_and_the_end_is_told_once() -> None:
     desk = Desk()
     name = desk.says()
-    desk.core.plans.ended(name, 0, TaskCode.NONE, "")
+    desk.core.plan_ended(name, 0, TaskCode.NONE, "")
     desk.answer()
-    ends = [p for p in desk.changed if p.status.ended]
-    desk.core.plans.model_answered(name, answer("s2", 70, 5))
-    desk.core.plans.model_skipped(name, "s2")
-    assert [p for p in desk.changed if p.status.ended] == ends and desk.process(name).prompt_tokens == 70
+    ends = [p for p in desk.blocks if p.status.ended]
+    desk.core.model_answered(name, answer("s2", 70, 5))
+    desk.core.model_skipped(name, "s2")
+    assert [p for p in desk.blocks if p.status.ended] == ends and desk.process(name).prompt_tokens == 70
     (amended,) = desk.asked
     assert isinstance(amended, Amended) and amended.process.usage[0].prompt_tokens == 70
-    desk.core.plans.model_answered("nobody", answer("s2"))
+    desk.core.model_answered("nobody", answer("s2"))
 
 
 def test_a_task_names_its_strategy_or_is_refused_with_those_there_are() -> None:

@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 import pytest
-from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, WAITING, Desk
+from process_desk import (
+    IDLE,
+    PAUSED,
+    REACTIVE,
+    RUNS,
+    USER,
+    WAITING,
+    Desk,
+    EndProcess,
+    InterruptPlan,
+    PauseProcess,
+    ReleaseProcess,
+    ResumeProcess,
+)
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.commands import EndProcess, InterruptPlan, PauseProcess, ProcessError, ReleaseProcess, ResumeProcess
-from skill_kernel.processes.process import ProcessSource, ProcessStatus
+from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus
 
 
 def test_two_run_together_until_they_contend() -> None:
@@ -171,4 +183,4 @@ def test_nothing_is_told_anew_of_processes_that_had_ended_before_a_restart() -> 
     done, walking = before.says(), before.says()
     before.finishes(done)
     desk = Desk(restore=before.core.processes)
-    assert [p.process_id for p in desk.changed] == [walking]
+    assert [p.process_id for p in desk.blocks] == [walking]

@@ -62,7 +62,6 @@ def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
         plan=1,
         code=525,
         message="\u505c \u201cno\u201d",
-        cost_usd=0.25,
         usage=(LayerUsage("s1", "m", 3, 1, 2, 400, 100, 20, 0.25, 4.5, 2.5),),
         degraded=(("s2", "fallback"),),
         fired_events=("e1: wave", "e1: wave"),
@@ -135,7 +134,7 @@ def test_a_write_that_fails_is_told_once_and_saving_goes_on_without_it(tmp_path:
 
 def test_a_file_of_a_program_that_knew_less_or_more_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite3"
-    (kept,) = saved(path, process(status=ProcessStatus.SUCCESS, ended_s=20.0, prompt_tokens=7))
+    (kept,) = saved(path, process(status=ProcessStatus.SUCCESS, ended_s=20.0))
     with sqlite3.connect(path) as file:
         block = json.loads(file.execute("SELECT block FROM process").fetchone()[0])
         old = {k: v for k, v in block.items() if k not in ("usage", "degraded", "fired_events")}
@@ -150,17 +149,14 @@ def test_parts_of_a_process_may_hold_more_than_this_program_knows(tmp_path: Path
     saved(path, full)
     with sqlite3.connect(path) as file:
         block = json.loads(file.execute("SELECT block FROM process").fetchone()[0])
-        for part in (*block["usage"], *block["running"]):
+        for part in (*block["usage"], *block["running"], *block["history"]):
             part["of_tomorrow"] = [1]
         file.execute("UPDATE process SET block = ?", (json.dumps(block),))
-        for (record,) in file.execute("SELECT record FROM call").fetchall():
-            newer = json.dumps({**json.loads(record), "of_tomorrow": {}})
-            file.execute("UPDATE call SET record = ? WHERE record = ?", (newer, record))
     assert ProcessStore(path, on_problem=fail).found == [full]
 
 
 def test_what_was_used_and_fired_is_kept_over_a_restart_and_what_was_degraded_is_not(tmp_path: Path) -> None:
-    lived = process(usage=(LayerUsage("s2", "m", 1),), degraded=(("s2", "x"),), fired_events=("e1: wave",), prompt_tokens=9)
+    lived = process(usage=(LayerUsage("s2", "m", 1, prompt_tokens=9),), degraded=(("s2", "x"),), fired_events=("e1: wave",))
     (found,) = saved(tmp_path / "p.sqlite3", lived)
     again = found.restored("started anew")
     assert (again.usage, again.fired_events, again.prompt_tokens, again.degraded) == (lived.usage, ("e1: wave",), 9, ())

@@ -10,7 +10,7 @@ from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess
 from std_msgs.msg import String
 
-from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
+from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node_runtime import INSTRUCTION, RuntimeNode
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
@@ -18,8 +18,7 @@ from ghostshell_ros.wire.process_messages import process_state, task_result
 from planners.language.stop_words import is_stop
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import Notice
-from skill_kernel.processes.commands import ProcessError
-from skill_kernel.processes.process import Process, ProcessSource
+from skill_kernel.processes.process import Process, ProcessError, ProcessSource
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 NAME_CHARS = 100
@@ -43,11 +42,11 @@ class InstructionServer:
         node: RuntimeNode,
         core: ProcessScheduler,
         events: EventWriter,
-        interrupter: Interrupter,
+        link: RobotLink,
         *,
         gate_halted: Callable[[], bool],
     ) -> None:
-        self._core, self._events, self._interrupter, self._gate_halted = core, events, interrupter, gate_halted
+        self._core, self._events, self._link, self._gate_halted = core, events, link, gate_halted
         self._robot = node.get_namespace().strip("/")
         self._halting = 0
         self._goals: dict[str, Goal] = {}
@@ -57,9 +56,9 @@ class InstructionServer:
         self._max_chars = node.declare(
             "max_instruction_chars", 8000, "longer instructions are refused [characters]", minimum=1, maximum=1_000_000
         )
-        node.create_subscription(String, "instruction", lambda m: self._heard(m.data, "topic"), INSTRUCTION)
+        node.create_subscription(String, "instruction", self._heard, INSTRUCTION)
         if node.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
-            node.create_subscription(String, "/instruction", lambda m: self._heard(m.data, "topic"), INSTRUCTION)
+            node.create_subscription(String, "/instruction", self._heard, INSTRUCTION)
         node.create_service(ControlProcess, "control_process", self._control)
         self._server = GoalServer(node, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
 
@@ -87,41 +86,28 @@ class InstructionServer:
         self._stop_everything(text)
         return True
 
-    def begin(self, text: str, *, door: str, sender: str = "") -> Process | str:
-        """Return the process of an instruction, or why there is none."""
-        made = self._instruct(text, door=door, sender=sender)
-        return made if isinstance(made, Process) else made[1]
-
-    def _heard(self, text: str, door: str) -> None:
-        made = self._instruct(text, door=door)
-        if not isinstance(made, Process) and made[0]:
-            self._events.write(Notice(error_code=made[0], error_msg=made[1], text=text[:200]))
-
-    def _instruct(
+    def begin(
         self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
-    ) -> Process | tuple[TaskCode, str]:
-        refusal = self._refusal(text)
-        if refusal is not None:
-            return refusal
-        try:
-            return self._core.instruct(
-                text, door=door[:NAME_CHARS], sender=sender[:NAME_CHARS], source=source, strategy=strategy
-            )
-        except ProcessError as error:
-            return error.code, str(error)
-
-    def _refusal(self, text: str) -> tuple[TaskCode, str] | None:
-        """Return why an instruction starts no process: NONE when it was a stop word, which has then been obeyed."""
+    ) -> Process:
+        """Return the process of an instruction. Raises ProcessError, also when it was a stop word (code NONE)."""
         if self.stops(text):
-            return TaskCode.NONE, "stopped and halted; " + CLEAR_HINT
+            raise ProcessError("stopped and halted; " + CLEAR_HINT, TaskCode.NONE)
         if not text.strip():
-            return TaskCode.EMPTY_INSTRUCTION, "the instruction is empty; say what the robot should do"
+            raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
         if len(text) > self._max_chars:
             why = f"the instruction has {len(text)} characters, more than {self._max_chars}; say it shorter"
-            return TaskCode.EMPTY_INSTRUCTION, why
+            raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
         if self.halted:
-            return TaskCode.ROBOT_HALTED, f"the robot is halted; {CLEAR_HINT}"
-        return None
+            raise ProcessError(f"the robot is halted; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
+        door, sender = door[:NAME_CHARS], sender[:NAME_CHARS]
+        return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
+
+    def _heard(self, message: String) -> None:
+        try:
+            self.begin(message.data, door="topic")
+        except ProcessError as error:
+            if error.code is not TaskCode.NONE:
+                self._events.write(Notice(error_code=error.code, error_msg=str(error), text=message.data[:200]))
 
     @property
     def halted(self) -> bool:
@@ -130,19 +116,16 @@ class InstructionServer:
 
     def _stop_everything(self, text: str) -> None:
         self._halting += 1
-        self._interrupter.halt(then=lambda _: self._halt_answered())
+        self._link.halt(then=self._answered)
         if self._core.living:
             self._core.end_all(f"stopped: {text.strip()[:100]}")
         else:
             self._halting += 1
-            self._interrupter.interrupt("", "stop word", then=self._all_interrupted)
+            self._link.interrupt("", "stop word", then=self._answered)
 
-    def _halt_answered(self) -> None:
+    def _answered(self, epoch: int = 0) -> None:
         self._halting -= 1
-
-    def _all_interrupted(self, epoch: int) -> None:
-        self._halting -= 1
-        self._core.plans.learn_epoch(epoch)
+        self._core.learn_epoch(epoch)
 
     # -- the RunTask action and the ControlProcess service ------------------------------------------------------------
 
@@ -150,17 +133,18 @@ class InstructionServer:
         request = goal.request
         door = request.door or "action"
         source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
-        made = self._instruct(
-            request.instruction, door=door, sender=request.sender, source=source, strategy=request.strategy.strip()
-        )
-        if isinstance(made, Process):
-            self._goals[made.process_id] = goal
-            goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
+        try:
+            made = self.begin(
+                request.instruction, door=door, sender=request.sender, source=source, strategy=request.strategy.strip()
+            )
+        except ProcessError as error:
+            stopped = error.code is TaskCode.NONE
+            status = ProcessState.STOPPED if stopped else ProcessState.FAILED
+            result = RunTask.Result(status=status, error_code=int(error.code), error_msg=str(error), cost_usd=-1.0)
+            (goal.succeed if stopped else goal.abort)(result)
             return
-        code, why = made
-        status = ProcessState.STOPPED if code is TaskCode.NONE else ProcessState.FAILED
-        result = RunTask.Result(status=status, error_code=int(code), error_msg=why, cost_usd=-1.0)
-        (goal.succeed if code is TaskCode.NONE else goal.abort)(result)
+        self._goals[made.process_id] = goal
+        goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
 
     def _cancel_goal(self, goal: Goal) -> None:
         for process_id, other in list(self._goals.items()):

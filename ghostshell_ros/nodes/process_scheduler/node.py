@@ -7,14 +7,12 @@ import secrets
 import sys
 
 from ghostshell.msg import ProcessArray, ProcessHeartbeat
-from ghostshell.srv import ProcessLease
 
 from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
-from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
-from ghostshell_ros.nodes.process_scheduler.lease_client import LeaseClient
 from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
-from ghostshell_ros.nodes.process_scheduler.process_reports import ProcessReports
+from ghostshell_ros.nodes.process_scheduler.reports import ProcessReports
+from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode, run
@@ -25,18 +23,7 @@ from planners.installed_strategies import strategy_names
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind
-from skill_kernel.processes.commands import (
-    Amended,
-    Changed,
-    Command,
-    EndProcess,
-    InterruptPlan,
-    PauseProcess,
-    ReleaseProcess,
-    ResumeProcess,
-    SchedulerSettings,
-)
-from skill_kernel.processes.process import Process
+from skill_kernel.processes.process import Process, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 
@@ -83,20 +70,16 @@ class ProcessSchedulerNode(RuntimeNode):
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
-        self._interrupter = Interrupter(self, deadline_s=deadline_s, on_problem=self._problem)
-        self._leases = LeaseClient(self, self._interrupter, self._problem)
-        self._core = ProcessScheduler(self._command, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
-        self._reports = ProcessReports(self, self._core, self._events, self._interrupter)
-        self._instructions = InstructionServer(
-            self, self._core, self._events, self._interrupter, gate_halted=lambda: self._reports.halted
-        )
+        link = RobotLink(self, deadline_s=deadline_s, on_problem=self._problem, on_change=self._changed, on_amend=self._keep)
+        self._core = link.core = ProcessScheduler(link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
+        self._instructions = InstructionServer(self, self._core, self._events, link, gate_halted=lambda: self._reports.halted)
         self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._instructions.halted)
-        self._reports.on_event = self._advice.event
+        self._reports = ProcessReports(self, self._core, self._events, link, self._advice.event)
         self._prescriptions = PrescriptionServer(self, robot, self._instructions, self._advice, self._events)
         self._open_store(self.get_parameter("data_dir").value)
         self.steady_timer(TICK_S, self._core.tick)
         self.steady_timer(0.1, self._beat)
-        self._interrupter.meet(self._met)
+        link.meet()
         self._publish()
 
     def _settings(self, idle: str) -> SchedulerSettings:
@@ -134,53 +117,16 @@ class ProcessSchedulerNode(RuntimeNode):
         self._store = None
         self._problem(why)
 
-    def _met(self, epoch: int) -> None:
-        self._core.plans.learn_epoch(epoch)
-        self._leases.meet(self._core.reach)
-
-    # -- what the core asks for ---------------------------------------------------------------------------------------
-
-    def _command(self, command: Command) -> None:
-        if isinstance(command, Changed):
-            self._changed(command.process)
-        elif isinstance(command, Amended):
-            self._keep(command.process)
-        elif isinstance(command, PauseProcess):
-            pause = command
-            self._leases.pause(pause.process_id, pause.cause, lambda answer: self._paused(pause, answer))
-        elif isinstance(command, ResumeProcess):
-            resume = command
-            self._leases.resume(resume.process_id, resume.cause, lambda answer: self._resumed(resume, answer))
-        elif isinstance(command, EndProcess):
-            self._leases.end(command.process_id, command.cause, self._core.plans.learn_epoch)
-        elif isinstance(command, ReleaseProcess):
-            self._leases.release(command.process_id, "it has ended")
-        elif isinstance(command, InterruptPlan):
-            process_id = command.process_id
-            self._interrupter.interrupt(
-                process_id, command.cause, then=lambda epoch: self._core.pauses.interrupted(process_id, epoch)
-            )
-
-    def _paused(self, command: PauseProcess, answer: ProcessLease.Response | None) -> None:
-        if answer is None:
-            # Nobody knows whether it still moves: the interrupt that follows halts the gate if the kernel is silent.
-            self._core.pauses.paused(command.process_id, ["unknown"])
-        else:
-            self._core.pauses.paused(command.process_id, list(answer.stopped))
-
-    def _resumed(self, command: ResumeProcess, answer: ProcessLease.Response | None) -> None:
-        ok = answer is not None and answer.success
-        holders = ["nobody known"] if answer is None else list(answer.holders)
-        self._core.pauses.resumed(command.process_id, command.cause, ok, holders)
-
     def _keep(self, process: Process) -> None:
+        """Write a process down, and publish it soon."""
         if self._store is not None:
             self._store.save(process)
         if not self._publish_due:
             self._publish_due = True
-            self.call_soon(self._publish_due_now)
+            self.call_soon(self._publish_if_due)
 
     def _changed(self, process: Process) -> None:
+        """Tell everybody of a process."""
         self._keep(process)
         fresh = process.process_id not in self._told
         if fresh:
@@ -205,7 +151,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._instructions.changed(process)
         self._advice.changed(process, fresh=fresh)
 
-    def _publish_due_now(self) -> None:
+    def _publish_if_due(self) -> None:
         if self._publish_due:
             self._publish()
 

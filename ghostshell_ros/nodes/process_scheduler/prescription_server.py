@@ -31,7 +31,7 @@ from planners.processes.guidelines import Guideline
 from skill_kernel.events import Notice
 from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
-from skill_kernel.processes.process import Process
+from skill_kernel.processes.process import Process, ProcessError
 
 COMPILE_S = 140.0
 """A model that writes a reflex may take its time, twice."""
@@ -187,10 +187,10 @@ class PrescriptionServer:
         return prescription_message(kept)
 
     def _begin(self, sentence: str, sender: str = "") -> Process:
-        begun = self._instructions.begin(sentence, door=DOOR, sender=sender)
-        if isinstance(begun, Process):
-            return begun
-        raise RefusedError(begun)
+        try:
+            return self._instructions.begin(sentence, door=DOOR, sender=sender)
+        except ProcessError as error:
+            raise RefusedError(str(error)) from error
 
     def _weighed(self, kept: Kept) -> Kept:
         """It counts from now on: tell what it contradicts, and ask the model once."""

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ghostshell.msg import KernelState, ProcessHeartbeat
 from std_msgs.msg import Bool
 
 from function_tokens.builtins import STEP_NAMES
-from ghostshell_ros.nodes.process_scheduler.interrupter import Interrupter
+from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode
 from ghostshell_ros.wire.events import EventWriter, read_events
-from ghostshell_ros.wire.process_messages import call_record
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import CallEvent, CallKind, ModelKind, Notice, NoticeKind, ProcessKind, RunEvent, StreamKind
+from skill_kernel.processes.process import CallRecord
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
@@ -25,22 +26,41 @@ NODES_WAIT_S = 5.0
 """How old a process is before it is ended because a node it depends on is not there."""
 
 EVENT_CHARS = 300
-"""Of a global event that came true so much is kept."""
+"""Characters that are kept of a global event that came true."""
 
 SILENT_CHECKS = 5
 """After so many looks, 0.2 s apart, without its heartbeat the channel scheduler is gone."""
 
+_REPORTS: dict[Any, Callable[[ProcessScheduler, Any], object]] = {
+    StreamKind.STARTED: lambda core, e: core.stream_started(e.process_id, e.stream_id),
+    ProcessKind.DRAINED: lambda core, e: core.drained(e.process_id),
+    CallKind.CONTENTION: lambda core, e: core.contention(e.process_id, e.holder_id),
+    ProcessKind.PLAN_ENDED: lambda core, e: core.plan_ended(e.process_id, e.epoch, e.error_code, e.error_msg),
+    CallKind.STARTED: lambda core, e: core.call_started(e.process_id, _record(e)),
+    CallKind.ENDED: lambda core, e: core.call_ended(e.process_id, e.stream_id, _record(e)),
+    StreamKind.ENDED: lambda core, e: e.node == "action_planner" and core.turn_ended(e.process_id),
+    ProcessKind.PLAN_EVENT: lambda core, e: core.event_fired(e.process_id, f"{e.plan_item_id}: {e.plan_item}"[:EVENT_CHARS]),
+    ModelKind.ANSWERED: lambda core, e: core.model_answered(e.process_id, e),
+    ModelKind.SKIPPED: lambda core, e: core.model_skipped(e.process_id, e.layer),
+    ModelKind.DEGRADED: lambda core, e: core.degraded(e.process_id, e.layer, e.fallback),
+}
+
 
 class ProcessReports:
-    """Subscribes `events`, `kernel_state`, `halted` and `scheduler_heartbeat`, and looks whether the nodes that processes
-    depend on are there; tells the core."""
+    """Subscribe `events`, `kernel_state`, `halted` and `scheduler_heartbeat`, and look whether the nodes that processes
+    depend on are there; tell the core. `on_event` hears every event first."""
 
-    def __init__(self, node: RuntimeNode, core: ProcessScheduler, events: EventWriter, interrupter: Interrupter) -> None:
-        self._node, self._core, self._events, self._interrupter = node, core, events, interrupter
+    def __init__(
+        self,
+        node: RuntimeNode,
+        core: ProcessScheduler,
+        events: EventWriter,
+        link: RobotLink,
+        on_event: Callable[[RunEvent], None],
+    ) -> None:
+        self._node, self._core, self._events, self._link, self._on_event = node, core, events, link, on_event
         self.halted = False
         """Whether the safety gate is."""
-        self.on_event: Callable[[RunEvent], None] = lambda event: None
-        """Hears every event first."""
         self._unheard: int | None = None
         read_events(node, self._event)
         node.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
@@ -50,39 +70,13 @@ class ProcessReports:
         node.steady_timer(0.2, self._watch_scheduler)
 
     def _event(self, event: RunEvent) -> None:
-        self.on_event(event)
-        process_id, plans = event.process_id, self._core.plans
-        if event.kind is StreamKind.STARTED:
-            plans.stream_started(process_id, event.stream_id)
-        elif event.kind is ProcessKind.DRAINED:
-            plans.drained(process_id)
-        elif event.kind is CallKind.CONTENTION:
-            self._core.contention(process_id, event.holder_id)
-        elif event.kind is ProcessKind.PLAN_ENDED:
-            if event.error_code == TaskCode.CANCELLED:
-                self._interrupter.learn_epoch(plans.learn_epoch)
-            plans.ended(process_id, event.epoch, event.error_code, event.error_msg)
-        elif event.kind in (CallKind.STARTED, CallKind.ENDED):
-            self._call(event)
-        elif event.kind is StreamKind.ENDED and event.node == "action_planner":
-            plans.turn_ended(process_id)
-        elif event.kind is ProcessKind.PLAN_EVENT:
-            plans.event_fired(process_id, f"{event.plan_item_id}: {event.plan_item}"[:EVENT_CHARS])
-        elif event.kind is ModelKind.ANSWERED:
-            plans.model_answered(process_id, event)
-        elif event.kind is ModelKind.SKIPPED:
-            plans.model_skipped(process_id, event.layer)
-        elif event.kind is ModelKind.DEGRADED:
-            plans.degraded(process_id, event.layer, event.fallback)
-
-    def _call(self, event: CallEvent) -> None:
-        """Steps and branches are calls of the scheduler alone: what is done in them is told by itself."""
-        if event.function in STEP_NAMES:
-            return
-        if event.kind is CallKind.STARTED:
-            self._core.plans.call_started(event.process_id, call_record(event))
-        else:
-            self._core.plans.call_ended(event.process_id, event.stream_id, call_record(event))
+        self._on_event(event)
+        if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
+            return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
+        if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
+            self._link.learn_epoch()
+        if report := _REPORTS.get(event.kind):
+            report(self._core, event)
 
     def _kernel_state(self, state: KernelState) -> None:
         holds = [ProcessHoldState(p.process_id, tuple(p.subsystems), tuple(p.pause_causes)) for p in state.processes]
@@ -113,5 +107,13 @@ class ProcessReports:
         if self._unheard > SILENT_CHECKS:
             self._unheard = None
             if self._core.living:
-                why = "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
-                self._core.plans.calls_lost(why)
+                self._core.calls_lost(
+                    "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
+                )
+
+
+def _record(event: CallEvent) -> CallRecord:
+    """Return a call that has started or ended, for the history of its process."""
+    outcome = event.outcome_name or "RUNNING"
+    args, code, told = event.args_json, event.error_code, event.told
+    return CallRecord(event.call_id, event.function, args, outcome, code, told, event.start_s, event.end_s)

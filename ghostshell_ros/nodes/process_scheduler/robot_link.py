@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the process scheduler's node that commands other nodes: interrupts, leases and the halt."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ghostshell.srv import Interrupt, ProcessLease
+from std_srvs.srv import Trigger
+
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
+from skill_kernel.processes.process import Process
+from skill_kernel.processes.scheduler import ProcessScheduler
+
+KERNEL = "skill_kernel"
+ORDER = (KERNEL, "channel_scheduler", "token_parser", "action_planner")
+"""The whole way back, in the order in which an interrupt takes it."""
+
+Job = Callable[[Callable[[], None]], None]
+"""Does something and then calls back."""
+
+
+class RobotLink:
+    """Interrupts processes, and asks the kernel to pause, resume and end them; the answers go to `core`.
+
+    Of an interrupt the kernel comes first and issues the epoch; when it does not answer, the safety gate is halted instead,
+    because nobody else can promise that motion stops. The others are called whatever happens before them. Requests for
+    leases leave in the order they were made, each once the one before was answered or its deadline has passed: a resume
+    must not overtake the end of the process that made room for it. On the executor's thread only.
+    """
+
+    core: ProcessScheduler
+
+    def __init__(
+        self,
+        node: RuntimeNode,
+        *,
+        deadline_s: float,
+        on_problem: Callable[[str], None],
+        on_change: Callable[[Process], None],
+        on_amend: Callable[[Process], None],
+    ) -> None:
+        self._deadline_s, self._on_problem, self.changed, self.amended = deadline_s, on_problem, on_change, on_amend
+        self._clients = {name: ServiceClient(node, Interrupt, f"{name}/interrupt") for name in ORDER}
+        self._halt = ServiceClient(node, Trigger, "halt")
+        self._leases = ServiceClient(node, ProcessLease, f"{KERNEL}/process_lease")
+        self._jobs: deque[Job] = deque()
+        self._busy = False
+
+    # -- contact ------------------------------------------------------------------------------------------------------
+
+    def meet(self) -> None:
+        """Prove the way to every node and back, before an interrupt depends on it.
+
+        A service that does not know its client yet loses its answer. So each is asked to interrupt a process that does
+        not exist, again and again until it has answered once.
+        """
+        for name in ORDER[1:]:
+            self._prove(name, lambda _: None)
+        self._prove(KERNEL, self._met_kernel)
+
+    def learn_epoch(self) -> None:
+        """Tell the core the kernel's newest epoch, when it answers."""
+        self._prove(KERNEL, self.core.learn_epoch)
+
+    def _met_kernel(self, epoch: int) -> None:
+        self.core.learn_epoch(epoch)
+        nobody = ProcessLease.Request(command=ProcessLease.Request.END, process_id=_nobody(), cause="making contact")
+        self._leases.prove(lambda: nobody, lambda _: self.core.reach())
+
+    def _prove(self, name: str, then: Callable[[int], None]) -> None:
+        self._clients[name].prove(
+            lambda: Interrupt.Request(process_id=_nobody(), cause="making contact"), lambda answer: then(answer.epoch)
+        )
+
+    # -- interrupts and the halt --------------------------------------------------------------------------------------
+
+    def interrupt(
+        self, process_id: str, cause: str, then: Callable[[int], None], at_kernel: Callable[[], None] = lambda: None
+    ) -> None:
+        """Interrupt a process ("" = all); `then` is told the new epoch when all were called, `at_kernel` is called as soon as
+        the kernel has answered or cannot."""
+        request = Interrupt.Request(process_id=process_id, cause=cause)
+
+        def ask(names: Sequence[str]) -> None:
+            if not names:
+                then(request.epoch)
+                return
+            name = names[0]
+
+            def answered(response: Any) -> None:
+                if response is None:
+                    self._on_problem(f"node {name} did not answer an interrupt within {self._deadline_s} s")
+                else:
+                    request.epoch = max(request.epoch, response.epoch)
+                if response is not None and response.error_code:
+                    self._on_problem(f"{name}: {response.error_msg}")
+                if name == KERNEL and response is None:
+                    self.halt()
+                if name == KERNEL:
+                    at_kernel()
+                ask(names[1:])
+
+            self._clients[name].ask(request, answered, deadline_s=self._deadline_s)
+
+        ask(ORDER)
+
+    def halt(self, then: Callable[[], None] = lambda: None) -> None:
+        """Latch the safety gate; `then` is called when it has answered or cannot."""
+
+        def answered(response: Any) -> None:
+            if response is None:
+                self._on_problem("the safety gate does not answer its halt service; use the robot's own emergency stop")
+            then()
+
+        self._halt.ask(Trigger.Request(), answered, deadline_s=self._deadline_s)
+
+    # -- what the core asks for ---------------------------------------------------------------------------------------
+
+    def void_plan(self, process_id: str, cause: str) -> None:
+        """Void everything planned so far."""
+        self.interrupt(process_id, cause, lambda epoch: self.core.interrupted(process_id, epoch))
+
+    def pause(self, process_id: str, cause: str) -> None:
+        """Add a pause cause."""
+        # Without an answer nobody knows whether it still moves: the interrupt that follows halts the gate if the kernel is silent.
+        self._lease(
+            "PAUSE", process_id, cause, lambda a: self.core.paused(process_id, ["unknown"] if a is None else list(a.stopped))
+        )
+
+    def resume(self, process_id: str, cause: str) -> None:
+        """Take a pause cause back."""
+
+        def answered(answer: Any) -> None:
+            holders = ["nobody known"] if answer is None else list(answer.holders)
+            self.core.resumed(process_id, cause, answer is not None and answer.success, holders)
+
+        self._lease("RESUME", process_id, cause, answered)
+
+    def release(self, process_id: str) -> None:
+        """Free what a process holds."""
+        self._lease("END", process_id, "it has ended", lambda _: None)
+
+    def end(self, process_id: str, cause: str) -> None:
+        """Interrupt a process along the whole way and free what it holds."""
+        # Freed only behind the interrupt: a late goal of the old epoch would take the subsystems anew.
+        free = ProcessLease.Request(command=ProcessLease.Request.END, process_id=process_id, cause=cause)
+
+        def job(done: Callable[[], None]) -> None:
+            self.interrupt(process_id, cause, self.core.learn_epoch, at_kernel=lambda: self._ask_lease(free, lambda _: done()))
+
+        self._put(job)
+
+    def _lease(self, command: str, process_id: str, cause: str, then: Callable[[Any], None]) -> None:
+        Request = ProcessLease.Request
+        request = Request(command=getattr(Request, command), process_id=process_id, cause=cause, rank=Request.SCHEDULER)
+
+        def job(done: Callable[[], None]) -> None:
+            def answered(response: Any) -> None:
+                if response is None:
+                    self._on_problem(f"the skill kernel did not answer a request to {command.lower()} process {process_id}")
+                done()
+                then(response)
+
+            self._ask_lease(request, answered)
+
+        self._put(job)
+
+    def _ask_lease(self, request: ProcessLease.Request, answered: Callable[[Any], None]) -> None:
+        self._leases.ask(request, answered, deadline_s=self._deadline_s)
+
+    def _put(self, job: Job) -> None:
+        self._jobs.append(job)
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        self._busy = bool(self._jobs)
+        if self._jobs:
+            self._jobs.popleft()(self._next)
+
+
+def _nobody() -> str:
+    return f"none-{uuid.uuid4().hex}"
