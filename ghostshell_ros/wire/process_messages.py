@@ -15,9 +15,7 @@ from skill_kernel.processes.process import Process
 SHOWN_HISTORY = 30
 """Number of newest calls that a revised plan takes into account."""
 
-_SAME = [
-    name for name in ProcessState.get_fields_and_field_types() if hasattr(Process, name) or name in Process.__annotations__
-]
+_SAME = [f for f in ProcessState.get_fields_and_field_types() if hasattr(Process, f) or f in Process.__annotations__]
 """Fields that message and block have under one name."""
 _TOTALS = ("calls_done", "calls_failed", "prompt_tokens", "completion_tokens", "cost_usd")
 

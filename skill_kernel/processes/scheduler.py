@@ -39,14 +39,9 @@ class ProcessScheduler(PlannedProcesses):
     """
 
     def __init__(
-        self,
-        link: RobotCommands,
-        *,
-        new_id: Callable[[], str],
-        now: Callable[[], float],
-        settings: SchedulerSettings | None = None,
+        self, link: RobotCommands, *, new_id: Callable[[], str], now: Callable[[], float], settings: SchedulerSettings
     ) -> None:
-        self._settings = settings or SchedulerSettings()
+        self._settings = settings
         super().__init__(link, now, self._settings.keep)
         self._new_id = new_id
         self._count = 0

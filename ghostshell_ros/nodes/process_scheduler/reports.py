@@ -38,7 +38,7 @@ _REPORTS: dict[Any, Callable[[ProcessScheduler, Any], object]] = {
     ProcessKind.PLAN_ENDED: lambda core, e: core.plan_ended(e.process_id, e.epoch, e.error_code, e.error_msg),
     CallKind.STARTED: lambda core, e: core.call_started(e.process_id, _record(e)),
     CallKind.ENDED: lambda core, e: core.call_ended(e.process_id, e.stream_id, _record(e)),
-    StreamKind.ENDED: lambda core, e: e.node == "action_planner" and core.turn_ended(e.process_id),
+    StreamKind.ENDED: lambda core, e: core.turn_ended(e.process_id) if e.node == "action_planner" else None,
     ProcessKind.PLAN_EVENT: lambda core, e: core.event_fired(e.process_id, f"{e.plan_item_id}: {e.plan_item}"[:EVENT_CHARS]),
     ModelKind.ANSWERED: lambda core, e: core.model_answered(e.process_id, e),
     ModelKind.SKIPPED: lambda core, e: core.model_skipped(e.process_id, e.layer),
@@ -107,9 +107,8 @@ class ProcessReports:
         if self._unheard > SILENT_CHECKS:
             self._unheard = None
             if self._core.living:
-                self._core.calls_lost(
-                    "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
-                )
+                why = "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
+                self._core.calls_lost(why)
 
 
 def _record(event: CallEvent) -> CallRecord:

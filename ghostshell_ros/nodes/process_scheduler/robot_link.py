@@ -127,7 +127,7 @@ class RobotLink:
 
     def pause(self, process_id: str, cause: str) -> None:
         """Add a pause cause."""
-        # Without an answer nobody knows whether it still moves: the interrupt that follows halts the gate if the kernel is silent.
+        # Without an answer nobody knows whether it still moves: the interrupt that follows halts the gate if need be.
         self._lease(
             "PAUSE", process_id, cause, lambda a: self.core.paused(process_id, ["unknown"] if a is None else list(a.stopped))
         )
