@@ -32,7 +32,7 @@ OWN = {
     "task": "prescriptions",
     "guideline": "prescriptions",
     "memory": "memory",
-    "reflex": "reflex",
+    "reflex": "prescriptions",
 }
 """Commands of this package and the modules of ghostshell_ros.cli that hold them."""
 

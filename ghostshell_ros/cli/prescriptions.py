@@ -1,105 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell task`, `guideline` and `prescribe`: keep sentences with a robot, and say where a sentence belongs."""
+"""`ghostshell prescribe`, `task`, `guideline` and `reflex`: keep sentences with a robot, and say where a sentence belongs."""
 
 from __future__ import annotations
 
 import getpass
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 
 ANSWER_S = 150.0
 """A reflex may be written by a model, twice."""
-ASK_AGAIN_S = 0.5
+CONFLICTS_S = 1.0
+SHOWN = 60
+"""Characters of a sentence in the table of reflexes."""
 KINDS = ("task", "guideline", "reflex")
+TASK, GUIDELINE, REFLEX, ANY = 0, 1, 2, 255
+STATES = ("proposed", "approved", "disabled")
+
+Name = Annotated[str, typer.Argument(help="name of it")]
+OwnName = Annotated[str, typer.Option(help="empty: made of the sentence")]
+Person = Annotated[str, typer.Option("--by", help="who does this; empty: the user of this machine")]
+
+task = typer.Typer(help="Goals kept under a name, to be begun again and again.", no_args_is_help=True)
+guideline = typer.Typer(help="Standing wishes: when one applies, the robot begins a task by itself.", no_args_is_help=True)
+reflex = typer.Typer(
+    help="What a robot does at once, without any model: write it as a sentence, try it, approve it.", no_args_is_help=True
+)
 
 
-class PrescriptionClient:
-    """Calls `prescribe` and hears `prescriptions`; ends the command with status 1 when it is refused, with 2 when nobody
-    answers."""
+class Client(RobotClient):
+    """Sends commands to one service; ends the program with status 1 when it refuses, with 2 when nobody answers."""
 
-    def __init__(self, robot: str, wait_s: float) -> None:
-        self._robot, self._wait_s = robot, wait_s
+    def __init__(self, robot: str, wait_s: float, service: str, node: str, harmless: dict[str, Any]) -> None:
+        nobody = f"the {node} of robot '{robot}' does not answer within {wait_s:g} s; is it launched on this ROS domain?"
+        super().__init__(robot, wait_s, service=service, topic="ghostshell/PrescriptionArray prescriptions", nobody=nobody)
+        self._harmless = harmless
 
-    def __enter__(self) -> PrescriptionClient:
-        import rclpy
-        from ghostshell.msg import PrescriptionArray
-        from ghostshell.srv import Prescribe
-
-        from ghostshell_ros.runtime.node_runtime import LATCHED
-
-        rclpy.init()
-        self._node = rclpy.create_node("ghostshell_cli", namespace=self._robot, use_global_arguments=False)
-        self._heard: list[Any] = []
-        self._node.create_subscription(PrescriptionArray, "prescriptions", self._heard.append, LATCHED)
-        self._client = self._node.create_client(Prescribe, "prescribe")
+    def __enter__(self) -> Client:
+        super().__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        import rclpy
-
-        self._node.destroy_node()
-        rclpy.try_shutdown()
-
-    def all(self) -> list[Any]:
-        """Every prescription of the robot."""
-        import rclpy
-
-        end_s = time.monotonic() + self._wait_s
-        while not self._heard:
-            if time.monotonic() > end_s:
-                self._nobody()
-            rclpy.spin_once(self._node, timeout_sec=0.05)
-        return list(self._heard[-1].prescriptions)
-
-    def ask(self, command: str, **fields: Any) -> Any:
-        """The answer to one request, whatever it is."""
-        self._meet()
-        return self._call(command, ANSWER_S, **fields) or self._nobody()
-
     def do(self, command: str, **fields: Any) -> Any:
-        """The answer to a request that must be obeyed."""
-        answer = self.ask(command, **fields)
+        """Return the answer to a request that must be obeyed."""
+        self.prove(self._request(**self._harmless))
+        answer = self.ask(self._request(command, **fields), ANSWER_S)
         if not answer.success:
             print(f"ghostshell: {answer.error_msg}", file=sys.stderr)
             raise typer.Exit(1)
         return answer
 
-    def _call(self, command: str, answer_s: float, **fields: Any) -> Any:
-        import rclpy
-        from ghostshell.srv import Prescribe
+    def prescriptions(self, within_s: float | None = None) -> list[Any]:
+        """Return every prescription of the robot; none where it does not tell them `within_s`, if that is given."""
+        told = self.newest(within_s)
+        return list(told.prescriptions) if told is not None else []
 
-        number = getattr(Prescribe.Request, command)
-        future = self._client.call_async(Prescribe.Request(command=number, **fields))
-        rclpy.spin_until_future_complete(self._node, future, timeout_sec=answer_s)
-        return future.result() if future.done() else None
-
-    def _meet(self) -> None:
-        """Ask something harmless until it is answered: a service that does not know its client yet loses its answer."""
-        end_s = time.monotonic() + self._wait_s
-        while True:
-            left_s = end_s - time.monotonic()
-            if left_s <= 0 or not self._client.wait_for_service(timeout_sec=left_s):
-                self._nobody()
-            if self._call("ROUTE", min(ASK_AGAIN_S, left_s), kind=255, sentence="stand still") is not None:
-                return
-
-    def _nobody(self) -> Any:
-        print(
-            f"ghostshell: no process_scheduler of robot '{self._robot}' answers within {self._wait_s:g} s; is it launched on "
-            "this ROS domain?",
-            file=sys.stderr,
-        )
-        raise typer.Exit(2)
+    def _request(self, command: str, **fields: Any) -> Any:
+        return self.type.Request(command=getattr(self.type.Request, command), **fields)
 
 
-def lines(prescriptions: Sequence[Any]) -> list[str]:
-    """Each with its layer and sentence, and below it why it is there and what it contradicts."""
+def _book(robot: str, wait_s: float) -> Client:
+    harmless = {"command": "ROUTE", "kind": ANY, "sentence": "stand still"}
+    return Client(robot, wait_s, "ghostshell/Prescribe prescribe", "process_scheduler", harmless)
+
+
+def _reflexes(robot: str, wait_s: float) -> Client:
+    return Client(robot, wait_s, "ghostshell/CompileReflex compile_reflex", "node reflexes", {"command": "LIST"})
+
+
+def _lines(prescriptions: Sequence[Any]) -> list[str]:
+    """Return each with its layer and sentence, and below it why it is there and what it contradicts."""
     told = []
     names = max((len(p.name) for p in prescriptions), default=0)
     for one in prescriptions:
@@ -110,58 +85,42 @@ def lines(prescriptions: Sequence[Any]) -> list[str]:
     return told
 
 
-def show(prescriptions: Sequence[Any], robot: str, what: str) -> None:
-    """Print them, or that there are none."""
-    print("\n".join(lines(prescriptions)) if prescriptions else f"{robot}: there are no {what}")
+def _show(prescriptions: Sequence[Any], robot: str, what: str) -> None:
+    print("\n".join(_lines(prescriptions)) if prescriptions else f"{robot}: there are no {what}")
 
 
-def add(client: PrescriptionClient, sentence: str, name: str, kind: int, author: str) -> None:
-    """Add a sentence; what it reads as by itself and what it contradicts is shown."""
-    answer = client.do("ADD", sentence=sentence, name=name, kind=kind, author=author)
-    print("\n".join(lines([answer.prescription])))
-    if answer.prescription.conflicts:
+def _add(robot: str, wait: float, sentence: str, name: str, kind: int) -> None:
+    with _book(robot, wait) as client:
+        added = client.do("ADD", sentence=sentence, name=name, kind=kind, author=getpass.getuser()).prescription
+    print("\n".join(_lines([added])))
+    if added.conflicts:
         print("It is kept all the same; remove or disable one of them.")
 
 
-task = typer.Typer(help="Goals kept under a name, to be begun again and again.", no_args_is_help=True)
-TaskName = Annotated[str, typer.Argument(help="name of the task")]
-TASK, GUIDELINE, REFLEX, ANY = 0, 1, 2, 255
+def _switch(app: typer.Typer, client: Any, command: str, told: str) -> None:
+    """Add a command that only takes a name."""
+
+    @app.command(command.lower(), help=told)
+    def switch(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:
+        with client(robot, wait) as asked:
+            _switched(command, name, asked.do(command, name=name))
 
 
-@task.command("add")
-def add_task(
-    sentence: Annotated[str, typer.Argument(help='such as "go to the kitchen and see whether the door is open"')],
-    name: Annotated[str, typer.Option(help="empty: made of the sentence")] = "",
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
-) -> None:
-    """Keep a task; it does not begin by that."""
-    with PrescriptionClient(robot, wait) as client:
-        add(client, sentence, name, TASK, getpass.getuser())
+def _switched(command: str, name: str, answer: Any) -> None:
+    print(f"{name}: {command.lower()}d")
+    for conflict in answer.prescription.conflicts if hasattr(answer, "prescription") else ():
+        print(f"CONFLICT with {conflict}")
 
 
-@task.command("list")
-def list_tasks(
-    robot: Robot = "coco",
-    wait: Wait = 5.0,
-    all_: Annotated[bool, typer.Option("--all", help="guidelines and reflexes, too")] = False,
-) -> None:
-    """Show the tasks of a robot, with the reason why each is one."""
-    with PrescriptionClient(robot, wait) as client:
-        show([p for p in client.all() if all_ or p.kind == TASK], robot, "prescriptions" if all_ else "tasks")
-
-
-@task.command("run")
-def run_task(name: TaskName, robot: Robot = "coco", wait: Wait = 5.0) -> None:
-    """Begin a task now; `ghostshell ps` shows how it goes."""
-    with PrescriptionClient(robot, wait) as client:
-        print(f"{name}: process {client.do('RUN', name=name, author=getpass.getuser()).process_id}")
-
-
-@task.command("remove")
-def remove_task(name: TaskName, robot: Robot = "coco", wait: Wait = 5.0) -> None:
-    """Forget a task."""
-    _do("REMOVE", name, robot, wait)
+for _app, _client, _command, _told in (
+    (task, _book, "REMOVE", "Forget a task."),
+    (guideline, _book, "REMOVE", "Forget a guideline."),
+    (guideline, _book, "ENABLE", "Let a guideline hold again."),
+    (guideline, _book, "DISABLE", "Keep a guideline from holding until it is enabled."),
+    (reflex, _reflexes, "REMOVE", "Delete a reflex."),
+    (reflex, _reflexes, "ENABLE", "Let an approved reflex that was disabled fire again."),
+):
+    _switch(_app, _client, _command, _told)
 
 
 def prescribe(
@@ -172,65 +131,177 @@ def prescribe(
 ) -> None:
     """Send a sentence to the layer whose latency fits, and say which and why: a task begins, a guideline holds from now on, a
     reflex waits for approval."""
-    with PrescriptionClient(robot, wait) as client:
+    with _book(robot, wait) as client:
         found = client.do("ROUTE", sentence=sentence, kind=ANY).prescription
-        if dry:
+        if dry or found.kind == TASK:
             print(f"{KINDS[found.kind]} ({found.layer}): {found.reason}")
+        if dry:
             return
+        answer = client.do("RUN" if found.kind == TASK else "ADD", sentence=sentence, kind=ANY, author=getpass.getuser())
         if found.kind == TASK:
-            answer = client.do("RUN", sentence=sentence, author=getpass.getuser())
-            print(f"task ({found.layer}): {found.reason}\nprocess {answer.process_id}")
+            print(f"process {answer.process_id}")
             return
-        answer = client.do("ADD", sentence=sentence, kind=ANY, author=getpass.getuser())
-        print("\n".join(lines([answer.prescription])))
+        print("\n".join(_lines([answer.prescription])))
         if answer.prescription.kind == REFLEX:
             print(f"Approve it with: ghostshell reflex approve {answer.prescription.name} --robot {robot}")
 
 
-guideline = typer.Typer(help="Standing wishes: when one applies, the robot begins a task by itself.", no_args_is_help=True)
-GuidelineName = Annotated[str, typer.Argument(help="name of the guideline")]
+@task.command("add")
+def add_task(
+    sentence: Annotated[str, typer.Argument(help='such as "go to the kitchen and see whether the door is open"')],
+    name: OwnName = "",
+    robot: Robot = "coco",
+    wait: Wait = 5.0,
+) -> None:
+    """Keep a task; it does not begin by that."""
+    _add(robot, wait, sentence, name, TASK)
+
+
+@task.command("list")
+def list_tasks(
+    robot: Robot = "coco",
+    wait: Wait = 5.0,
+    all_: Annotated[bool, typer.Option("--all", help="guidelines and reflexes, too")] = False,
+) -> None:
+    """Show the tasks of a robot, with the reason why each is one."""
+    with _book(robot, wait) as client:
+        shown = [p for p in client.prescriptions() if all_ or p.kind == TASK]
+        _show(shown, robot, "prescriptions" if all_ else "tasks")
+
+
+@task.command("run")
+def run_task(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:
+    """Begin a task now; `ghostshell ps` shows how it goes."""
+    with _book(robot, wait) as client:
+        print(f"{name}: process {client.do('RUN', name=name, author=getpass.getuser()).process_id}")
 
 
 @guideline.command("add")
 def add_guideline(
     sentence: Annotated[str, typer.Argument(help='such as "you may pause a task that is not urgent to greet a visitor"')],
-    name: Annotated[str, typer.Option(help="empty: made of the sentence")] = "",
+    name: OwnName = "",
     robot: Robot = "coco",
     wait: Wait = 5.0,
 ) -> None:
     """Keep a guideline; it holds from now on. What it contradicts is shown."""
-    with PrescriptionClient(robot, wait) as client:
-        add(client, sentence, name, GUIDELINE, getpass.getuser())
+    _add(robot, wait, sentence, name, GUIDELINE)
 
 
 @guideline.command("list")
 def list_guidelines(robot: Robot = "coco", wait: Wait = 5.0) -> None:
     """Show the guidelines of a robot, and the reflexes that contradict one."""
-    with PrescriptionClient(robot, wait) as client:
-        show([p for p in client.all() if p.kind == GUIDELINE or (p.kind != TASK and p.conflicts)], robot, "guidelines")
+    with _book(robot, wait) as client:
+        shown = [p for p in client.prescriptions() if p.kind == GUIDELINE or (p.kind == REFLEX and p.conflicts)]
+        _show(shown, robot, "guidelines")
 
 
-@guideline.command("remove")
-def remove_guideline(name: GuidelineName, robot: Robot = "coco", wait: Wait = 5.0) -> None:
-    """Forget a guideline."""
-    _do("REMOVE", name, robot, wait)
+@reflex.command("add")
+def add_reflex(
+    sentence: Annotated[str, typer.Argument(help='such as "when anything is closer than 0.2 m in front, step back 0.5 m"')],
+    robot: Robot = "coco",
+    wait: Wait = 3.0,
+    name: OwnName = "",
+    priority: Annotated[int, typer.Option(min=0, max=100, help="a higher one interrupts a lower one")] = 50,
+    cooldown_s: Annotated[float, typer.Option(min=0.1, help="rest after its action [s]")] = 2.0,
+    repeats: Annotated[bool, typer.Option("--repeats", help="fire again while the condition stays true")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="by the grammar, whatever model there is")] = False,
+    code: Annotated[Path | None, typer.Option(help="file with the two functions, instead of compiling the sentence")] = None,
+    by: Person = "",
+) -> None:
+    """Make a reflex of a sentence. It is proposed: it does not fire before it is approved."""
+    try:
+        source = code.read_text(encoding="utf-8") if code is not None else ""
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"ghostshell reflex add: {code} cannot be read ({error})", file=sys.stderr)
+        raise typer.Exit(2) from error
+    asked = {"sentence": sentence, "source": source, "name": name, "person": by or getpass.getuser()}
+    with _reflexes(robot, wait) as client:
+        answer = client.do("ADD", **asked, priority=priority, cooldown_s=cooldown_s, repeats=repeats, offline=offline)
+    _show_reflexes(answer.reflexes)
+    print(answer.report)
+    if answer.reflexes:
+        print(f"\nApprove it with: ghostshell reflex approve {answer.reflexes[0].name} --robot {robot}")
 
 
-@guideline.command("enable")
-def enable(name: GuidelineName, robot: Robot = "coco", wait: Wait = 5.0) -> None:
-    """Let a guideline hold again."""
-    _do("ENABLE", name, robot, wait)
+@reflex.command("list")
+def list_reflexes(robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Show the reflexes of a robot, and the guidelines that contradict one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    with _reflexes(robot, wait) as client:
+        reflexes = client.do("LIST").reflexes
+        table = Table("name", "state", "prio", "holds", "fired", "µs", "sentence", "why or last")
+        for state in reflexes:
+            table.add_row(*_row(state))
+        if reflexes:
+            Console().print(table)
+        else:
+            print(f"{robot}: there are no reflexes")
+        for one in client.prescriptions(CONFLICTS_S):
+            for conflict in one.conflicts if one.kind == REFLEX else ():
+                print(f"{one.name}: CONFLICT with {conflict}")
 
 
-@guideline.command("disable")
-def disable(name: GuidelineName, robot: Robot = "coco", wait: Wait = 5.0) -> None:
-    """Keep a guideline from holding until it is enabled."""
-    _do("DISABLE", name, robot, wait)
+@reflex.command("show")
+def show_reflex(name: Name, robot: Robot = "coco", wait: Wait = 3.0) -> None:
+    """Show one reflex with its code."""
+    with _reflexes(robot, wait) as client:
+        _show_reflexes(client.do("LIST", name=name).reflexes)
 
 
-def _do(command: str, name: str, robot: str, wait: float) -> None:
-    with PrescriptionClient(robot, wait) as client:
-        answer = client.do(command, name=name)
-        print(f"{name}: {command.lower()}d")
-        for conflict in answer.prescription.conflicts:
-            print(f"CONFLICT with {conflict}")
+@reflex.command("test")
+def test_reflex(
+    name: Name,
+    robot: Robot = "coco",
+    wait: Wait = 3.0,
+    file: Annotated[
+        Path | None, typer.Option(help="recorded observations, one as JSON a line; none: those of the last minutes")
+    ] = None,
+) -> None:
+    """Tell when a reflex would have fired, and what it would have done."""
+    with _reflexes(robot, wait) as client:
+        observations = str(file.expanduser().resolve()) if file is not None else ""
+        print(client.do("TEST", name=name, observations_file=observations).report)
+
+
+@reflex.command("approve")
+def approve_reflex(
+    name: Name,
+    robot: Robot = "coco",
+    wait: Wait = 3.0,
+    by: Person = "",
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> None:
+    """Let a proposed reflex fire from now on; shows its code and what it would have done, and asks."""
+    with _reflexes(robot, wait) as client:
+        if not yes:
+            _show_reflexes(client.do("LIST", name=name).reflexes)
+            print(client.do("TEST", name=name).report)
+            typer.confirm(f"May '{name}' move the robot by itself from now on?", abort=True)
+        print(client.do("APPROVE", name=name, person=by or getpass.getuser()).report)
+
+
+@reflex.command("disable")
+def disable_reflex(name: Name, robot: Robot = "coco", wait: Wait = 3.0, by: Person = "") -> None:
+    """Keep a reflex from firing until it is enabled."""
+    with _reflexes(robot, wait) as client:
+        _switched("DISABLE", name, client.do("DISABLE", name=name, person=by or getpass.getuser()))
+
+
+def _row(state: Any) -> list[str]:
+    holds = ("no", "yes", "unknown")[state.holds]
+    if state.holds == 2 and state.stale_field:
+        holds = f"unknown: {state.stale_field}"
+    sentence = state.sentence if len(state.sentence) <= SHOWN else state.sentence[: SHOWN - 1] + "…"
+    acts = "acting" if state.acting else STATES[state.state]
+    counts = [str(state.priority), holds, str(state.fired), f"{state.mean_us:.0f}"]
+    return [state.name, acts, *counts, sentence, state.reason or state.last]
+
+
+def _show_reflexes(reflexes: Iterable[Any]) -> None:
+    for state in reflexes:
+        approved = f", approved by {state.approver}" if state.approver else ""
+        print(f"{state.name} ({STATES[state.state]}{approved}; written by {state.model or 'nobody'})")
+        print(f"“{state.sentence}”" + (f"\n{state.reason}" if state.reason else ""))
+        print(f"\n{state.source}")

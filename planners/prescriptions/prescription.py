@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +15,7 @@ from planners.language.stop_words import is_stop
 from reflexes.rule import RuleName, name_of
 from skill_kernel.config import records
 from skill_kernel.config.records import RecordError
-from skill_kernel.config.sections import Section
+from skill_kernel.config.sections import Section, nearest
 from skill_kernel.guard import GuardError, compile_expression
 from skill_kernel.observation.accessors import Accessor
 
@@ -26,11 +25,7 @@ MAX_GUIDELINES = 40
 """Most guidelines enabled at a time: System 3's prompt shows no more, and one that it does not show would never apply."""
 
 
-class PrescriptionError(RecordError):
-    """A prescription that cannot be taken, or a command that cannot be obeyed; the message says what to do."""
-
-
-class UnknownPrescriptionError(PrescriptionError):
+class UnknownPrescriptionError(RecordError):
     """There is none of that name."""
 
 
@@ -43,13 +38,11 @@ class Kind(str, Enum):
 
 
 def _kind(value: Any) -> Any:
-    """Return a Kind from its name; raise ValueError with the nearest one."""
+    """Return the value; raise ValueError with the nearest kind where it is none."""
     known = [k.value for k in Kind]
     if value is None or value in known:
-        return None if value is None else Kind(value)
-    near = difflib.get_close_matches(str(value)[:40].lower(), known, n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise ValueError(f"there is no such kind{hint} (known: {', '.join(known)})")
+        return value
+    raise ValueError(f"there is no such kind{nearest(str(value)[:40].lower(), known)} (known: {', '.join(known)})")
 
 
 _FOR_GUIDELINES = ("when", "task", "cooldown_s")
@@ -122,12 +115,6 @@ class Standing:
     task: str = ""
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names for a message."""
-    known = sorted(names)
-    return ", ".join(known[:30]) if known else "there are none"
-
-
 @dataclass(frozen=True)
 class PrescriptionFile:
     """The contents of a file. `disabled` and `enabled` name shipped ones that a person switched off or on."""
@@ -138,20 +125,17 @@ class PrescriptionFile:
 
 
 def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False) -> PrescriptionFile:
-    """Read a file. Raises PrescriptionError with the file, the entry and what is wrong with it."""
-    try:
-        lists = records.read_lists(path, ["prescriptions"] if shipped else ["prescriptions", "disabled", "enabled"])
-    except RecordError as error:
-        raise PrescriptionError(str(error)) from error
+    """Read a file. Raises RecordError with the file, the entry and what is wrong with it."""
+    lists = records.read_lists(path, ["prescriptions"] if shipped else ["prescriptions", "disabled", "enabled"])
     disabled, enabled = lists.get("disabled", []), lists.get("enabled", [])
     if not all(isinstance(name, str) for name in [*disabled, *enabled]):
-        raise PrescriptionError(f"{path}: keys disabled and enabled must be lists of names")
+        raise RecordError(f"{path}: keys disabled and enabled must be lists of names")
     found: dict[str, tuple[int, Prescription]] = {}
     for number, entry in enumerate(lists["prescriptions"], 1):
         one = _entry(f"{path}: entry {number}", entry, accessors, frozenset(found), shipped)
         if one.name in found:
             why = f"entries {found[one.name][0]} and {number} are both named '{one.name}'; give one of them another name"
-            raise PrescriptionError(f"{path}: {why}")
+            raise RecordError(f"{path}: {why}")
         found[one.name] = (number, one)
     return PrescriptionFile(tuple(one for _, one in found.values()), frozenset(disabled), frozenset(enabled))
 
@@ -159,35 +143,30 @@ def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False
 def _entry(where: str, entry: Any, accessors: Mapping[str, Accessor], taken: frozenset[str], shipped: bool) -> Prescription:
     fields = {"sentence": entry} if isinstance(entry, str) else entry
     if not isinstance(fields, dict):
-        raise PrescriptionError(f"{where} must be a sentence, or keys such as name and sentence")
+        raise RecordError(f"{where} must be a sentence, or keys such as name and sentence")
     sentence = fields.get("sentence")
     if said := fields.get("name") or str(sentence or "")[:40]:
         where = f"{where} ({said})"
     if "shipped" in fields:
-        raise PrescriptionError(f"{where}: key 'shipped' is unknown; it follows from where the file lies")
+        raise RecordError(f"{where}: key 'shipped' is unknown; it follows from where the file lies")
     if "name" not in fields and isinstance(sentence, str):
         fields = {**fields, "name": name_of(sentence, taken)}
     return checked({**fields, "shipped": shipped}, accessors, where)
 
 
 def checked(fields: Mapping[str, Any], accessors: Mapping[str, Accessor], where: str = "") -> Prescription:
-    """Return a prescription whose condition fits the robot. Raises PrescriptionError that begins with `where`."""
+    """Return a prescription whose condition fits the robot. Raises RecordError that begins with `where`."""
+    one = records.checked(Prescription, fields, where)
     try:
-        one = records.checked(Prescription, fields, where)
         if one.when:
             compile_expression(one.when, accessors)
     except GuardError as error:
-        raise PrescriptionError(f"{where}{': ' if where else ''}key 'when': {error}") from error
-    except RecordError as error:
-        raise PrescriptionError(str(error)) from error
+        raise RecordError(f"{where}{': ' if where else ''}key 'when': {error}") from error
     return one
 
 
 def save(path: Path, prescriptions: Iterable[Prescription], *, disabled: Iterable[str], enabled: Iterable[str]) -> None:
-    """Write a file whole; it is on the disk when the call returns. Raises PrescriptionError when the disk refuses."""
+    """Write a file whole; it is on the disk when the call returns. Raises RecordError when the disk refuses."""
     entries = [p.model_dump(mode="json", exclude_unset=True, exclude={"shipped"}) for p in prescriptions]
     switched = {key: sorted(names) for key, names in (("disabled", disabled), ("enabled", enabled)) if names}
-    try:
-        records.write_whole(path, {"prescriptions": entries, **switched})
-    except RecordError as error:
-        raise PrescriptionError(f"prescriptions could not be kept: {error}") from error
+    records.write_whole(path, {"prescriptions": entries, **switched})

@@ -12,7 +12,7 @@ from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
 from reflexes.store import RuleStore, Unreadable
 from skill_kernel.config.records import RecordError, checked
 from skill_kernel.config.sections import nearest
-from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
+from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
 
 MAX_RULES = 200
 
@@ -22,23 +22,22 @@ class RuleBook:
     read; a single rule that cannot be used is kept, disabled, with the reason."""
 
     def __init__(self, store: RuleStore, vocabulary: Vocabulary, *, wall: Callable[[], float]) -> None:
-        self._store, self._vocabulary, self._wall = store, vocabulary, wall
+        self._store, self._wall = store, wall
         rules, unreadable = store.load()
         self._rules = {rule.name: rule for rule in rules}
         self.unreadable: list[Unreadable] = unreadable
         """Files that are refused."""
-        self._loaded: dict[str, LoadedRule] = {}
         self.reload(vocabulary)
 
     def reload(self, vocabulary: Vocabulary) -> None:
         """Compile all rules against these names; one that no longer fits is disabled, but not on disk: the skill may come
         back."""
         self._vocabulary = vocabulary
-        self._loaded = {}
+        self._guarded: dict[str, Guarded] = {}
         self.unfit: dict[str, str] = {}
         for rule in self._rules.values():
             try:
-                self._loaded[rule.name] = LoadedRule(rule, compile_guarded(rule.source, vocabulary))
+                self._guarded[rule.name] = compile_guarded(rule.source, vocabulary)
             except GuardError as error:
                 self.unfit[rule.name] = f"its code does not fit this robot any more: {error}"
 
@@ -49,14 +48,15 @@ class RuleBook:
 
     def runnable(self) -> list[LoadedRule]:
         """Return the rules that may fire: approved and fit for this robot."""
-        return [loaded for loaded in self._loaded.values() if loaded.rule.state is RuleState.APPROVED]
+        approved = (self._rules[name] for name in self._guarded if self._rules[name].state is RuleState.APPROVED)
+        return [LoadedRule(rule, self._guarded[rule.name]) for rule in approved]
 
     def loaded(self, name: str) -> LoadedRule:
         """Return a rule with its code, whatever its state. Raises ReflexError."""
-        self.get(name)
+        rule = self.get(name)
         if name in self.unfit:
             raise ReflexError(f"reflex '{name}': {self.unfit[name]}")
-        return self._loaded[name]
+        return LoadedRule(rule, self._guarded[name])
 
     def get(self, name: str) -> Rule:
         """Return a rule by name. Raises ReflexError with the nearest name."""
@@ -66,7 +66,7 @@ class RuleBook:
             if refused is not None:
                 raise ReflexError(refused.why)
             known = sorted(self._rules)
-            listed = "there are none" if not known else f"known: {', '.join(known[:30])}"
+            listed = f"known: {', '.join(known[:30])}" if known else "there are none"
             raise ReflexError(f"there is no reflex '{name[:60]}'{nearest(name[:60], known)} ({listed})")
         return rule
 
@@ -111,8 +111,6 @@ class RuleBook:
         same, until a restart."""
         rule = self.get(name).model_copy(update={"state": RuleState.DISABLED, "reason": reason[:1000]})
         self._rules[name] = rule
-        if (before := self._loaded.get(name)) is not None:
-            self._loaded[name] = LoadedRule(rule, before.guarded)
         self._store.save(rule)
         return rule
 
@@ -134,13 +132,12 @@ class RuleBook:
             raise ReflexError(f"reflex '{name}' comes with the robot's configuration; disable it instead")
         self._store.remove(name)
         del self._rules[name]
-        self._loaded.pop(name, None)
+        self._guarded.pop(name, None)
         self.unfit.pop(name, None)
 
     def _put(self, rule: Rule) -> Rule:
-        compiled = compile_guarded(rule.source, self._vocabulary) if rule.name not in self.unfit else None
+        fresh = {} if rule.name in self.unfit else {rule.name: compile_guarded(rule.source, self._vocabulary)}
         self._store.save(rule)
         self._rules[rule.name] = rule
-        if compiled is not None:
-            self._loaded[rule.name] = LoadedRule(rule, compiled)
+        self._guarded |= fresh
         return rule

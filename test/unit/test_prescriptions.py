@@ -13,16 +13,9 @@ from planners.prescriptions import contradictions as module
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.grammar import Grammar
-from planners.prescriptions.prescription import (
-    MAX_GUIDELINES,
-    Kind,
-    PrescriptionError,
-    Route,
-    Standing,
-    UnknownPrescriptionError,
-    load,
-)
+from planners.prescriptions.prescription import MAX_GUIDELINES, Kind, Route, Standing, UnknownPrescriptionError, load
 from planners.prescriptions.router import Router
+from skill_kernel.config.records import RecordError
 from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import Accessor, accessors_of
 from skill_kernel.robot import RobotConfig
@@ -82,7 +75,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
 def test_what_is_wrong_with_a_file_is_told_exactly(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(PrescriptionError, match=told) as error:
+    with pytest.raises(RecordError, match=told) as error:
         load(file, kalos()[1], shipped=True)
     assert str(error.value).startswith(str(file)) and "\n" not in str(error.value)
 
@@ -114,7 +107,7 @@ def test_what_is_added_is_there_after_a_restart_and_gone_once_removed(tmp_path: 
 def test_a_shipped_one_is_switched_off_for_good_but_not_removed(tmp_path: Path) -> None:
     shipped = "prescriptions: [{name: calm, sentence: never run}]"
     first = book(tmp_path, shipped)
-    with pytest.raises(PrescriptionError, match="disable it instead"):
+    with pytest.raises(RecordError, match="disable it instead"):
         first.remove("calm")
     first.enable("calm", False)
     again = book(tmp_path, shipped)
@@ -142,10 +135,10 @@ def test_a_damaged_file_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
     own.write_text("prescriptions: [{name: a", encoding="utf-8")
     damaged = book(tmp_path, "prescriptions: [never run]")
     assert "mend or remove that file" in damaged.problem and [k.name for k in damaged.all()] == ["never_run"]
-    with pytest.raises(PrescriptionError, match="nothing can be kept"):
+    with pytest.raises(RecordError, match="nothing can be kept"):
         damaged.add("never bark at people")
     assert [k.name for k in damaged.all()] == ["never_run"]
-    with pytest.raises(PrescriptionError):
+    with pytest.raises(RecordError):
         damaged.enable("never_run", False)
     assert not damaged.get("never_run").prescription.enabled, "switched off until a restart, whatever the disk says"
     assert own.read_text(encoding="utf-8") == "prescriptions: [{name: a"
@@ -163,7 +156,7 @@ def test_a_damaged_file_of_the_users_is_left_as_it_is(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_added_changes_nothing(sentence: str, kind: Kind | None, name: str, why: str, tmp_path: Path) -> None:
     kept = book(tmp_path, "prescriptions: [{name: calm, sentence: never run}]")
-    with pytest.raises(PrescriptionError, match=why):
+    with pytest.raises(RecordError, match=why):
         kept.add(sentence, kind=kind, name=name)
     assert len(kept.all()) == 1 and not (tmp_path / "own").exists()
 
@@ -315,14 +308,14 @@ def test_a_long_sentence_is_kept_without_holding_the_node_up(sentence: str, tmp_
 def test_no_more_guidelines_are_enabled_than_the_model_is_shown(tmp_path: Path) -> None:
     kept = book(tmp_path)
     names = [kept.add(f"never touch thing number {number}").name for number in range(MAX_GUIDELINES)]
-    with pytest.raises(PrescriptionError, match="40 guidelines are enabled.*disable or remove one"):
+    with pytest.raises(RecordError, match="40 guidelines are enabled.*disable or remove one"):
         kept.add("never run")
     assert len(kept.all()) == MAX_GUIDELINES
     assert kept.add("go to the lobby").route.kind is Kind.TASK
     kept.enable(names[0], True)
     kept.enable(names[0], False)
     more = kept.add("never run").name
-    with pytest.raises(PrescriptionError, match="disable or remove one"):
+    with pytest.raises(RecordError, match="disable or remove one"):
         kept.enable(names[0], True)
     assert not kept.get(names[0]).prescription.enabled
     kept.remove(more)
@@ -331,7 +324,7 @@ def test_no_more_guidelines_are_enabled_than_the_model_is_shown(tmp_path: Path) 
 
 def test_a_file_with_too_many_guidelines_says_so_and_the_last_ones_are_off(tmp_path: Path) -> None:
     many = "prescriptions:\n" + "".join(f"- never touch thing number {n}\n" for n in range(MAX_GUIDELINES + 1))
-    with pytest.raises(PrescriptionError, match="41 guidelines.*at most 40"):
+    with pytest.raises(RecordError, match="41 guidelines.*at most 40"):
         book(tmp_path, many)
     (tmp_path / "own").mkdir()
     own = tmp_path / "own" / "prescriptions.yaml"
@@ -345,7 +338,7 @@ def test_a_file_with_too_many_guidelines_says_so_and_the_last_ones_are_off(tmp_p
 def test_a_name_is_taken_by_any_reflex_also_by_one_that_is_only_proposed(tmp_path: Path) -> None:
     kept = book(tmp_path)
     kept.reflexes([], names=["shy", "never_run"])
-    with pytest.raises(PrescriptionError, match="'shy' already"):
+    with pytest.raises(RecordError, match="'shy' already"):
         kept.add("never bark at people", name="shy")
     assert kept.add("never run").name != "never_run"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,13 +21,13 @@ from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartE
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.prescription_messages import NUMBERS, prescription_message, reflex_prescription, routed
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import Kept, PrescriptionBook
 from planners.prescriptions.grammar import Grammar
-from planners.prescriptions.prescription import Kind, PrescriptionError, Standing, UnknownPrescriptionError
+from planners.prescriptions.prescription import Conflict, Kind, Route, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from planners.processes.guidelines import Guideline
+from skill_kernel.config.records import RecordError
 from skill_kernel.events import Notice
 from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
@@ -43,10 +43,13 @@ LOADED_S = 5.0
 DOOR = "prescribe"
 PrescribeRequest: TypeAlias = Prescribe.Request
 
-_KINDS = {number: kind for kind, number in NUMBERS.items()}
+_KINDS = {kind: getattr(PrescriptionMsg, kind.name) for kind in Kind}
+_KIND_OF = {number: kind for kind, number in _KINDS.items()}
+_STATES = {ReflexState.PROPOSED: "proposed: it waits for approval", ReflexState.APPROVED: "approved"}
+_SWITCHES = {getattr(PrescribeRequest, name): name for name in ("REMOVE", "ENABLE", "DISABLE")}
 
 
-class RefusedError(PrescriptionError):
+class RefusedError(RecordError):
     """The reflexes or the process scheduler did not take it."""
 
 
@@ -71,14 +74,14 @@ class PrescriptionServer:
         own = data_folder(node.get_parameter("data_dir").value) / config.name / "prescriptions.yaml"
         try:
             if named and not shipped.is_file():
-                raise PrescriptionError(f"there is no file {shipped}")
+                raise RecordError(f"there is no file {shipped}")
             self._book = PrescriptionBook(
                 Router(Grammar(vocabulary, config), config.name),
                 self._accessors,
                 own=own,
                 shipped=shipped if shipped.is_file() else None,
             )
-        except PrescriptionError as error:
+        except RecordError as error:
             raise NodeStartError(f"parameter prescriptions: {error}") from error
         if self._book.problem:
             node.get_logger().error(self._book.problem)
@@ -119,32 +122,32 @@ class PrescriptionServer:
             else:
                 name = await self._reflex(CompileReflex.Request.ADD, sentence=sentence)
                 self._tell(f"'{name}' is proposed as a reflex ({route.reason}); test and approve it: ghostshell reflex approve")
-        except PrescriptionError as error:
+        except RecordError as error:
             self._tell(str(error), error_code=_code(error), sentence=sentence)
 
     async def _prescribe(self, request: PrescribeRequest, response: Prescribe.Response) -> Prescribe.Response:
         try:
             await self._do(request, response)
             response.success = True
-        except PrescriptionError as error:
+        except RecordError as error:
             response.error_code, response.error_msg = _code(error), ros_text(str(error))
         return response
 
     async def _do(self, request: PrescribeRequest, response: Prescribe.Response) -> None:
         command, name = request.command, request.name.strip()
-        stated = _KINDS.get(request.kind)
+        stated = _KIND_OF.get(request.kind)
         if stated is None and request.kind != PrescribeRequest.ANY:
-            raise PrescriptionError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
+            raise RecordError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
         if command == PrescribeRequest.ROUTE:
-            response.prescription = routed(name, request.sentence, self._book.route(request.sentence, stated))
+            response.prescription = _message(name, request.sentence, self._book.route(request.sentence, stated))
         elif command == PrescribeRequest.ADD:
             response.prescription = await self._add(name, request.sentence, stated, request.author)
         elif command == PrescribeRequest.RUN:
             self._run(name, request, response)
-        elif command in (PrescribeRequest.REMOVE, PrescribeRequest.ENABLE, PrescribeRequest.DISABLE):
+        elif command in _SWITCHES:
             response.prescription = await self._switch(command, name)
         else:
-            raise PrescriptionError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
+            raise RecordError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
 
     def _run(self, name: str, request: PrescribeRequest, response: Prescribe.Response) -> None:
         """Begin the task of that name, or without one the sentence itself, whatever it reads as."""
@@ -152,31 +155,26 @@ class PrescriptionServer:
         if name:
             kept = self._book.get(name)
             if kept.route.kind is not Kind.TASK:
-                raise PrescriptionError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
-            sentence, response.prescription = kept.prescription.sentence, prescription_message(kept)
+                raise RecordError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
+            sentence, response.prescription = kept.prescription.sentence, _kept_message(kept)
         response.process_id = self._begin(sentence, sender=request.author).process_id
 
     async def _add(self, name: str, sentence: str, stated: Kind | None, author: str) -> PrescriptionMsg:
         route = self._book.route(sentence, stated)
         if route.kind is not Kind.REFLEX:
-            return prescription_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
+            return _kept_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
         if self._book.holds(name):
             raise RefusedError(f"there is a prescription '{name}' already; remove it first, or choose another name")
         made = await self._reflex(CompileReflex.Request.ADD, sentence=sentence, name=name, person=author)
-        return routed(made, sentence, route)
+        return _message(made, sentence, route)
 
     async def _switch(self, command: int, name: str) -> PrescriptionMsg:
         if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
-            ask = {PrescribeRequest.REMOVE: "REMOVE", PrescribeRequest.ENABLE: "ENABLE", PrescribeRequest.DISABLE: "DISABLE"}[
-                command
-            ]
-            await self._reflex(getattr(CompileReflex.Request, ask), name=name)
-            return PrescriptionMsg(
-                name=name, kind=PrescribeRequest.REFLEX, layer="S0", enabled=command == PrescribeRequest.ENABLE
-            )
+            await self._reflex(getattr(CompileReflex.Request, _SWITCHES[command]), name=name)
+            return PrescriptionMsg(name=name, kind=PrescriptionMsg.REFLEX, layer="S0", enabled=_SWITCHES[command] == "ENABLE")
         kept = self._book.get(name)
         if command == PrescribeRequest.ENABLE and not kept.prescription.enabled:
-            return prescription_message(self._weighed(self._book.enable(name, True)))
+            return _kept_message(self._weighed(self._book.enable(name, True)))
         try:
             if command == PrescribeRequest.REMOVE:
                 self._book.remove(name)
@@ -184,7 +182,7 @@ class PrescriptionServer:
                 kept = self._book.enable(name, command == PrescribeRequest.ENABLE)
         finally:
             self._changed()
-        return prescription_message(kept)
+        return _kept_message(kept)
 
     def _begin(self, sentence: str, sender: str = "") -> Process:
         try:
@@ -302,8 +300,8 @@ class PrescriptionServer:
             return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
 
     def _publish(self) -> None:
-        messages = [prescription_message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
-        messages += [reflex_prescription(r, self._book.conflicts_of_reflex(r.name)) for r in self._reflexes]
+        messages = [_kept_message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
+        messages += [_reflex_message(r, self._book.conflicts_of_reflex(r.name)) for r in self._reflexes]
         self._publisher.publish(PrescriptionArray(stamp=self._node.get_clock().now().to_msg(), prescriptions=messages))
 
     def _told(self, kept: Kept, but: Collection[str] = ()) -> None:
@@ -317,7 +315,33 @@ class PrescriptionServer:
             self._events.write(Notice(text=text))
 
 
-def _code(error: PrescriptionError) -> int:
+def _message(name: str, sentence: str, route: Route, conflicts: Iterable[Conflict] = ()) -> PrescriptionMsg:
+    """Return a sentence and its layer; a reflex does not act before it is approved."""
+    return PrescriptionMsg(
+        name=name,
+        kind=_KINDS[route.kind],
+        sentence=ros_text(sentence),
+        layer=route.layer,
+        reason=ros_text(route.reason),
+        enabled=route.kind is not Kind.REFLEX,
+        conflicts=[ros_text(conflict.text()) for conflict in conflicts],
+    )
+
+
+def _kept_message(kept: Kept) -> PrescriptionMsg:
+    message = _message(kept.name, kept.prescription.sentence, kept.route, kept.conflicts)
+    message.enabled = kept.prescription.enabled
+    return message
+
+
+def _reflex_message(reflex: ReflexState, conflicts: Iterable[Conflict]) -> PrescriptionMsg:
+    reason = _STATES.get(reflex.state, f"disabled: {reflex.reason}")
+    message = _message(reflex.name, reflex.sentence, Route(Kind.REFLEX, "S0", reason), conflicts)
+    message.enabled = reflex.state == ReflexState.APPROVED
+    return message
+
+
+def _code(error: RecordError) -> int:
     if isinstance(error, UnknownPrescriptionError):
         return int(PrescribeRequest.NO_SUCH_PRESCRIPTION)
     return int(PrescribeRequest.PRESCRIPTION_REFUSED if isinstance(error, RefusedError) else PrescribeRequest.BAD_PRESCRIPTION)
