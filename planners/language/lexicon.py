@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -196,6 +197,7 @@ def with_pieces(form: str, pieces: Mapping[str, str]) -> str:
     return form
 
 
+@lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """Return a word without its English ending, the same for all its forms: waving and wave, nods and nod."""
     for ending in ("ing", "ed"):
@@ -216,6 +218,7 @@ def stem(word: str) -> str:
 _STEMS = {stem(word): concept for word, concept in CONCEPT.items()}
 
 
+@lru_cache(maxsize=8192)
 def concept(word: str) -> str:
     """Return the group of meaning a word belongs to, else its stem."""
     return CONCEPT.get(word) or _STEMS.get(stem(word)) or stem(word)

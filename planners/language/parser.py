@@ -8,13 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from function_tokens.routines import Routine, RoutineError, check_name
-from planners.language.clauses import ClauseReader, Unclear
 from planners.language.compose import Item, element, in_sequence, tag
 from planners.language.conditional import is_question
-from planners.language.fill import MAX_REPEATS
+from planners.language.instruction import InstructionReader, Unclear
 from planners.language.lexicon import FILLERS, word_set
-from planners.language.match import Matcher
-from planners.language.sentences import SentenceReader, sentences_of
+from planners.language.skills import MAX_REPEATS, Matcher
 from planners.language.words import clean, words_of
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.skills.skill import MAIN, Skill
@@ -67,22 +65,17 @@ class CommandParser:
     def read(self, instruction: str, last: str = "") -> Reading:
         """Return the stream for an instruction; `last` is the stream of the answer before, for "again" and "save that as …"."""
         text = clean(instruction).strip()
+        steps: list[Item] = []
+        trouble: Unclear | None = None
         try:
             special = self._saving(text, last) or self._again(text, last) or self._asking(text)
-        except Unclear as trouble:
-            return Reading("", str(trouble), trouble.understood)
-        if special is not None:
-            return Reading(special)
-        clauses = ClauseReader(self._matcher, self._options, self._routines, self._names, text)
-        reader = SentenceReader(clauses)
-        steps: list[Item] = []
-        try:
-            for sentence, asks in sentences_of(words_of(text)):
-                reader.read(sentence, asks, steps)
-        except Unclear as trouble:
-            done = in_sequence(steps, self._options.tag("wait"))
-            return Reading(done.source, str(trouble), trouble.understood)
-        return Reading(in_sequence(steps, self._options.tag("wait")).source)
+            if special is not None:
+                return Reading(special)
+            InstructionReader(self._matcher, self._options, self._routines, self._names, text).read(steps)
+        except Unclear as error:
+            trouble = error
+        source = in_sequence(steps, self._options.tag("wait")).source
+        return Reading(source) if trouble is None else Reading(source, str(trouble), trouble.understood)
 
     def _asking(self, text: str) -> str | None:
         """Put a question that stands alone to the memory, where the robot has one."""
@@ -128,8 +121,8 @@ class CommandParser:
 
     def _again(self, text: str, last: str) -> str | None:
         aside = FILLERS - {"it", "again"}
-        words = [w for w in words_of(text) if w.kind != "mark" and not (w.kind == "word" and w.text in aside)]
-        counts = [w for w in words if w.kind == "quantity" and w.dimension == "count"]
+        words = [w for w in words_of(text) if w.kind != "mark" and not w.among(aside)]
+        counts = [w for w in words if w.dimension == "count"]
         plain = {w.text for w in words if w not in counts}
         back = bool(plain & _AGAIN_WORDS) or (bool(counts) and bool(plain & {"do", "instead"}))
         if not _AGAIN.match(text) and not (back and len(counts) <= 1 and plain <= _BACK_WORDS):

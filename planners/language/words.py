@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +17,8 @@ from planners.language.lexicon import (
     NUMBERS,
     PHRASES,
     UNITS,
+    concept,
+    stem,
     word_set,
 )
 
@@ -58,6 +60,25 @@ class Word:
     kind: Kind = "word"
     value: float = 0.0
     dimension: str = ""
+
+    @property
+    def stem(self) -> str:
+        """Return the word without its ending."""
+        return stem(self.text)
+
+    @property
+    def concept(self) -> str:
+        """Return the group of meaning of the text, whatever its kind."""
+        return concept(self.text)
+
+    @property
+    def meaning(self) -> str:
+        """Return the group of meaning of a word, "" for what is none."""
+        return concept(self.text) if self.kind == "word" else ""
+
+    def among(self, words: Container[str]) -> bool:
+        """Return whether this is one of these words."""
+        return self.kind == "word" and self.text in words
 
     def is_count(self, most: float = float("inf")) -> bool:
         """Return whether this says how often, as a whole number from 1 to `most`."""

@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the skill that a clause names and fill its parameters; every word must be accounted for, or nothing of it is done.
+
+The words a skill answers to come from its name, docstring, parameters and their allowed values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from planners.language.compose import Item, element, repeated, tag
+from planners.language.lexicon import CONCEPT, FILLERS, LIGHT, RELATED, UNITS, concept, stem, word_set
+from planners.language.words import Word, plain_words
+from planners.prompts.declarations import Declared, Limits, declared
+from skill_kernel.skills.arguments import ArgumentError, bind
+from skill_kernel.skills.skill import Skill
+
+DIRECTIONS = ("left", "right", "forward", "backward", "up", "down")
+MAX_REPEATS = 20
+
+_ROLES = {
+    "speed": word_set("speed velocity rate pace tempo"),
+    "size": word_set("amplitude size magnitude scale"),
+    "volume": word_set("volume loudness"),
+    "yaw": word_set("angle yaw heading theta pan"),
+    "pitch": word_set("pitch tilt elevation"),
+}
+"""What a number sets, by the words of its name. Left and right are the signs of a yaw, up and down those of a pitch."""
+_COUNTS = word_set("times count repeat repeats repetitions repetition rounds")
+_ANGLES = word_set("angle yaw pitch roll heading theta")
+_TIMES = word_set("duration seconds time")
+_STANDARD = {"length": 0.2, "angle": 90.0, "time": 2.0, "count": 1.0}
+"""Amount meant when none is named, in base units."""
+_SHARES = {"slow": 0.25, "fast": 0.8, "small": 0.25, "large": 0.8}
+_LOUD = {"loud": 0.8, "loudly": 0.8, "quiet": 0.25, "quietly": 0.25, "softly": 0.25}
+_LEVELS = {"full": 1.0, "maximum": 1.0, "top": 1.0, "high": 0.8, "half": 0.5, "low": 0.25}
+_UNIT_TEXTS = {
+    ("length", 1.0): " m",
+    ("length", 0.01): " cm",
+    ("angle", 1.0): " degrees",
+    ("time", 1.0): " s",
+    ("percent", 1.0): " percent",
+}
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ASIDE_PARAMETERS = word_set("style posture side direction role leg arm speed")
+_ASIDE_CHOICES = word_set(
+    "normal default low high left right forward backward up down slow fast large small none off on true false"
+)
+_POSTURES = frozenset({"lie", "sit", "stand", "bow"})
+_COMMON = 3
+"""A word in the names of so many skills does not tell them apart."""
+_SUFFIX = re.compile(r"_(cm|mm|km|m|deg|degrees|rad|s|sec|secs|seconds|ms|min|pct|percent)$")
+_UNIT_WORD = re.compile(
+    r"(?<![\w'’])(centi(?:metres?|meters?)|milli(?:metres?|meters?)|kilo(?:metres?|meters?)|metres?|meters?|cm|mm|km|m|degrees?|"
+    r"deg|radians?|rad|milliseconds?|seconds?|secs?|ms|s|minutes?|percent)\b|([%°])",
+    re.IGNORECASE,
+)
+_SIGN = re.compile(
+    r"(positive|negative)[^.;,]*?\b(left|right|counter-?clockwise|anti-?clockwise|clockwise|up|down|forwards?|backwards?)\b|"
+    r"\b(left|right|counter-?clockwise|anti-?clockwise|clockwise|up|down)\b[^.;,]{0,12}\b(positive|negative)\b",
+    re.IGNORECASE,
+)
+_PAIRS = ({"left", "right"}, {"up", "down"}, {"forward", "backward"})
+_SIGNS = {"left": 1, "right": -1, "forward": 1, "backward": -1}
+"""Signs of directions where the declaration tells none (REP 103)."""
+
+
+class CannotDo(Exception):
+    """A command is understood, but cannot be carried out; the text says why, with the range."""
+
+
+class NotUnderstood(Exception):
+    """A clause means nothing this robot can do; `words` are those nothing accounts for."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        super().__init__(" ".join(w.text for w in words))
+        self.words = tuple(words)
+
+
+@dataclass(frozen=True)
+class Parameter(Declared):
+    """A parameter with its `roles`, its unit (`dimension`, and `factor` to the base unit; "" when nothing tells), and the
+    texts that may say how its sign points."""
+
+    roles: frozenset[str] = frozenset()
+    dimension: str = ""
+    factor: float = 1.0
+    texts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, one: Declared, skill: Skill) -> Parameter:
+        """Return a declared parameter of a skill with what its name and description say."""
+        parts = one.name.lower().split("_")
+        roles = frozenset(role for role, names in _ROLES.items() if one.is_number and not names.isdisjoint(parts))
+        dimension, factor = _unit(one, skill) if one.is_number else ("", 1.0)
+        return cls(**vars(one), roles=roles, dimension=dimension, factor=factor, texts=(one.description, skill.description))
+
+    def sign(self, direction: str) -> int:
+        """Return +1 or -1 for a direction on this parameter; 0 when it cannot be said."""
+        for text in self.texts:
+            for found in _SIGN.finditer(text):
+                word = concept((found[2] or found[3]).lower().replace("-", ""))
+                sign = 1 if (found[1] or found[4]).lower() == "positive" else -1
+                if word == direction or {word, direction} in _PAIRS:
+                    return sign if word == direction else -sign
+            sideways = "yaw" in self.roles and direction in ("left", "right")
+            if sideways and (turn := re.search(r"(\b(?:counter|anti)-?)?clockwise\b", text, re.IGNORECASE)):
+                return 1 if bool(turn[1]) is (direction == "left") else -1
+        return _SIGNS.get(direction, 0)
+
+    def fraction(self, share: float) -> float | None:
+        """Return a share (0 to 1) of the range; None when there is no range."""
+        if self.lower is None or self.upper is None:
+            return None
+        value = self.lower + share * (self.upper - self.lower)
+        return float(round(value)) if self.kind == "int" else round(value, 3)
+
+    def written(self, value: float) -> str:
+        """Return a number as the type wants it. Raises CannotDo."""
+        if not self.admits(value):
+            unit = f" ({self.description})" if self.description else _UNIT_TEXTS.get((self.dimension, self.factor), "")
+            raise CannotDo(f"{self.name} {value:g} is out of range; allowed is {self.range_text()}{unit}")
+        value = round(value, 6) + 0.0
+        if self.kind != "int":
+            return f"{value:.6f}".rstrip("0").rstrip(".")
+        if abs(value - round(value)) >= 1e-6:
+            raise CannotDo(f"{self.name} must be a whole number, not {value:g}")
+        return str(round(value))
+
+
+def _unit(one: Declared, skill: Skill) -> tuple[str, float]:
+    """Return dimension and factor of a number.
+
+    Looked for in the name's suffix, in the parameter's description, behind its name in the docstring, and in its name.
+    """
+    words = one.name.lower().split("_")
+    if words[-1] in _COUNTS:
+        return "count", 1.0
+    if suffix := _SUFFIX.search(one.name.lower()):
+        return UNITS["percent" if suffix[1] == "pct" else suffix[1]]
+    about = re.findall(rf"\b{re.escape(one.name)}\b:?([^.;:]*)", " ".join(skill.description.split()))
+    for text in (one.description, *about):
+        if found := _UNIT_WORD.search(text):
+            return UNITS.get((found[1] or found[2]).lower(), ("", 1.0))
+    if not _TIMES.isdisjoint(words):
+        return "time", 1.0
+    bound = max((abs(b) for b in (one.lower, one.upper) if b is not None), default=0.0)
+    return ("angle" if bound > 7 and not _ANGLES.isdisjoint(words) else ""), 1.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An allowed value of a parameter; `leads` when naming it is enough to mean the skill."""
+
+    value: str
+    keys: tuple[Word, ...]
+    leads: bool
+
+    def fit(self, words: Sequence[Word]) -> float:
+        """Return how well the words name it: 5 by the word itself, 4 by its group of meaning, 1 by a related one, 0 not."""
+        fits = [max((_likeness(key, w) for w in words if w.kind == "word"), default=0.0) for key in self.keys]
+        return sum(fits) / len(fits) if fits and all(fits) else 0.0
+
+
+def _likeness(key: Word, word: Word) -> float:
+    if word.stem == key.stem:
+        return 5.0
+    return 4.0 if word.concept == key.concept else 1.0 if key.concept in RELATED.get(word.concept, ()) else 0.0
+
+
+class Entry:
+    """A skill with its words. `common` are those of its name that many skills share; `verb` is the docstring's first word."""
+
+    def __init__(self, skill: Skill, name: tuple[Word, ...], common: frozenset[str], limits: Limits) -> None:
+        self.skill, self.name = skill, name
+        self.parameters = tuple(Parameter.of(one, skill) for one in declared(skill, limits))
+        self.common = common | {k.stem for p in self.parameters for k in _keys(p.name)}
+        doc = _keys(skill.description.split("\n\n")[0].split(". ")[0])
+        self.verb = doc[0].stem if doc else ""
+        self.aims = any(p.roles & {"yaw", "pitch"} for p in self.parameters) and self.means("head", "look", "camera")
+        self.doc = {x for k in doc for x in (k.stem, k.concept)} | ({"turn"} if self.aims else set())
+        self.choices = {p.name: _choices(p) for p in self.parameters if p.kind == "choice"}
+        self.keeps_open = "until_reset" in skill.injected
+        """Whether it may stand open until it is reset."""
+        says = re.search(r"until (it is )?(reset|stopped)", skill.description)
+        self.endless = self.keeps_open and (says is not None or self.means("music"))
+        """Whether it goes on by itself until it is reset, as music does."""
+        self.direction = next((k.concept for k in name if k.concept in DIRECTIONS), "")
+        self.channels = tuple(s for s in skill.subsystems if "{" not in s)
+
+    def means(self, *concepts: str) -> bool:
+        """Return whether a word of the name belongs to one of these groups of meaning."""
+        return any(k.concept in concepts for k in self.name)
+
+    def unmatched(self, matched: set[str]) -> int:
+        """Return how many words of the name the instruction did not name that narrow its meaning."""
+        aside = self.common | matched | ({"forward"} if self.means("walk") else set())
+        named = [k for k in self.name if k.stem not in aside and k.text not in LIGHT | {"play"}]
+        return len([k for k in named if k.concept not in ("up", "down")])
+
+    def opposes(self, other: Entry) -> bool:
+        """Return whether two skills differ in their direction only, so that guessing between them would be wrong."""
+        rest = [[k.stem for k in e.name if k.concept not in DIRECTIONS] for e in (self, other)]
+        both = len({self.direction, other.direction, ""}) == 3
+        return both and rest[0] == rest[1] and self.means("walk", "turn")
+
+
+def _choices(parameter: Declared) -> tuple[Choice, ...]:
+    aside = bool({k.text for k in _keys(parameter.name)} & _ASIDE_PARAMETERS)
+    made = []
+    for value in parameter.choices:
+        keys = _keys(value)
+        posture = any(k.concept in _POSTURES for k in keys)
+        own = not aside and not any(k.concept in _ASIDE_CHOICES or k.text in _ASIDE_CHOICES for k in keys)
+        made.append(Choice(value, keys, leads=posture or own))
+    return tuple(made)
+
+
+def _keys(text: str) -> tuple[Word, ...]:
+    """Return the words of a name or sentence, phrases joined as in an instruction, fillers left out."""
+    words = plain_words(text.replace("_", " "))
+    return tuple(w for w in words if w.text[:1].isalpha() and w.text not in FILLERS)
+
+
+class Attempt:
+    """How far one skill accounts for a clause, with the arguments of its call collected word by word.
+
+    `leads`: the words name the skill. `left_over` are those that it cannot use.
+    """
+
+    def __init__(self, entry: Entry, words: Sequence[Word]) -> None:
+        self.entry = entry
+        self.attributes: dict[str, str] = {}
+        self.count, self.bounded = 1, False
+        self.open_for_s: float | None = None
+        self._signs: dict[str, int] = {}
+        self._amounts: dict[str, float] = {}
+        self._whole_turn = False
+        self.score, self.leads, self._exact = 0.0, False, False
+        self._matched: set[str] = set()
+        self.left_over = self._read(words)
+
+    def _read(self, content: Sequence[Word]) -> list[Word]:
+        rest = self._take_named(list(content))
+        for name, choices in self.entry.choices.items():
+            rest = self._take_choice(name, choices, rest)
+        rest = [w for w in rest if not self._take_name(w)]
+        missing, accounted = self.entry.unmatched(self._matched), len(self._matched)
+        vague = bool(missing) and not self._exact
+        self.score -= missing
+        for step in (self._take_direction, self._take_quantity, self._take_manner, self._take_text, self._take_shape):
+            rest = [w for w in rest if not step(w)]
+        if any(w.kind == "word" and w.stem == "spin" for w in content):
+            self._whole_turn = not self._amounts
+        left_over = []
+        for word in rest:
+            if word.kind == "word" and not self.entry.doc.isdisjoint((word.stem, word.concept)):
+                self.score += 1
+                accounted += 1
+            elif not (word.among(LIGHT) and self.leads):
+                left_over.append(word)
+        if vague and (accounted < 2 or left_over):
+            self.leads = False
+        return left_over
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _take_named(self, words: list[Word]) -> list[Word]:
+        """Use numbers beside names of parameters (`leg 2`, `speed 50`, `50 percent volume`, `half speed`); return the rest."""
+        for p in self.entry.parameters:
+            stems = {stem(part) for part in p.name.lower().split("_")} if p.is_number or p.choices else set()
+            for at, word in enumerate(words):
+                if word.kind != "word" or not (word.stem in stems or word.concept in p.roles & {"speed", "volume"}):
+                    continue
+                for near in (n for n in (at + 1, at - 1) if 0 <= n < len(words)):
+                    if self._take_value(p, words[near]):
+                        return self._take_named([w for i, w in enumerate(words) if i not in (at, near)])
+        return words
+
+    def _take_value(self, p: Parameter, word: Word) -> bool:
+        """Use a word beside the name of a parameter as its value."""
+        if word.kind == "number" and f"{word.value:g}" in p.choices:
+            self.attributes[p.name] = f"{word.value:g}"
+            return True
+        value = None
+        if word.kind == "number" and p.is_number:
+            value = word.value
+        elif word.among(_LEVELS):
+            value = p.fraction(_LEVELS[word.text])
+        elif word.dimension == "percent":
+            value = word.value if p.dimension == "percent" else p.fraction(word.value / 100)
+        return self._take_amount(p, value)
+
+    def _take_amount(self, p: Parameter, value: float | None) -> bool:
+        if value is None or p.name in self._amounts:
+            return False
+        self._amounts[p.name] = value
+        return True
+
+    def _take_choice(self, name: str, choices: Sequence[Choice], words: list[Word]) -> list[Word]:
+        """Account for the words that name an allowed value of this parameter, if any do; return the others."""
+        fit, at = max(((c.fit(words), -i) for i, c in enumerate(choices)), default=(0.0, 0))
+        if fit <= 0:
+            return words
+        choice = choices[-at]
+        self.attributes[name] = choice.value
+        self.score += fit
+        if choice.leads:
+            self.leads = self._exact = True
+        wanted = {c for k in choice.keys for c in (k.concept, *RELATED.get(k.concept, ()))}
+        return [w for w in words if w.meaning not in wanted]
+
+    def _take_name(self, word: Word) -> bool:
+        if word.kind != "word":
+            return False
+        aside = word.concept in DIRECTIONS
+        for key in self.entry.name:
+            if key.stem == word.stem or key.concept == word.concept:
+                exact = key.stem == word.stem
+                self._matched.add(key.stem)
+                self.score += 4 if exact else 3
+                self.leads = self.leads or not aside
+                self._exact = self._exact or (exact and not aside)
+                return True
+        verb = self.entry.verb == word.stem and not aside
+        if not verb and not (word.concept == "look" and self.entry.aims):
+            return False
+        self.leads = self._exact = True
+        self.score += 2 if verb else 3
+        return True
+
+    def _take_direction(self, word: Word) -> bool:
+        direction = word.meaning
+        for p in self.entry.parameters:
+            if not p.is_number or p.name in self._signs:
+                continue
+            sideways = "yaw" in p.roles and direction in ("left", "right")
+            along = direction in ("forward", "backward") and p.dimension == "length"
+            if sideways or along or ("pitch" in p.roles and direction in ("up", "down")):
+                sign = p.sign(direction)
+                if sign < 0 and p.lower is not None and p.lower >= 0:
+                    return False
+                if sign:
+                    self._signs[p.name] = sign
+                return bool(sign)
+        if direction == "forward" and self.entry.aims:
+            self._amounts.update({p.name: 0.0 for p in self.entry.parameters if p.roles & {"yaw", "pitch"}})
+            return True
+        return direction == "forward" and self.entry.means("walk")
+
+    def _take_quantity(self, word: Word) -> bool:
+        if word.kind not in ("number", "quantity") or (word.kind == "number" and not self.entry.means("turn", "look")):
+            return False
+        dimension = word.dimension or "angle"
+        for p in self._candidates(dimension):
+            if p.dimension == dimension and self._take_amount(p, word.value / p.factor):
+                self.bounded = True
+                return True
+        if dimension == "count" and word.value % 1 == 0 and word.value >= 1:
+            self.count, self.bounded = int(word.value), True
+            return True
+        if dimension == "time" and self.entry.keeps_open and word.value > 0:
+            self.open_for_s = word.value
+            return True
+        return False
+
+    def _candidates(self, dimension: str) -> list[Parameter]:
+        """Return the parameters for a quantity, those a direction has picked first; an angle never goes to one that only
+        shapes the motion."""
+        ordered = sorted(self.entry.parameters, key=lambda p: p.name not in self._signs)
+        if dimension == "angle":
+            angles = [p for p in ordered if "yaw" in p.roles]
+            return [p for p in ordered if p.name in self._signs or (not self._signs and (p.required or angles == [p]))]
+        return ordered
+
+    def _take_manner(self, word: Word) -> bool:
+        share = _SHARES.get(word.meaning, _LOUD.get(word.text))
+        if share is None:
+            return False
+        role = "volume" if word.text in _LOUD else "speed" if word.meaning in ("slow", "fast") else "size"
+        return any(role in p.roles and self._take_amount(p, p.fraction(share)) for p in self.entry.parameters)
+
+    def _take_text(self, word: Word) -> bool:
+        texts = [p.name for p in self.entry.parameters if p.kind == "text" and p.name not in self.attributes]
+        if word.kind != "quote" or not texts:
+            return False
+        self.attributes[texts[0]] = word.text
+        return True
+
+    def _take_shape(self, word: Word) -> bool:
+        """Use words that say no more than the movement does: shaking goes from side to side, nodding up and down."""
+        values = {concept(v) for v in self.attributes.values()} | {k.concept for k in self.entry.name}
+        if word.text == "@sideways":
+            return bool(values & {"shake", "wave"})
+        if word.text == "both":
+            return any(set(p.choices) == {"left", "right"} for p in self.entry.parameters)
+        return word.text == "@updown" and "nod" in values
+
+    # -- arguments ----------------------------------------------------------------------------------------------------
+
+    def complete(self) -> tuple[dict[str, str], int]:
+        """Return the attributes to write and how often to call. Raises CannotDo."""
+        out, count = dict(self.attributes), self.count
+        for p in self.entry.parameters:
+            amount, turns = self._amounts.get(p.name), self._whole_turn and "yaw" in p.roles
+            if amount is None and (p.name in self._signs or turns):
+                amount = self._standard(p)
+            if amount is None and p.required and p.name not in out:
+                amount = self._missing(p)
+            if amount is None:
+                continue
+            if p.name in self._signs and amount < 0:
+                raise CannotDo(f"{amount:g} and a direction contradict each other; leave out the minus sign")
+            amount *= self._signs.get(p.name, 1)
+            if turns and not p.admits(amount) and p.name not in self._amounts:
+                amount, count = amount / 2, count * 2
+            out[p.name] = p.written(amount)
+        if count > MAX_REPEATS:
+            raise CannotDo(f"{count} times are too many; at most {MAX_REPEATS} in one instruction")
+        return out, count
+
+    def _standard(self, p: Parameter) -> float:
+        """Return the amount meant when only a direction was named, in the parameter's unit."""
+        if isinstance(p.default, (int, float)) and not isinstance(p.default, bool) and p.default and not self._whole_turn:
+            return abs(float(p.default))
+        if not p.dimension:
+            raise CannotDo(f"it needs a number for {p.name}, because its unit is not declared")
+        wanted = 360.0 if self._whole_turn else 30.0 if self.entry.aims else _STANDARD.get(p.dimension, 0.0)
+        bounds = [] if self._whole_turn else [abs(b) for b in (p.lower, p.upper) if b]
+        return min(wanted / p.factor, *bounds) if bounds else wanted / p.factor
+
+    def _missing(self, p: Parameter) -> float:
+        if p.is_number and p.dimension in _STANDARD:
+            return self._standard(p)
+        if p.roles & {"speed", "size", "volume"} and (middle := p.fraction(0.5)) is not None:
+            return middle
+        allowed = f", one of {', '.join(p.choices)}" if p.choices else f" ({p.range_text()})" if p.range_text() else ""
+        raise CannotDo(f"it needs {p.name}{allowed}")
+
+
+class Matcher:
+    """Turns clauses into calls of the given skills. `sleep` is the robot's tag of that built-in."""
+
+    def __init__(self, skills: Iterable[Skill], limits: Limits, *, sleep: str = "sleep") -> None:
+        self._limits, self._sleep = limits, sleep
+        names = [(s, _keys(_CAMEL.sub("_", s.name))) for s in skills if not s.speaks_text]
+        counts = Counter(text for _, keys in names for text in {k.stem for k in keys})
+        common = frozenset(word for word, count in counts.items() if count >= _COMMON and word not in CONCEPT)
+        self.entries = [Entry(skill, keys, common, limits) for skill, keys in names]
+
+    def item(self, words: Sequence[Word]) -> Item:
+        """Return the call or calls a clause stands for.
+
+        Raises NotUnderstood when no skill accounts for all of its words, CannotDo when one does but a value does not fit.
+        """
+        best = self._best(words)
+        if sides := _both_sides(best, words):
+            made = [self._emit(best, {name: side}) for name, side in sides]
+            return Item("".join(i.source for i in made), frozenset().union(*(i.channels for i in made)), bounded=True)
+        return self._emit(best, {})
+
+    def meant(self, words: Sequence[Word]) -> str:
+        """Return the word of a skill's name or of an allowed value that one of these words misspells, or ""."""
+        known = {key.text for entry in self.entries for key in entry.name}
+        known |= {key.text for e in self.entries for choices in e.choices.values() for c in choices for key in c.keys}
+        near = (difflib.get_close_matches(word.text, known, n=1, cutoff=0.8) for word in words if word.kind == "word")
+        return next((close[0] for close in near if close), "")
+
+    def channels_named(self, words: Sequence[Word]) -> tuple[str, ...]:
+        """Return the channels of what a clause names, for stopping it. Raises NotUnderstood."""
+        named = [w for w in words if w.text not in FILLERS]
+        for entry in self.entries:
+            for subsystem in entry.skill.subsystems:
+                if len(named) == 1 and named[0].stem in map(stem, subsystem.lower().split("_")):
+                    return (subsystem,)
+            if any(k.concept == w.concept and k.stem not in entry.common for k in entry.name for w in named):
+                return entry.channels
+        return self._best(words).entry.channels
+
+    def _best(self, words: Sequence[Word]) -> Attempt:
+        content = [w for w in words if not w.among(FILLERS) and w.kind != "mark"]
+        tries = [t for entry in self.entries if (t := Attempt(entry, content)).leads]
+        whole = [t for t in tries if not t.left_over]
+        if not whole:
+            nearest = min(tries, key=lambda t: (len(t.left_over), -t.score), default=None)
+            raise NotUnderstood(nearest.left_over if nearest else ())
+        best = max(whole, key=lambda t: t.score)
+        rivals = [t.entry for t in whole if t.score == best.score and t is not best]
+        if any(best.entry.opposes(rival) for rival in rivals):
+            directions = {entry.direction for entry in (best.entry, *rivals)}
+            raise CannotDo("it needs a direction, " + " or ".join(sorted(directions)))
+        return best
+
+    def _emit(self, attempt: Attempt, more: dict[str, str]) -> Item:
+        entry, skill = attempt.entry, attempt.entry.skill
+        attempt.attributes |= more
+        attributes, count = attempt.complete()
+        inner = attributes.pop(skill.content) if skill.content in attributes else None
+        try:
+            bound = bind(skill, attributes, self._limits)
+        except ArgumentError as error:
+            raise CannotDo(error.message) from error
+        channels = frozenset(skill.subsystems_for(bound.values))
+        if inner is not None:
+            return Item(element(skill.name, attributes, escape(inner)), channels, bounded=True)
+        if attempt.open_for_s is not None:
+            pause = tag(self._sleep, {"seconds": f"{attempt.open_for_s:g}"})
+            return Item(element(skill.name, attributes, pause), channels | {"main"}, bounded=True)
+        opening = tag(skill.name, attributes, ending=">") if entry.keeps_open else ""
+        once = Item(tag(skill.name, attributes), channels, opening, bounded=attempt.bounded, endless=entry.endless)
+        return repeated(once, count)
+
+
+def _both_sides(attempt: Attempt, words: Sequence[Word]) -> list[tuple[str, str]]:
+    """Return the two values of a side parameter when both sides are meant and none was named."""
+    for p in attempt.entry.parameters:
+        if set(p.choices) == {"left", "right"} and p.name not in attempt.attributes:
+            names = {k.text for k in attempt.entry.name}
+            if any(w.text == "both" or (w.text.endswith("s") and w.text[:-1] in names) for w in words):
+                return [(p.name, side) for side in p.choices]
+            if p.required:
+                raise CannotDo("it needs a side, left or right")
+    return []
