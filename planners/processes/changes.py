@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 
-from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
+from skill_kernel.observation.model import Kind, Observation, SeenObject
 
 FORGOTTEN_S = 3.0
 """A thing that was out of sight so long is new when it comes again; a shorter gap is the detector's."""
@@ -30,7 +29,7 @@ class Changes:
     def __init__(self) -> None:
         self._told: list[str] = []
         self._seen: dict[str, float] = {}
-        self._people: deque[tuple[float, int]] = deque()
+        self._people: list[tuple[float, int]] = []
         self._people_known = 0
         self._values: dict[str, str | bool] = {}
         self._step: float | None = None
@@ -53,53 +52,46 @@ class Changes:
         """Compare with what was before; `now` on the steady clock of the observation."""
         if observation.stale(now):
             return
-        things: list[str] = []
-        watched = False
+        things: list[str] | None = None
         for field in observation.fields.values():
-            if field.stale(now) or field.value is None or field.name in OWN_DOING:
+            value = field.value
+            if field.stale(now) or value is None or field.name in OWN_DOING:
                 continue
-            if field.kind is Kind.OBJECTS and isinstance(field.value, tuple):
-                watched = True
-                things += [o.label for o in field.value if isinstance(o, SeenObject) and o.seen_s < GONE_S]
-            else:
-                self._field(field)
-        if watched:
+            if field.kind is Kind.OBJECTS and isinstance(value, tuple):
+                seen = [o.label for o in value if isinstance(o, SeenObject) and o.seen_s < GONE_S]
+                things = [*(things or []), *seen]
+            elif field.name == BATTERY and isinstance(value, float) and math.isfinite(value):
+                self._battery(value)
+            elif field.kind in (Kind.TEXT, Kind.BOOLEAN) and isinstance(value, (str, bool)):
+                before = self._values.get(field.name)
+                self._values[field.name] = value
+                if before is not None and before != value:
+                    self.note(f"{field.name} is {_shown(value)} now, it was {_shown(before)}")
+                elif before is None and field.name == "last_heard" and value:
+                    self.note(f"{field.name} is {_shown(value)} now")
+        if things is not None:
             self._labels(things, now)
 
-    def _field(self, field: FieldValue) -> None:
-        value = field.value
-        if field.name == BATTERY and isinstance(value, float) and math.isfinite(value):
-            self._battery(value)
-        elif field.kind in (Kind.TEXT, Kind.BOOLEAN) and isinstance(value, (str, bool)):
-            before = self._values.get(field.name)
-            self._values[field.name] = value
-            if before is not None and before != value:
-                self.note(f"{field.name} is {_shown(value)} now, it was {_shown(before)}")
-            elif before is None and field.name == "last_heard" and value:
-                self.note(f"{field.name} is {_shown(value)} now")
-
     def _battery(self, percent: float) -> None:
-        if self._step is None:
-            self._step = percent
-        elif abs(percent - self._step) >= BATTERY_STEP:
-            self.note(f"the battery is at {percent:.0f} %, it was at {self._step:.0f} %")
-            self._step = percent
+        before = percent if self._step is None else self._step
+        if abs(percent - before) >= BATTERY_STEP:
+            self.note(f"the battery is at {percent:.0f} %, it was at {before:.0f} %")
+            before = percent
+        self._step = before
 
     def _labels(self, things: list[str], now: float) -> None:
         for label in dict.fromkeys(things):
             if label != PERSON and now - self._seen.get(label, -math.inf) > FORGOTTEN_S:
                 self.note(f"{label} has come into sight")
             self._seen[label] = now
-        people = things.count(PERSON)
-        self._people.append((now, people))
-        while self._people and now - self._people[0][0] > GONE_S:
-            self._people.popleft()
+        people, known = things.count(PERSON), self._people_known
+        self._people = [(at, n) for at, n in self._people if now - at <= GONE_S] + [(now, people)]
         most = max(count for _, count in self._people)
-        if people > self._people_known:
-            self.note(f"a person has come: {people} in sight, {self._people_known} before")
+        if people > known:
+            self.note(f"a person has come: {people} in sight, {known} before")
             self._people_known = people
-        elif most < self._people_known:
-            self.note(f"a person has left: {most} in sight, {self._people_known} before")
+        elif most < known:
+            self.note(f"a person has left: {most} in sight, {known} before")
             self._people_known = most
 
 

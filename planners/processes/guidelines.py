@@ -56,11 +56,11 @@ class _Watch:
 
 
 class GuidelineLoop:
-    """Looks at every observation, whose times are on the clock `steady`. A condition fires when it becomes true; for
-    guidelines without one the model is asked, when something has changed that one may be about, at most every `period_s`.
+    """Looks at every observation, whose times are on the `clock`. A condition fires when it becomes true; for
+    guidelines without one the model is asked, when something has changed that one may be about, at most every PERIOD_S.
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.
-    `fired` hears of each that began. With `blind` the model is asked every `period_s`, whatever has changed; `wait_s` is how
+    `fired` hears of each that began. With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how
     long the budget still wants it to wait. `halting` tells of a halt that is on its way. Without `context` there is no model.
     """
 
@@ -73,17 +73,15 @@ class GuidelineLoop:
         *,
         fired: Callable[[Guideline, Process], None],
         context: AdvisorContext | None = None,
-        period_s: float = PERIOD_S,
         blind: Callable[[], bool] = lambda: False,
         wait_s: Callable[[], float] = lambda: 0.0,
         halting: Callable[[], bool] = lambda: False,
         robot: str = "",
-        steady: Callable[[], float] | None = None,
     ) -> None:
         self._scheduler, self._clock, self._accessors, self._voice = scheduler, clock, accessors, voice
         self._fired, self._context, self._robot = fired, context, robot
-        self._period_s, self._blind = period_s, blind
-        self._wait_s, self._halting, self._steady = wait_s, halting, steady or clock.now
+        self._blind = blind
+        self._wait_s, self._halting = wait_s, halting
         self._watches: dict[str, _Watch] = {}
         self._changes = Changes()
         self._observed: Observation | None = None
@@ -119,7 +117,7 @@ class GuidelineLoop:
 
     def observe(self, observation: Observation) -> None:
         """Look at an observation on the steady clock."""
-        now = self._steady()
+        now = self._clock.now()
         self._observed = observation
         if not self._watches:
             return
@@ -168,10 +166,8 @@ class GuidelineLoop:
         if self._by_model(watch):
             self._changes.note(f"the condition of guideline '{guideline.name}' has come true")
             watch.trigger.spend()
-        elif guideline.fixed:
-            self._begin(watch, guideline.task)
-        elif guideline.rule is not None:
-            self._begin(watch, guideline.rule[1])
+        elif guideline.fixed or guideline.rule is not None:
+            self._begin(watch, guideline.task if guideline.rule is None else guideline.rule[1])
 
     def _begin(self, watch: _Watch, task: str) -> None:
         name = watch.guideline.name
@@ -200,10 +196,10 @@ class GuidelineLoop:
         ]
         if not candidates or not (self._changes or self._blind()) or self._wait_s() > 0.0:
             return
-        why = self._changes.take() or [f"{self._period_s:g} s have passed"]
+        why = self._changes.take() or [f"{PERIOD_S:g} s have passed"]
         shown = [{"name": guideline.name, "sentence": guideline.sentence} for guideline in candidates]
-        self._not_before_s = self._clock.now() + self._period_s
-        self._call = self._context.ask_guidelines(why, shown, self._scheduler.living, self._answered)
+        self._not_before_s = self._clock.now() + PERIOD_S
+        self._call = self._context.ask(why, self._answered, processes=self._scheduler.living, guidelines=shown)
 
     def _answered(self, end: CallEnd[S3Answer]) -> None:
         self._call = None
@@ -226,4 +222,4 @@ class GuidelineLoop:
                 self._begin(watch, task)
 
     def _holds_now(self, watch: _Watch) -> bool:
-        return self._observed is not None and bool(self._evaluate(watch, self._observed, self._steady()))
+        return self._observed is not None and bool(self._evaluate(watch, self._observed, self._clock.now()))

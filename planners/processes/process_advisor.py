@@ -51,7 +51,8 @@ class ProcessAdvisor:
             self._voice.skipped(name, "its wording says already that what it displaces goes on after it")
             return
         self._scheduler.expect(name, [p.process_id for p in asked])
-        self._calls[name] = self._context.ask_relations(process, asked, lambda end: self._answered(name, end))
+        why = ["a new instruction came; say how it stands to each process that runs"]
+        self._calls[name] = self._context.ask(why, lambda end: self._answered(name, end), new=process, processes=asked)
 
     def close(self) -> None:
         """Cancel all questions; the table alone has decided. So it is with a halt, which ends every process."""

@@ -142,7 +142,8 @@ class ProcessAdvice:
                 found(other, why)
 
         added = {"name": name, "sentence": sentence}
-        call = self._context.ask_contradictions(added, others, ended, deadline_s=CONTRADICTION_S)
+        why = ["a guideline is added; say which of GUIDELINES it contradicts"]
+        call = self._context.ask(why, ended, guidelines=others, added=added, deadline_s=CONTRADICTION_S)
         self._weighing.add(call)
 
     def close(self) -> None:
