@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ghostshell_ros.launcher import ament, resolver
-from ghostshell_ros.launcher.resolver import DeclaredArgument
+from ghostshell_ros.launcher import ament, launch_file
+from ghostshell_ros.launcher.launch_file import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, Exited, LaunchRun, Output, Report, Started
 from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec
 
@@ -41,12 +41,12 @@ def describe(
     own. Raises LaunchError, whose message names file, line, cause and remedy.
     """
     surroundings = os.environ if environment is None else environment
-    return resolver.describe(find_launch_file(path, surroundings), arguments, surroundings)
+    return launch_file.describe(find_launch_file(path, surroundings), arguments, surroundings)
 
 
 def declared_arguments(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> list[DeclaredArgument]:
     """Return the arguments that the launch file declares; `path` and `environment` as in `describe`."""
-    return resolver.declared_arguments(find_launch_file(path, os.environ if environment is None else environment))
+    return launch_file.declared_arguments(find_launch_file(path, os.environ if environment is None else environment))
 
 
 def find_launch_file(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from ghostshell_ros.launcher.resolver import DeclaredArgument
+from ghostshell_ros.launcher.launch_file import DeclaredArgument
 from ghostshell_ros.launcher.runner import Event, LaunchRun, Output, Report, Started
 from ghostshell_ros.launcher.specs import LaunchError, ProcessSpec
 

@@ -12,23 +12,12 @@ from typing import Any
 import yaml
 
 
-@dataclass(frozen=True)
-class Place:
-    """A line of a launch file, as errors name it."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
 class LaunchError(Exception):
     """A launch file or its arguments cannot be started as they are; the message names place, cause and remedy."""
 
-    def __init__(self, message: str, place: Place | None = None) -> None:
+    def __init__(self, message: str, place: str | None = None) -> None:
+        """`place` is the launch file and its line."""
         super().__init__(f"{place}: {message}" if place else message)
-        self.place = place
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

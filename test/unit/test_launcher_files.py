@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from ghostshell_ros.launcher import InlineParameters, LaunchError, ProcessSpec, declared_arguments, describe
-from ghostshell_ros.launcher.expression import evaluate
-from ghostshell_ros.launcher.specs import Place
 from ghostshell_ros.launcher.substitution import Template, parse
+from ghostshell_ros.launcher.values import evaluate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLES = (
@@ -86,7 +85,7 @@ def inline(spec: ProcessSpec) -> dict[str, object]:
 
 
 def shape(template: Template) -> list[object]:
-    return [piece if isinstance(piece, str) else [piece.name, *map(shape, piece.arguments)] for piece in template.pieces]
+    return [piece if isinstance(piece, str) else [piece.name, *map(shape, piece.arguments)] for piece in template]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def shape(template: Template) -> list[object]:
     ],
 )
 def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[object]) -> None:
-    assert shape(parse(text, Place("f", 1))) == pieces
+    assert shape(parse(text, "f:1")) == pieces
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[obj
 )
 def test_a_malformed_or_unknown_substitution_is_an_error(text: str, message: str) -> None:
     with pytest.raises(LaunchError, match=message) as caught:
-        parse(text, Place("f.launch.xml", 7))
+        parse(text, "f.launch.xml:7")
     assert str(caught.value).startswith("f.launch.xml:7: ")
 
 
@@ -201,9 +200,9 @@ def test_packages_and_directories_are_found(load: Callable[..., list[ProcessSpec
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("<nod pkg='demo'/>", r"3: element <nod> is not known here; did you mean 'node'\?"),
+        ("<nod pkg='demo'/>", r"3: element <nod> is not known here.*; did you mean 'node'\?"),
         ("<node pkg='demo' exec='talker' nmae='x'/>", r"attribute 'nmae' of <node> is not known here; .*'name'"),
-        ("<node pkg='demo' exec='talker'><parm name='x'/></node>", "<parm> inside <node> .*'param'"),
+        ("<node pkg='demo' exec='talker'><parm name='x'/></node>", "<parm> is not known here, inside <node>.*'param'"),
         ("<node pkg='demo'/>", "<node> lacks the attribute 'exec'"),
         ("<node pkg='demo' exec='talker' emulate_tty='true'/>", "'emulate_tty' of <node> is not known"),
         ("<set_remap from='a' to='b'/>", "<set_remap> is not known"),
@@ -218,7 +217,7 @@ def test_packages_and_directories_are_found(load: Callable[..., list[ProcessSpec
         ("<node pkg='dmo' exec='talker'/>", "package 'dmo' is not in AMENT_PREFIX_PATH"),
         ("<node pkg='demo' exec='talker' name='1a'/>", "'1a' is no node name"),
         ("<node pkg='demo' exec='talker' namespace='a//b'/>", "'/a//b' is no namespace"),
-        ("<node pkg='demo' exec='talker' respawn='often'/>", "'often' is neither true nor false"),
+        ("<node pkg='demo' exec='talker' respawn='often'/>", "'often' is not of type bool"),
         ("<node pkg='demo' exec='talker' respawn_delay='-1'/>", "'respawn_delay' of <node> is '-1'"),
         ("<node pkg='demo' exec='talker' on_exit='restart'/>", "it can only be 'shutdown'"),
         ("<node pkg='demo' exec='talker' output='own_log'/>", "output is 'own_log'"),
@@ -243,7 +242,7 @@ def test_an_error_names_file_line_and_what_is_wrong(load: Callable[..., list[Pro
 def test_a_file_that_is_no_xml_is_an_error_with_its_line(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "broken.launch.xml"
     file.write_text("<launch>\n  <node>\n</launch>")
-    with pytest.raises(LaunchError, match=r"broken\.launch\.xml:3: not well-formed XML: mismatched tag"):
+    with pytest.raises(LaunchError, match=r"broken\.launch\.xml:3: not well-formed XML: .*tag mismatch"):
         describe(file, {}, environment)
 
 

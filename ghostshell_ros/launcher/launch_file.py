@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads an XML launch file and performs it: out come the processes to start. Whatever is not known is an error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from ghostshell_ros.launcher import ament, substitution, values
+from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, nearest
+from ghostshell_ros.launcher.substitution import Call, Template
+
+NAMESPACE = "ros_namespace"
+"""The variable in which launch keeps the pushed namespace."""
+
+_ACTIONS = "arg let set_env unset_env push_ros_namespace push-ros-namespace group include node executable"
+_PROCESS = "cwd output respawn respawn_delay respawn_max_retries on_exit sigterm_timeout sigkill_timeout"
+_GRAMMAR = {
+    "launch": ("", "", _ACTIONS),
+    "arg": ("name", "default description", "choice"),
+    "choice": ("value", "", ""),
+    "let": ("name value", "", ""),
+    "set_env": ("name value", "", ""),
+    "unset_env": ("name", "", ""),
+    "push_ros_namespace": ("namespace", "", ""),
+    "push-ros-namespace": ("namespace", "", ""),
+    "group": ("", "scoped", _ACTIONS),
+    "include": ("file", "", "arg"),
+    "include/arg": ("name value", "", ""),
+    "node": ("exec", f"pkg name namespace exec_name args ros_args {_PROCESS}", "param remap env"),
+    "executable": ("cmd", f"name shell {_PROCESS}", "env"),
+    "param": ("name", "value type", "param"),
+    "param from a file": ("from", "", ""),
+    "remap": ("from to", "", ""),
+    "env": ("name value", "", ""),
+}
+"""Of each element the attributes that it must have, those that it may have, and the elements inside it.
+
+Actions may have `if` or `unless` besides.
+"""
+_FIXED = "description on_exit type scoped shell respawn_delay respawn_max_retries sigterm_timeout sigkill_timeout".split()
+"""Attributes in which launch allows no substitution."""
+
+_UNSUPPORTED_VARIABLES = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "global_params", "ros_remaps")
+_OUTPUTS = ("screen", "log", "both")
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+_MAX_INCLUDE_DEPTH = 50
+_NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMESPACE = re.compile(r"/|(/[A-Za-z_][A-Za-z0-9_]*)+")
+_CALL_HERE = "\0"
+"""Stands for a substitution while the text around it is split; XML has no such character."""
+
+
+@dataclass(frozen=True)
+class DeclaredArgument:
+    """An argument that a file declares, as `--show-args` prints it."""
+
+    name: str
+    description: str
+    default: str | None
+    """As it stands in the file, or None when the argument must be given."""
+    conditional: bool
+
+
+def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str, str]) -> list[ProcessSpec]:
+    """Return the processes that `path` starts, in its order, without starting or writing anything.
+
+    Raises LaunchError for anything that `ros2 launch` would not do in the same way.
+    """
+    performer = _Performer(dict(arguments), dict(environment))
+    performer.include(path, tuple(arguments), None)
+    for name in arguments:
+        if name in performer.fixed and name not in performer.declared:
+            raise LaunchError(
+                f"'{path}' sets '{name}' itself, at {performer.fixed[name]}, and would ignore it; launch the file "
+                "included there, or one of your own"
+            )
+        if name not in performer.declared:
+            raise LaunchError(f"'{path}' declares no argument '{name}'; {nearest(name, performer.declared)}")
+    return performer.specs
+
+
+def declared_arguments(path: Path) -> list[DeclaredArgument]:
+    """Return the arguments that the file at `path` declares itself, in its order."""
+    return list(_declared(_read(path)))
+
+
+def _declared(root: Any) -> Iterator[DeclaredArgument]:
+    for element in root.iter("arg"):
+        if element.getparent().tag != "include":
+            conditional = any("if" in group.attrib or "unless" in group.attrib for group in element.iterancestors("group"))
+            choices = _choices(element)
+            parts = (substitution.unescape(element.get("description", "")), f"One of: {', '.join(choices)}." if choices else "")
+            description = " ".join(filter(None, parts)) or "no description given"
+            yield DeclaredArgument(_argument_name(element), description, element.get("default"), conditional)
+
+
+def _argument_name(element: Any) -> str:
+    return substitution.unescape(element.get("name"))
+
+
+def _choices(element: Any) -> list[str]:
+    return [substitution.unescape(choice.get("value")) for choice in element]
+
+
+def _read(path: Path) -> Any:
+    """Return the root element of a launch file, checked; raises LaunchError, naming file and line."""
+    try:
+        root = etree.fromstring(path.read_bytes(), etree.XMLParser(remove_comments=True, remove_pis=True))
+    except OSError as error:
+        raise LaunchError(f"cannot read launch file '{path}': {error.strerror}") from error
+    except etree.XMLSyntaxError as error:
+        raise LaunchError(f"not well-formed XML: {error.msg}", f"{path}:{error.lineno}") from error
+    if root.tag != "launch":
+        raise LaunchError(f"the outermost element is <{root.tag}>, it must be <launch>", f"{path}:{root.sourceline}")
+    _check(root, "launch", str(path))
+    return root
+
+
+def _check(element: Any, kind: str, file: str) -> None:
+    """Refuse what launch does not know of an element and of those inside it, performed or not."""
+    place, tag, attributes = f"{file}:{element.sourceline}", element.tag, element.attrib
+    required, optional, inside = (words.split() for words in _GRAMMAR[kind])
+    known = [*required, *optional, *(("if", "unless") if kind in _ACTIONS.split() else ())]
+    for name in required:
+        if name not in attributes:
+            raise LaunchError(f"<{tag}> lacks the attribute '{name}'", place)
+    for name, text in attributes.items():
+        if name not in known:
+            raise LaunchError(f"attribute '{name}' of <{tag}> is not known here; {nearest(name, known)}", place)
+        if name not in _FIXED and tag not in ("choice", "param"):
+            substitution.parse(text, place)
+    if "if" in attributes and "unless" in attributes:
+        raise LaunchError(f"<{tag}> has both 'if' and 'unless'; keep one", place)
+    for before, text in ((element, element.text), *((child, child.tail) for child in element)):
+        if text and text.strip():
+            where = f"{file}:{before.sourceline}"
+            raise LaunchError(f"text '{text.strip()}' inside <{tag}>: values belong into attributes", where)
+    for child in element:
+        if child.tag not in inside:
+            where, hint = f"{file}:{child.sourceline}", nearest(child.tag, inside)
+            raise LaunchError(f"element <{child.tag}> is not known here, inside <{tag}>; {hint}", where)
+        kind = "param from a file" if child.tag == "param" and "from" in child.attrib else child.tag
+        _check(child, "include/arg" if tag == "include" else kind, file)
+
+
+class _Performer:
+    def __init__(self, variables: dict[str, str], environment: dict[str, str]) -> None:
+        self.variables, self.environment = variables, environment
+        self.specs: list[ProcessSpec] = []
+        self.declared: set[str] = set()
+        """Arguments that who launches may give."""
+        self.fixed: dict[str, str] = {}
+        """Arguments that an include gives to the file it includes, and where."""
+        self._files: list[Path] = []
+        self._last_included = Path()
+
+    def include(self, path: Path, given: tuple[str, ...], place: str | None) -> None:
+        if len(self._files) >= _MAX_INCLUDE_DEPTH:
+            raise LaunchError(f"'{path}' is included {_MAX_INCLUDE_DEPTH} levels deep; does it include itself?", place)
+        if not path.is_file():
+            raise LaunchError(f"there is no launch file '{path}'", place)
+        if not path.name.endswith((".xml", ".launch")):
+            raise LaunchError(f"'{path}' is no XML launch file (*.launch.xml); other kinds need ros2 launch", place)
+        root = _read(path)
+        arguments = list(_declared(root))
+        own = {argument.name for argument in arguments}
+        if place is not None:
+            self.fixed.update(dict.fromkeys(own.intersection(given), place))
+            own.difference_update(given)
+        self.declared |= own
+        missing = [a for a in arguments if not a.conditional and a.default is None and a.name not in given]
+        if missing:
+            unknown = [name for name in given if name not in self.declared | self.fixed.keys()]
+            hint = "".join(f"\n  given, but not declared: {name} ({nearest(name, self.declared)})" for name in unknown)
+            listed = "".join(f"\n  {argument.name}:=…  {argument.description}" for argument in missing)
+            raise LaunchError(f"'{path}' must be given these arguments:{listed}{hint}", place)
+        self._last_included = path
+        self._files.append(path)
+        for element in root:
+            self._perform(element)
+        self._files.pop()
+
+    def _place(self, element: Any) -> str:
+        return f"{self._files[-1]}:{element.sourceline}"
+
+    def _perform(self, element: Any) -> None:
+        if not self._holds(element):
+            return
+        get, place = partial(self._get, element), self._place(element)
+        tag = element.tag
+        if tag == "arg":
+            self._declare(element)
+        elif tag == "let":
+            self._set(get("name"), get("value"), place)
+        elif tag == "set_env":
+            self.environment[get("name")] = get("value")
+        elif tag == "unset_env":
+            self.environment.pop(get("name"), None)
+        elif tag in ("push_ros_namespace", "push-ros-namespace"):
+            self.variables[NAMESPACE] = self._namespace(get("namespace"), place)
+        elif tag == "group":
+            before = dict(self.variables), dict(self.environment)
+            for child in element:
+                self._perform(child)
+            if values.typed(element.get("scoped", "true"), "bool", place):
+                self.variables, self.environment = before
+        elif tag == "include":
+            path = Path(get("file"))
+            names = tuple(self._get(argument, "name") for argument in element)
+            for name, argument in zip(names, element, strict=True):
+                self._set(name, self._get(argument, "value"), place)
+            self.include(path, names, place)
+        else:
+            self._add_process(element)
+
+    def _holds(self, element: Any) -> bool:
+        for name, wanted in (("if", True), ("unless", False)):
+            if name in element.attrib:
+                text = self._get(element, name).strip().lower()
+                if text not in _TRUTH:
+                    raise LaunchError(f"condition is '{text}', it must be true, 1, false or 0", self._place(element))
+                return _TRUTH[text] is wanted
+        return True
+
+    def _declare(self, element: Any) -> None:
+        name, choices, place = _argument_name(element), _choices(element), self._place(element)
+        if name not in self.variables:
+            if "default" not in element.attrib:
+                raise LaunchError(f"argument '{name}' must be given", place)
+            self._set(name, self._get(element, "default"), place)
+        value = self.variables[name]
+        if choices and value not in choices:
+            raise LaunchError(f"argument '{name}' is '{value}', it must be one of {', '.join(choices)}", place)
+
+    def _set(self, name: str, value: str, place: str) -> None:
+        if name in _UNSUPPORTED_VARIABLES:
+            raise LaunchError(
+                f"the variable '{name}' has a meaning of its own for ros2 launch, which is not "
+                "supported here; take another name",
+                place,
+            )
+        self.variables[name] = value
+
+    def _add_process(self, element: Any) -> None:
+        get, place = partial(self._get, element), self._place(element)
+        label = get("exec_name" if element.tag == "node" else "name")
+        command = self._node_command(element) if element.tag == "node" else tuple(self._words(element, "cmd"))
+        if not command:
+            raise LaunchError("attribute 'cmd' of <executable> is empty", place)
+        output = get("output") or "log"
+        if output not in _OUTPUTS:
+            raise LaunchError(f"output is '{output}', only {', '.join(_OUTPUTS)} are known here", place)
+        if element.get("on_exit", "shutdown") != "shutdown":
+            raise LaunchError(f"attribute 'on_exit' is '{element.get('on_exit')}', it can only be 'shutdown'", place)
+        own = {self._get(env, "name"): self._get(env, "value") for env in element.iterchildren("env")}
+        self.specs.append(
+            ProcessSpec(
+                name=f"{label or os.path.basename(str(command[0]))}-{len(self.specs) + 1}",
+                command=command,
+                environment=self.environment | own,
+                cwd=get("cwd") or None,
+                shell=bool(values.typed(element.get("shell", "false"), "bool", place)),
+                output=output,
+                respawn=bool(values.typed(get("respawn") or "false", "bool", place)),
+                respawn_delay_s=self._seconds(element, "respawn_delay", "0"),
+                respawn_max_retries=int(values.typed(element.get("respawn_max_retries", "-1"), "int", place)),
+                shutdown_on_exit="on_exit" in element.attrib,
+                sigterm_timeout_s=self._seconds(element, "sigterm_timeout", self.variables.get("sigterm_timeout", "5")),
+                sigkill_timeout_s=self._seconds(element, "sigkill_timeout", self.variables.get("sigkill_timeout", "5")),
+            )
+        )
+
+    def _node_command(self, node: Any) -> tuple[str | InlineParameters, ...]:
+        get, place = partial(self._get, node), self._place(node)
+        executable = get("exec")
+        if "pkg" in node.attrib:
+            try:
+                executable = str(ament.package_executable(get("pkg"), executable, self.environment))
+            except LaunchError as error:
+                raise LaunchError(str(error), place) from error
+        words: list[str | InlineParameters] = [executable, *self._words(node, "args")]
+        if "ros_args" in node.attrib:
+            words += ["--ros-args", *self._words(node, "ros_args")]
+        words.append("--ros-args")
+        target = "/**"
+        name = get("name")
+        if "name" in node.attrib:
+            if not _NODE_NAME.fullmatch(name):
+                raise LaunchError(f"'{name}' is no node name: letters, digits and underscores, no digit first", place)
+            words += ["-r", f"__node:={name}"]
+        if "namespace" in node.attrib or NAMESPACE in self.variables:
+            namespace = self._namespace(get("namespace") if "namespace" in node.attrib else None, place)
+            words += ["-r", f"__ns:={namespace}"]
+            if "name" in node.attrib:
+                target = f"{namespace.rstrip('/')}/{name}"
+        for parameter in node.iterchildren("param"):
+            words += ["--params-file", self._parameters(parameter, target)]
+        for remap in node.iterchildren("remap"):
+            words += ["-r", f"{self._get(remap, 'from')}:={self._get(remap, 'to')}"]
+        return tuple(words)
+
+    def _parameters(self, element: Any, target: str) -> str | InlineParameters:
+        """Return the file that a <param> names, or what it and those inside it say."""
+        if "from" not in element.attrib:
+            return InlineParameters(target, dict(self._inline(element, "")))
+        path = self._get(element, "from")
+        if not os.path.isfile(path):
+            raise LaunchError(f"there is no parameter file '{path}'", self._place(element))
+        return path
+
+    def _inline(self, element: Any, outer: str) -> Iterator[tuple[str, Any]]:
+        name, place = outer + self._get(element, "name"), self._place(element)
+        text, kind = element.get("value"), element.get("type", "yaml")
+        if (text is None) is not bool(len(element)) or (text is None and "type" in element.attrib):
+            raise LaunchError("<param> needs either 'value', perhaps with 'type', or 'from', or nested <param>s", place)
+        for child in element:
+            yield from self._inline(child, f"{name}.")
+        if text is not None:
+            yield name, values.parameter(text, kind, place, partial(self._performed, place=place))
+
+    def _namespace(self, relative: str | None, place: str) -> str:
+        """Return `relative` below the pushed namespace; an absolute one replaces it."""
+        base = self.variables.get(NAMESPACE)
+        if relative is None:
+            joined = base or ""
+        elif not base or relative.startswith("/"):
+            joined = relative
+        else:
+            joined = f"{base.rstrip('/')}/{relative}"
+        stripped = joined.rstrip("/")
+        absolute = stripped if stripped.startswith("/") else f"/{stripped}"
+        if not _NAMESPACE.fullmatch(absolute):
+            raise LaunchError(
+                f"'{absolute}' is no namespace: parts of letters, digits and underscores, no digit first, parted by '/'", place
+            )
+        return absolute
+
+    def _seconds(self, element: Any, name: str, default: str) -> float:
+        text, place = element.get(name, default), self._place(element)
+        seconds = float(values.typed(text, "float", place))
+        if not 0.0 <= seconds < float("inf"):
+            wanted = "it must be a number of seconds, not negative"
+            raise LaunchError(f"'{name}' of <{element.tag}> is '{text}', {wanted}", place)
+        return seconds
+
+    def _words(self, element: Any, name: str) -> list[str]:
+        """Return the words of a command line; its text is split as by a shell, the result of a substitution never is."""
+        place = self._place(element)
+        template = substitution.parse(element.get(name, ""), place)
+        for piece in template:
+            try:
+                shlex.split(piece if isinstance(piece, str) else "")
+            except ValueError as error:
+                raise LaunchError(
+                    f"'{str(piece).strip()}' cannot be split into words: {error}; quotes may not reach over a substitution",
+                    place,
+                ) from error
+        results = iter([self._call(piece, place) for piece in template if isinstance(piece, Call)])
+        words = shlex.split("".join(piece if isinstance(piece, str) else _CALL_HERE for piece in template))
+        return [re.sub(_CALL_HERE, lambda _: next(results), word) for word in words]
+
+    def _get(self, element: Any, name: str) -> str:
+        """Return an attribute with its substitutions performed, "" where the element lacks it."""
+        place = self._place(element)
+        return self._performed(substitution.parse(element.get(name, ""), place), place)
+
+    def _performed(self, template: Template, place: str) -> str:
+        return "".join(piece if isinstance(piece, str) else self._call(piece, place) for piece in template)
+
+    def _call(self, call: Call, place: str) -> str:
+        arguments = [self._performed(argument, place) for argument in call.arguments]
+        try:
+            if call.name in ("var", "env"):
+                return self._look_up(call.name, arguments)
+            if call.name == "dirname":
+                return self._directory()
+            if call.name == "eval":
+                return values.evaluate(arguments[0])
+            find = ament.package_share if call.name == "find-pkg-share" else ament.package_prefix
+            return str(find(arguments[0], self.environment))
+        except (LaunchError, ValueError) as error:
+            raise LaunchError(f"$({call.name} …): {error}", place) from error
+
+    def _look_up(self, kind: str, arguments: list[str]) -> str:
+        table = self.variables if kind == "var" else self.environment
+        if arguments[0] in table:
+            return table[arguments[0]]
+        if len(arguments) > 1:
+            return arguments[1]
+        if kind == "env":
+            raise LaunchError(f"environment variable '{arguments[0]}' is not set and no default is given")
+        raise LaunchError(f"variable '{arguments[0]}' is not set; {nearest(arguments[0], self.variables)}")
+
+    def _directory(self) -> str:
+        here = os.path.dirname(os.path.abspath(self._files[-1]))
+        if os.path.dirname(os.path.abspath(self._last_included)) != here:
+            raise LaunchError(
+                f"after an <include>, ros2 launch means the folder of '{self._last_included}' and not "
+                "of this file; put $(dirname) into a <let> before the <include>"
+            )
+        return here

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What texts of a launch file stand for: typed parameters by launch's rules, and the comparisons of `$(eval …)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from ghostshell_ros.launcher import substitution
+from ghostshell_ros.launcher.specs import LaunchError, nearest
+from ghostshell_ros.launcher.substitution import Template
+
+Scalar = bool | int | float | str
+Value = Scalar | list[Scalar]
+
+_TYPES: dict[str, type[Scalar] | None] = {"yaml": None, "bool": bool, "int": int, "float": float, "str": str}
+"""Types of a parameter; None means that YAML's own rules find it."""
+_LIST = "list_of_"
+KINDS = (*_TYPES, *(_LIST + name for name in _TYPES if name != "yaml"))
+_BINARY = {"1": "true", "0": "false"}
+
+
+def parameter(text: str, kind: str, place: str, perform: Callable[[Template], str]) -> Value:
+    """Return the value that a parameter's text stands for; raises LaunchError when it is not of `kind`.
+
+    The text is read as YAML first and its strings are searched for substitutions afterwards, so quotes inside the
+    attribute keep a fixed text a string: value="'1'".
+    """
+    if kind not in KINDS:
+        raise LaunchError(f"parameter type '{kind}' is not known; {nearest(kind, KINDS)}", place)
+    raw = typed(text, kind, place, may_be_text=True)
+
+    def performed(value: Scalar, kind: str) -> Value:
+        if not isinstance(value, str):
+            return value
+        template = substitution.parse(value, place)
+        done = perform(template)
+        if any(not isinstance(piece, str) for piece in template):
+            return typed(done, kind, place)
+        if kind not in ("yaml", "str"):
+            raise LaunchError(f"'{text}' is not of type {kind}", place)
+        return done
+
+    if not isinstance(raw, list):
+        return performed(raw, kind)
+    items: list[Scalar] = []
+    for item in raw:
+        done = performed(item, kind.removeprefix(_LIST))
+        if isinstance(done, list):
+            raise LaunchError(f"a list inside a list: {done}", place)
+        items.append(done)
+    if len({type(item) for item in items}) > 1:
+        raise LaunchError(f"'{text}' mixes types in one list", place)
+    return items
+
+
+def typed(text: str, kind: str, place: str, *, may_be_text: bool = False) -> Any:
+    """Return the value of a text without substitutions; raises LaunchError when it is not of `kind`.
+
+    With `may_be_text`, what is no such value stays a text, because a substitution in it may make it one.
+    """
+    wrong = LaunchError(f"'{text}' is not of type {kind}", place)
+    wanted = _TYPES[kind.removeprefix(_LIST)]
+    if kind == "str":
+        return text
+    if kind in ("int", "float"):
+        try:
+            return int(text) if kind == "int" else float(text)
+        except ValueError as error:
+            if may_be_text:
+                return text
+            raise wrong from error
+    value = _from_yaml(_BINARY.get(text, text) if kind == "bool" else text, place, may_be_text=may_be_text)
+    if wanted is not None:
+        items = value if isinstance(value, list) else [value]
+        allowed = (wanted, str) if may_be_text else (wanted,)
+        if isinstance(value, list) is not kind.startswith(_LIST) or not all(isinstance(item, allowed) for item in items):
+            raise wrong
+    return value
+
+
+def _from_yaml(text: str, place: str, *, may_be_text: bool) -> Value:
+    try:
+        value: Value = yaml.safe_load(text) if text else text
+    except yaml.YAMLError as error:
+        if may_be_text:
+            return text
+        raise LaunchError(f"parameter value '{text}' is not YAML; add type=\"str\" if it is a text", place) from error
+    items = value if isinstance(value, list) else [value]
+    others = {type(item) for item in items if not (may_be_text and isinstance(item, str))}
+    if len(others) > 1 or not others <= {bool, int, float, str}:
+        raise LaunchError(
+            f"parameter value '{text}' is neither bool, int, float, string nor a list of one of them; "
+            'add type="str" if it is a text',
+            place,
+        )
+    return value
+
+
+_PLAIN = (
+    *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Load),
+    *(ast.UnaryOp, ast.Not, ast.USub, ast.UAdd, ast.BoolOp, ast.And, ast.Or),
+    *(ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn),
+)
+"""What an expression may be made of: none of it calls or names anything."""
+
+
+def evaluate(expression: str) -> str:
+    """Return `str()` of what a Python expression gives: literals, lists of them, comparisons, in, and, or, not.
+
+    Raises ValueError, in one sentence, for anything else.
+    """
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                hint = f"put quotes around a text, as in '$(var x)' == '{node.id}'"
+                raise ValueError(f"'{node.id}' is a name, only literals are allowed: {hint}")
+            odd = isinstance(node, ast.Constant) and not isinstance(node.value, (str, int, float, bool, type(None)))
+            if odd or not isinstance(node, _PLAIN):
+                raise ValueError(
+                    f"{type(node).__name__} is not among the plain comparisons allowed here: "
+                    "literals, ==, !=, <, <=, >, >=, in, not in, and, or, not"
+                )
+        return str(eval(compile(tree, "<eval>", "eval"), {"__builtins__": {}}))
+    except SyntaxError as error:
+        raise ValueError(f"'{expression}' is not an expression: {error.msg}") from error
+    except TypeError as error:
+        raise ValueError(f"'{expression}' cannot be compared: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ValueError("the expression is nested too deep") from error
