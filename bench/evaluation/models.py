@@ -16,7 +16,7 @@ from typing import Any
 from bench.models import entry
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
-from ghostshell_ros.launcher.child import first_line
+from ghostshell_ros.launcher.runner import first_line
 
 ALL, FAST = "typego", "typego-fast"
 UP_S = 30.0

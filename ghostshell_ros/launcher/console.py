@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -40,7 +40,7 @@ def run(specs: Sequence[ProcessSpec]) -> int:
     The exit status is that of `ros2 launch`: 0 when they ended or were interrupted, whatever their own codes, and 1
     when the runner itself was terminated.
     """
-    with _LogFile(specs) as log:
+    with _open_log(specs) or contextlib.nullcontext() as log:
         printer = _Printer(specs, log)
         with LaunchRun(specs, listener=printer.show) as processes, _signals(processes, printer):
             printer.on_broken_pipe = processes.request_stop
@@ -63,45 +63,28 @@ def arguments_text(arguments: Sequence[DeclaredArgument]) -> str:
     return "\n".join(lines)
 
 
-class _LogFile:
-    """The launch log, opened only when a process's output goes there."""
-
-    def __init__(self, specs: Sequence[ProcessSpec]) -> None:
-        self._wanted = any(spec.output != "screen" for spec in specs)
-        self._file: TextIO | None = None
-
-    def __enter__(self) -> Callable[[str], None]:
-        if self._wanted:
-            stamp = datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H-%M-%S-%f")
-            folder = _log_folder(os.environ) / f"{stamp}-ghostshell-{os.getpid()}"
-            try:
-                folder.mkdir(parents=True)
-                self._file = (folder / "launch.log").open("w", encoding="utf-8", buffering=1)
-            except OSError as error:
-                print(f"cannot write a log below '{folder.parent}': {error.strerror}", file=sys.stderr)
-            else:
-                print(f"[INFO] [launch]: output that is not shown here goes to {folder}/launch.log", flush=True)
-        return self._write
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _write(self, line: str) -> None:
-        if self._file is not None:
-            self._file.write(f"{line}\n")
-
-
-def _log_folder(environment: Mapping[str, str]) -> Path:
-    if environment.get("ROS_LOG_DIR"):
-        return Path(environment["ROS_LOG_DIR"]).expanduser()
-    return Path(environment.get("ROS_HOME") or "~/.ros").expanduser() / "log"
+def _open_log(specs: Sequence[ProcessSpec]) -> TextIO | None:
+    """Open the launch log where a process's output goes there."""
+    if all(spec.output == "screen" for spec in specs):
+        return None
+    own, home = os.environ.get("ROS_LOG_DIR"), os.environ.get("ROS_HOME")
+    base = Path(own).expanduser() if own else Path(home or "~/.ros").expanduser() / "log"
+    stamp = datetime.datetime.now().astimezone().strftime("%Y-%m-%d-%H-%M-%S-%f")
+    folder = base / f"{stamp}-ghostshell-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True)
+        log = (folder / "launch.log").open("w", encoding="utf-8", buffering=1)
+    except OSError as error:
+        print(f"cannot write a log below '{base}': {error.strerror}", file=sys.stderr)
+        return None
+    print(f"[INFO] [launch]: output that is not shown here goes to {folder}/launch.log", flush=True)
+    return log
 
 
 class _Printer:
     """Writes events to the terminal and the log; when the terminal is gone, it asks for the end."""
 
-    def __init__(self, specs: Sequence[ProcessSpec], log: Callable[[str], None]) -> None:
+    def __init__(self, specs: Sequence[ProcessSpec], log: TextIO | None) -> None:
         self._outputs = {spec.name: spec.output for spec in specs}
         self._log = log
         self._silent = False
@@ -111,13 +94,10 @@ class _Printer:
     def show(self, event: Event) -> None:
         line = _line(event)
         kind = self._outputs[event.name] if isinstance(event, Output) else "both"
-        if kind != "screen":
-            self._log(line)
-        if kind != "log" or (isinstance(event, Output) and event.stream == "stderr"):
-            self._print(line)
-
-    def _print(self, line: str) -> None:
-        if self._silent:
+        if kind != "screen" and self._log is not None:
+            self._log.write(f"{line}\n")
+        shown = kind != "log" or (isinstance(event, Output) and event.stream == "stderr")
+        if self._silent or not shown:
             return
         try:
             print(line, flush=True)

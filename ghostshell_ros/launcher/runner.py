@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import queue
 import selectors
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,17 +20,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-from ghostshell_ros.launcher.child import Child
 from ghostshell_ros.launcher.specs import ProcessSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_LAUNCH = "launch"
 _STAGES = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+_NEVER = float("inf")
 _GIVE_UP_S = 5.0
 """After SIGKILL: a process that has not ended by then cannot be ended by us."""
-_READ_SIZE = 65536
+_LAST_WORDS_S = 1.0
+"""How long the output of an ended process is read at most: what left its group may hold the pipe open."""
+_MAX_LINE = 65536
+"""Characters; a longer line is cut."""
+_PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,7 @@ class Report:
 
 
 Event = Started | Output | Exited | Report
+Process = subprocess.Popen[str]
 
 
 @dataclass
@@ -74,33 +82,32 @@ class _Slot:
     """A process's place in the run, over all its respawns."""
 
     spec: ProcessSpec
-    child: Child | None = None
+    process: Process | None = None
+    command: str = ""
     stage: int = -1
-    next_stage_s: float = float("inf")
-    start_s: float = float("inf")
+    next_stage_s: float = _NEVER
+    start_s: float = 0.0
     respawns: int = 0
 
 
 class LaunchRun:
     """Starts processes and stays responsible for them until the last has ended.
 
-    As a context manager it stops them when the block is left. One thread of its own does all the work; events go
-    to `listener` in that thread or, without one, wait for `poll`. Whatever happens to the runner, nothing it
-    started survives it: on Linux not even when it is killed outright.
+    As a context manager it stops them when the block is left. Events go to `listener`, one at a time and on threads of
+    its own, or, without one, wait for `poll`. Whatever happens to the runner, nothing it started survives it: on Linux
+    not even when it is killed outright.
     """
 
     def __init__(self, specs: Sequence[ProcessSpec], *, listener: Callable[[Event], None] | None = None) -> None:
         self._slots = [_Slot(spec) for spec in specs]
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._tell = listener or self._events.put
-        self._exits: queue.SimpleQueue[Child] = queue.SimpleQueue()
-        self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
-        self._stop_requests = 0
-        self._stops_done = 0
+        self._listener = listener or self._events.put
+        self._telling = threading.Lock()
+        self._inbox: queue.SimpleQueue[Process | Exception | None] = queue.SimpleQueue()
+        """Processes that have ended, what a listener raised, and requests to stop (None)."""
+        self._stopping = False
         self._finished = threading.Event()
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)
         self._started = False
 
@@ -118,17 +125,17 @@ class LaunchRun:
     def poll(self, timeout_s: float = 0.0) -> Event | None:
         """Return the next event, or None when there is none within `timeout_s` seconds."""
         try:
-            return self._events.get(timeout=timeout_s) if timeout_s > 0 else self._events.get_nowait()
+            return self._events.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
     def request_stop(self) -> None:
-        """Begins the end: SIGINT to all, then SIGTERM, then SIGKILL. Every further request takes the next step at once.
+        """Begin the end: SIGINT to all, then SIGTERM, then SIGKILL. Every further request takes the next step at once.
 
         Returns at once and may be called from a signal handler or a listener.
         """
-        self._stop_requests += 1
-        self._wake()
+        self._stopping = True
+        self._inbox.put(None)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Return whether everything has ended, waiting for it up to `timeout_s` seconds (None: without limit).
@@ -142,16 +149,10 @@ class LaunchRun:
 
     def stop(self) -> None:
         """Stop everything and return when it has ended, after the processes' time-outs at the latest."""
-        if not self._started:
-            self._close()
-        elif not self._finished.is_set():
-            if not self._stop_requests:
+        if self._started and not self._finished.is_set():
+            if not self._stopping:
                 self.request_stop()
             self.wait()
-
-    def _wake(self) -> None:
-        with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"\0")
 
     def _run(self) -> None:
         try:
@@ -159,149 +160,148 @@ class LaunchRun:
                 self._supervise(Path(folder))
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may stay behind
             self._failure = error
-            self._kill_all()
+            for slot in self._slots:
+                if slot.process is not None:
+                    _signal(slot.process, signal.SIGKILL)
+                    slot.process.wait()
         finally:
-            self._close()
             self._finished.set()
 
-    def _close(self) -> None:
-        self._selector.close()
-        ends, self._wake_write = (self._wake_read, self._wake_write), -1
-        for end in ends:
-            with contextlib.suppress(OSError):
-                os.close(end)
-
-    def _kill_all(self) -> None:
-        for slot in self._slots:
-            if slot.child is not None:
-                slot.child.reap()
-
     def _supervise(self, folder: Path) -> None:
-        for slot in self._slots:
-            slot.start_s = 0.0
+        """On one thread until the end, because on Linux a process dies with the thread that started it."""
         while True:
             now_s = time.monotonic()
-            self._take_stop_requests(now_s)
             for slot in self._slots:
                 if slot.start_s <= now_s:
                     self._start(slot, folder)
                 elif slot.next_stage_s <= now_s:
                     self._escalate(slot, now_s)
-            due_s = [
-                min(slot.start_s, slot.next_stage_s)
-                for slot in self._slots
-                if slot.child is not None or slot.start_s < float("inf")
-            ]
-            if not due_s:
+            if all(slot.process is None and slot.start_s == _NEVER for slot in self._slots):
                 return
-            until_s = min(due_s)
-            timeout_s = None if until_s == float("inf") else max(0.0, until_s - time.monotonic())
-            for key, _ in self._selector.select(timeout_s):
-                if key.fd == self._wake_read:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake_read, _READ_SIZE)
-                else:
-                    child, stream = key.data
-                    self._read(child, stream)
-            self._take_exits()
-
-    def _take_stop_requests(self, now_s: float) -> None:
-        while self._stops_done < self._stop_requests:
-            self._stops_done += 1
+            until_s = min(min(slot.start_s, slot.next_stage_s) for slot in self._slots)
+            try:
+                item = self._inbox.get(timeout=None if until_s == _NEVER else max(0.0, until_s - time.monotonic()))
+            except queue.Empty:
+                continue
+            if isinstance(item, Exception):
+                raise item
+            if item is not None:
+                self._ended(item)
+                continue
             for slot in self._slots:
-                slot.start_s = float("inf")
-                if slot.child is not None:
-                    self._escalate(slot, now_s)
+                slot.start_s = _NEVER
+                self._escalate(slot, time.monotonic())
 
     def _start(self, slot: _Slot, folder: Path) -> None:
-        slot.start_s = float("inf")
+        spec, parent = slot.spec, os.getpid()
+        argv = spec.argv(folder)
+        slot.command, slot.start_s = " ".join(argv), _NEVER
         try:
-            child = Child(slot.spec, folder, self._on_exit)
+            process = subprocess.Popen(
+                slot.command if spec.shell else argv,
+                shell=spec.shell,
+                cwd=spec.cwd,
+                env=dict(spec.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+                preexec_fn=lambda: _prepare(parent),
+            )
         except OSError as error:
-            self._report("ERROR", f"cannot start '{slot.spec.command[0]}': {error.strerror}", slot.spec.name)
-            if slot.spec.shutdown_on_exit:
-                self._shut_down(slot)
+            self._tell(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
+            self._shut_down_after(slot)
             return
-        slot.child = child
-        slot.stage, slot.next_stage_s = -1, float("inf")
-        for stream, pipe in child.streams.items():
-            self._selector.register(pipe, selectors.EVENT_READ, (child, stream))
-        self._tell(Started(slot.spec.name, child.pid))
+        slot.process, slot.stage, slot.next_stage_s = process, -1, _NEVER
+        self._tell(Started(spec.name, process.pid))
+        threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
 
-    def _on_exit(self, child: Child) -> None:
-        self._exits.put(child)
-        self._wake()
+    def _follow(self, name: str, process: Process) -> None:
+        """Pass on what a process says, and that it has ended."""
+        readers = [
+            threading.Thread(target=self._read, args=(name, stream, pipe), name=f"{stream}-{name}", daemon=True)
+            for stream, pipe in (("stdout", process.stdout), ("stderr", process.stderr))
+        ]
+        for reader in readers:
+            reader.start()
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            # What it left in its group; until it is reaped, the group's number cannot belong to another.
+            _signal(process, signal.SIGKILL)
+        for reader in readers:
+            reader.join(_LAST_WORDS_S)
+        self._inbox.put(process)
 
-    def _take_exits(self) -> None:
-        while True:
-            try:
-                child = self._exits.get_nowait()
-            except queue.Empty:
-                return
-            slot = next(slot for slot in self._slots if slot.child is child)
-            returncode = child.reap()
-            for stream, pipe in child.streams.items():
-                self._read(child, stream)
-                self._end_stream(child, stream, pipe)
-            slot.child, slot.next_stage_s = None, float("inf")
-            self._tell(Exited(slot.spec.name, child.pid, returncode, child.command))
-            if slot.spec.shutdown_on_exit:
-                self._shut_down(slot)
-            if (
-                slot.spec.respawn
-                and not self._stop_requests
-                and (slot.spec.respawn_max_retries < 0 or slot.respawns < slot.spec.respawn_max_retries)
-            ):
-                slot.respawns += 1
-                slot.start_s = time.monotonic() + slot.spec.respawn_delay_s
+    def _read(self, name: str, stream: str, pipe: IO[str]) -> None:
+        try:
+            with pipe:
+                while line := pipe.readline(_MAX_LINE):
+                    self._tell(Output(name, stream, line.removesuffix("\n")))
+        except Exception as error:  # noqa: BLE001 - raised again by `wait`
+            self._inbox.put(error)
 
-    def _shut_down(self, slot: _Slot) -> None:
-        if not self._stop_requests:
-            self._report("INFO", f"process[{slot.spec.name}] was required: shutting down the others")
+    def _ended(self, process: Process) -> None:
+        slot = next((slot for slot in self._slots if slot.process is process), None)
+        if slot is None:
+            return  # given up before
+        slot.process, slot.next_stage_s = None, _NEVER
+        self._tell(Exited(slot.spec.name, process.pid, process.wait(), slot.command))
+        self._shut_down_after(slot)
+        most = slot.spec.respawn_max_retries
+        if slot.spec.respawn and not self._stopping and (most < 0 or slot.respawns < most):
+            slot.respawns += 1
+            slot.start_s = time.monotonic() + slot.spec.respawn_delay_s
+
+    def _shut_down_after(self, slot: _Slot) -> None:
+        if slot.spec.shutdown_on_exit and not self._stopping:
+            self._tell(Report("INFO", "launch", f"process[{slot.spec.name}] was required: shutting down the others"))
             self.request_stop()
 
     def _escalate(self, slot: _Slot, now_s: float) -> None:
         """Take the next of SIGINT, SIGTERM, SIGKILL, and give up a process that even the last did not end."""
         name = slot.spec.name
-        if slot.child is None:
+        if slot.process is None:
             return
         if slot.stage + 1 >= len(_STAGES):
             if now_s >= slot.next_stage_s:
-                self._report("ERROR", f"process[{name}] does not end even by SIGKILL, giving up", name)
-                slot.child, slot.next_stage_s = None, float("inf")
+                self._tell(Report("ERROR", name, f"process[{name}] does not end even by SIGKILL, giving up"))
+                slot.process, slot.next_stage_s = None, _NEVER
             return
         slot.stage += 1
         number = _STAGES[slot.stage]
         if slot.stage > 0:
-            self._report(
-                "ERROR", f"process[{name}] has not ended by {_STAGES[slot.stage - 1].name}, sending {number.name}", name
-            )
-        slot.child.signal(number)
+            before = _STAGES[slot.stage - 1].name
+            self._tell(Report("ERROR", name, f"process[{name}] has not ended by {before}, sending {number.name}"))
+        _signal(slot.process, number)
         slot.next_stage_s = now_s + (slot.spec.sigterm_timeout_s, slot.spec.sigkill_timeout_s, _GIVE_UP_S)[slot.stage]
 
-    def _read(self, child: Child, stream: str) -> None:
-        pipe = child.streams[stream]
-        if pipe.closed:
-            return
-        while True:
-            try:
-                data = os.read(pipe.fileno(), _READ_SIZE)
-            except BlockingIOError:
-                return
-            if not data:
-                self._end_stream(child, stream, pipe)
-                return
-            self._tell_lines(child, stream, child.cutters[stream].feed(data))
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            self._listener(event)
 
-    def _end_stream(self, child: Child, stream: str, pipe: IO[bytes]) -> None:
-        if not pipe.closed:
-            self._selector.unregister(pipe)
-            pipe.close()
-            self._tell_lines(child, stream, child.cutters[stream].feed(b"", last=True))
 
-    def _tell_lines(self, child: Child, stream: str, lines: list[str]) -> None:
-        for line in lines:
-            self._tell(Output(child.spec.name, stream, line))
+def _signal(process: Process, number: int) -> None:
+    """Send a signal to a process and everything in its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
-    def _report(self, level: str, text: str, name: str = _LAUNCH) -> None:
-        self._tell(Report(level, name, text))
+
+def _prepare(parent: int) -> None:
+    """Prepare the new process: it dies with the runner, and a Ctrl-C reaches it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def first_line(process: Process, limit_s: float) -> str:
+    """Return the first line a process prints, "" when it ended instead. Raises TimeoutError after `limit_s`."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(limit_s):
+            raise TimeoutError(f"process {process.pid} ({process.args!r}) printed nothing within {limit_s:g} s")
+    return process.stdout.readline()

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from ghostshell_ros.launcher import Event, Exited, InlineParameters, LaunchRun, Output, ProcessSpec, Report, Started
-from ghostshell_ros.launcher.child import LineCutter
 
 DEADLINE_S = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -81,12 +80,16 @@ def test_output_comes_line_by_line_and_before_the_exit_code() -> None:
 
 
 def test_lines_are_cut_where_they_end_however_the_bytes_come() -> None:
-    cutter = LineCutter()
-    data = "ä\r\nb\n".encode()
-    assert [line for byte in data for line in cutter.feed(bytes([byte]))] == ["ä", "b"]
-    assert cutter.feed(b"x" * 70_000) == ["x" * 70_000]
-    assert cutter.feed(b"\xff") == []
-    assert cutter.feed(b"", last=True) == ["\ufffd"]
+    code = (
+        "import os, time\nfor byte in 'ä\\r\\nb\\n'.encode(): os.write(1, bytes([byte])); time.sleep(0.01)\n"
+        "os.write(1, b'x' * 70_000 + b'\\xff')"
+    )
+    with LaunchRun([python(code)]) as run:
+        run.start()
+        lines = [event.line for event in finish(run) if isinstance(event, Output)]
+    assert lines[:2] == ["ä", "b"]
+    assert "".join(lines[2:]) == "x" * 70_000 + "\ufffd"
+    assert len(lines[2]) == 65_536
 
 
 def test_processes_run_at_the_same_time(tmp_path: Path) -> None:
