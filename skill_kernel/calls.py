@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the kernel and comes out of it: calls, answers, results, events and its state."""
+"""What goes into the kernel and comes out of it: calls, answers, results and its state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
@@ -96,33 +95,6 @@ class LeaseAnswer:
     holders: tuple[str, ...] = ()
     paused: tuple[str, ...] = ()
     stopped: tuple[str, ...] = ()
-
-
-class KernelEventType(Enum):
-    """Name what the kernel reports beside results."""
-
-    HALTED = "halted"
-    HALT_CLEARED = "halt_cleared"
-    STOP_UNCERTAIN = "stop_uncertain"
-    STOPPED_LATE = "stopped_late"
-    CLAMPED = "clamped"
-    CONTENTION = "contention"
-    PROCESS_PAUSED = "process_paused"
-    PROCESS_RESUMED = "process_resumed"
-
-
-@dataclass(frozen=True)
-class KernelEvent:
-    """Report one event, with the call and the process it concerns where there is one.
-
-    Of a contention `call` is refused, because `process_id` holds `subsystems`; of a pause or resume, `text` is the cause.
-    """
-
-    type: KernelEventType
-    text: str
-    call: CallSpec | None = None
-    process_id: str = ""
-    subsystems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

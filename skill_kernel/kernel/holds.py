@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel keeps for each process: which epochs of its goals are void, why it is paused, its rank (semantics 4)."""
+"""Keep who may use which subsystem, and which processes are paused and why (TypeGo 5.1, 5.2; semantics 4).
+
+No table here is thread-safe by itself: the kernel's lock guards them all.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from skill_kernel.kernel.leases import Held, LeaseTable
+from skill_kernel.robot import SubsystemConfig
+from skill_kernel.skills.skill import MAIN
+
+UNDECLARED = SubsystemConfig(exclusive_per_process=True, parallel=False)
+"""Settings of a subsystem the robot's file does not name: the strictest."""
 
 NEW_PROCESS_VOID_S = 1.0
 """An interrupt of every process also voids goals of processes not seen before it, for this long: goals that were on
@@ -17,11 +24,134 @@ their way arrive within it, and a process made later, which begins at epoch 0, i
 MAX_PROCESSES = 4096
 """Processes remembered."""
 
+WAITING = "waiting"
+"""Cause of a process that nobody holds back any more, but whose subsystems another has: it goes on when they are free."""
+
+BY_NAME = ""
+"""Who gave a cause that was asked for by name, and is to be taken back by name; a pre-empter's belongs to its process."""
+
+
+class LeaseError(RuntimeError):
+    """Report a lease given back by someone who does not hold it: a fault of the program, never of a model."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Identify who holds a lease. An `open` call may have calls inside it; a `nested` one stands inside another."""
+
+    process_id: str
+    call_id: str
+    open: bool = False
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tell why a lease was not given. `call_id` is "" where the process only keeps the subsystem between its calls."""
+
+    subsystem: str
+    process_id: str
+    call_id: str = ""
+
+
+class LeaseTable:
+    """Keep the leases of calls and the reservations of processes.
+
+    The first lease on an exclusive subsystem reserves it for its process, until `free`. A reservation that changes hands
+    gives no lease: a call that still runs there has to end first.
+    """
+
+    def __init__(self, subsystems: Mapping[str, SubsystemConfig]) -> None:
+        self._settings = dict(subsystems)
+        self._holders: dict[str, dict[str, Owner]] = {name: {} for name in subsystems}
+        self._reserved: dict[str, str] = {}
+
+    def acquire(self, owner: Owner, subsystems: Iterable[str]) -> Held | None:
+        """Take all of them, or none and return who holds the first that is not free.
+
+        Raises LeaseError for a call that already holds one of them.
+        """
+        wanted = tuple(dict.fromkeys(subsystems))
+        for name in wanted:
+            for other in self._holders.get(name, {}).values():
+                if other.call_id == owner.call_id:
+                    raise LeaseError(f"call {owner.call_id} already holds '{name}'")
+                if self._conflict(name, other, owner):
+                    return Held(name, other.process_id, other.call_id)
+            if (keeper := self._reserved.get(name, owner.process_id)) != owner.process_id:
+                return Held(name, keeper)
+        for name in wanted:
+            self._holders.setdefault(name, {})[owner.call_id] = owner
+            if self.settings(name).exclusive_per_process:
+                self._reserved[name] = owner.process_id
+        return None
+
+    def release(self, owner: Owner, subsystems: Iterable[str]) -> None:
+        """Give back a call's lease. Raises LeaseError, and changes nothing, when this owner does not hold one of them."""
+        names = tuple(dict.fromkeys(subsystems))
+        for name in names:
+            if self._holders.get(name, {}).get(owner.call_id) != owner:
+                raise LeaseError(f"'{name}' is not held by call {owner.call_id} of process {owner.process_id}")
+        for name in names:
+            del self._holders[name][owner.call_id]
+
+    def reserve(self, process_id: str, subsystems: Iterable[str]) -> Held | None:
+        """Keep the exclusive ones of these for a process, or none and return who keeps the first that is another's."""
+        wanted = [name for name in subsystems if self.settings(name).exclusive_per_process]
+        for name in wanted:
+            if (keeper := self._reserved.get(name, process_id)) != process_id:
+                return Held(name, keeper)
+        for name in wanted:
+            self._holders.setdefault(name, {})
+            self._reserved[name] = process_id
+        return None
+
+    def free(self, process_id: str) -> tuple[str, ...]:
+        """Give back all that is reserved for a process, and return what that was."""
+        kept = self.reserved_for(process_id)
+        for name in kept:
+            del self._reserved[name]
+        return kept
+
+    def reserved_for(self, process_id: str) -> tuple[str, ...]:
+        """Return the subsystems that a process keeps."""
+        return tuple(name for name, holder in self._reserved.items() if holder == process_id)
+
+    def users(self, subsystem: str) -> tuple[str, ...]:
+        """Return the processes whose calls run on a subsystem and the one it is reserved for."""
+        running = [owner.process_id for owner in self.holders(subsystem)]
+        return tuple(dict.fromkeys(running + [self._reserved[s] for s in (subsystem,) if s in self._reserved]))
+
+    def reserving(self) -> tuple[str, ...]:
+        """Return every process that keeps something."""
+        return tuple(dict.fromkeys(self._reserved.values()))
+
+    def holders(self, subsystem: str) -> tuple[Owner, ...]:
+        """Return the calls that hold a subsystem, in the order they came."""
+        return tuple(self._holders.get(subsystem, {}).values())
+
+    def names(self) -> tuple[str, ...]:
+        """Return every subsystem declared or met so far."""
+        return tuple(self._holders)
+
+    def settings(self, subsystem: str) -> SubsystemConfig:
+        """Return the settings of a subsystem."""
+        return self._settings.get(subsystem, UNDECLARED)
+
+    def _conflict(self, name: str, other: Owner, new: Owner) -> bool:
+        settings = self.settings(name)
+        if settings.exclusive_per_process and other.process_id != new.process_id:
+            return True
+        if settings.parallel:
+            return False
+        inside = name == MAIN and other.open and new.nested and other.process_id == new.process_id
+        return not inside  # law C7: on main a call inside an open call runs
+
 
 class EpochTable:
     """Keep the lowest valid epoch of each process and channel; epochs come from one counter for all processes.
 
-    Not thread-safe by itself: the kernel's lock guards it. Times are seconds of the kernel's clock.
+    Times are seconds of the kernel's clock.
     """
 
     def __init__(self) -> None:
@@ -37,8 +167,8 @@ class EpochTable:
         """
         first_s = self._first_seen_s.setdefault(process_id, now_s)
         self._trim(self._first_seen_s)
-        keys, own, found = ("", *channels), self._lowest.get(process_id, {}), 0
-        for key in keys:
+        own, found = self._lowest.get(process_id, {}), 0
+        for key in ("", *channels):
             epoch, at_s = self._every.get(key, (0, 0.0))
             void = first_s <= at_s or now_s < at_s + NEW_PROCESS_VOID_S
             found = max(found, own.get(key, 0), epoch if void else 0)
@@ -76,19 +206,12 @@ class Rank(IntEnum):
     @property
     def cause(self) -> str:
         """Return the pause cause of a process that this rank has displaced."""
-        return {Rank.HALT: "halt", Rank.TELEOP: "teleop", Rank.REFLEX: "s0", Rank.SCHEDULER: "s3"}[self]
+        return ("halt", "teleop", "s0", "s3")[self]
 
     @classmethod
     def of_cause(cls, cause: str) -> Rank:
         """Return the rank that pauses with this cause; user, s3 and waiting are the scheduler's."""
         return next((rank for rank in cls if rank.cause == cause), cls.SCHEDULER)
-
-
-WAITING = "waiting"
-"""Cause of a process that nobody holds back any more, but whose subsystems another has: it goes on when they are free."""
-
-BY_NAME = ""
-"""Who gave a cause that was asked for by name, and is to be taken back by name; a pre-empter's belongs to its process."""
 
 
 @dataclass
@@ -97,21 +220,24 @@ class _Hold:
     """Each cause with who gave it, numbered in the order they were given."""
     wanted: tuple[str, ...] = ()
     rank: Rank = Rank.SCHEDULER
+    waiting: bool = False
+    """Whether WAITING was given by the end of a pre-empter."""
+
+
+_NONE = _Hold()
 
 
 class HoldTable:
-    """Keep pause causes as a set per process, which runs when its set is empty. Guarded by the kernel's lock."""
+    """Keep pause causes as a set per process, which runs when its set is empty."""
 
     def __init__(self, leases: LeaseTable) -> None:
         self._leases = leases
         self._holds: dict[str, _Hold] = {}
         self._given = 0
-        self._waiting: dict[str, None] = {}
 
     def causes(self, process_id: str) -> tuple[str, ...]:
         """Return why a process is paused, in the order the causes came."""
-        hold = self._holds.get(process_id)
-        return tuple(hold.causes) if hold is not None else ()
+        return tuple(self._holds.get(process_id, _NONE).causes)
 
     def paused_by(self, cause: str) -> tuple[str, ...]:
         """Return every process that has this cause."""
@@ -119,18 +245,17 @@ class HoldTable:
 
     def rank(self, process_id: str) -> Rank:
         """Return the rank a process has preempted others with, else SCHEDULER."""
-        hold = self._holds.get(process_id)
-        return hold.rank if hold is not None else Rank.SCHEDULER
+        return self._holds.get(process_id, _NONE).rank
 
     def givers(self, process_id: str, cause: str) -> tuple[str, ...]:
         """Return the pre-empters whose end takes this cause of a process back."""
-        hold = self._holds.get(process_id)
-        return tuple(by for by in hold.causes.get(cause, ()) if by != BY_NAME) if hold is not None else ()
+        return tuple(by for by in self._holds.get(process_id, _NONE).causes.get(cause, ()) if by != BY_NAME)
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """Return the processes that only taken subsystems keep from going on; the one that has waited longest is first."""
-        return tuple(p for p in self._waiting if self.causes(p) == (WAITING,))
+        alone = [p for p, hold in self._holds.items() if hold.waiting and self.causes(p) == (WAITING,)]
+        return tuple(sorted(alone, key=lambda p: min(self._holds[p].causes[WAITING].values())))
 
     def processes(self) -> tuple[str, ...]:
         """Return every process that keeps something, is paused, or has paused another."""
@@ -145,19 +270,17 @@ class HoldTable:
         self._given += 1
         hold.causes.setdefault(cause, {}).setdefault(by, self._given)
         if first:
-            hold.wanted = self._leases.reserved_for(process_id)
-            self._leases.free(process_id, hold.wanted)
+            hold.wanted = self._leases.free(process_id)
         return first
 
     def drop(self, process_id: str, cause: str, by: str = BY_NAME) -> bool:
         """Take back what `by` has given; return whether the cause is gone with it."""
-        causes = self._holds[process_id].causes
-        givers = causes.get(cause, {})
+        hold = self._holds[process_id]
+        givers = hold.causes.get(cause, {})
         if givers.pop(by, None) is None or givers:
             return False
-        del causes[cause]
-        if cause == WAITING:
-            self._waiting.pop(process_id, None)
+        del hold.causes[cause]
+        hold.waiting &= cause != WAITING
         return True
 
     def take_back(self, by: str) -> dict[str, str]:
@@ -176,8 +299,8 @@ class HoldTable:
         for _, process_id, cause in given:
             if self.drop(process_id, cause, by) and not self.causes(process_id):
                 self._given += 1
-                self._holds[process_id].causes[WAITING] = {BY_NAME: self._given}
-                self._waiting[process_id] = None
+                hold = self._holds[process_id]
+                hold.causes[WAITING], hold.waiting = {BY_NAME: self._given}, True
                 freed[process_id] = cause
         return freed
 
@@ -187,20 +310,16 @@ class HoldTable:
 
     def wake(self, process_id: str) -> None:
         """Let a process go on that has no cause left."""
-        hold = self._holds[process_id]
-        hold.causes.clear()
-        self._waiting.pop(process_id, None)
-        if hold.rank is Rank.SCHEDULER:
-            del self._holds[process_id]
+        rank = self._holds.pop(process_id).rank
+        if rank is not Rank.SCHEDULER:
+            self._holds[process_id] = _Hold(rank=rank)
 
-    def promote(self, process_id: str, rank: Rank, subsystems: Iterable[str]) -> Held | None:
+    def promote(self, process_id: str, rank: Rank, subsystems: Iterable[str]) -> None:
         """Reserve these for a process that preempts, and remember its rank."""
         self._holds.setdefault(process_id, _Hold()).rank = rank
-        return self._leases.reserve(process_id, subsystems)
+        self._leases.reserve(process_id, subsystems)
 
     def end(self, process_id: str) -> bool:
         """Free everything a process keeps and forget it; return false when there was nothing."""
-        kept = self._leases.reserved_for(process_id)
-        self._leases.free(process_id, kept)
-        self._waiting.pop(process_id, None)
+        kept = self._leases.free(process_id)
         return self._holds.pop(process_id, None) is not None or bool(kept)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -14,11 +14,20 @@ from typing import Any
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.kernel.leases import Owner
+from skill_kernel.kernel.holds import Owner
 from skill_kernel.skills.content import ContentBuffer
 from skill_kernel.skills.pause_event import PauseEvent
 from skill_kernel.skills.returns import SkillReturn
 from skill_kernel.skills.skill import Skill
+
+MAX_VALUE_CHARS = 65_536
+"""Length of a skill's value as JSON; larger things are kept elsewhere and named."""
+
+MAX_EARLY_CALLS, MAX_EARLY_MESSAGES = 256, 2000
+"""Calls not known yet for which content and control is kept, and how much of each: it may overtake the call."""
+
+MAX_ENDED_CALLS = 4096
+"""Ended calls whose ids are remembered, so that a late control for one is not kept and no id is used twice."""
 
 
 class Deadline:
@@ -46,7 +55,7 @@ class Deadline:
         """Stop counting."""
         if self._paused_at_s is None:
             self._paused_at_s = self._clock.now()
-            self._disarm()
+            self._arm()
 
     def resume(self) -> None:
         """Count on."""
@@ -59,7 +68,7 @@ class Deadline:
     def close(self) -> None:
         """Cancel the deadline for good."""
         self._closed = True
-        self._disarm()
+        self._arm()
 
     @property
     def passed(self) -> bool:
@@ -68,14 +77,16 @@ class Deadline:
         return running and self._clock.now() >= (self._due_s or 0.0) - 1e-6
 
     def _arm(self) -> None:
-        self._disarm()
+        cancel(self._timer)
+        self._timer = None
         if self._due_s is not None and self._paused_at_s is None and not self._closed:
             self._timer = self._clock.call_later(self._due_s - self._clock.now(), self._on_late)
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+
+def cancel(timer: Timer | None) -> None:
+    """Cancel a timer, if there is one."""
+    if timer is not None:
+        timer.cancel()
 
 
 @dataclass(frozen=True)
@@ -93,10 +104,6 @@ RESET = Ending(Outcome.DONE)
 def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> Ending:
     """Return an event-driven end."""
     return Ending(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
-
-
-MAX_VALUE_CHARS = 65_536
-"""Length of a skill's value as JSON; larger things are kept elsewhere and named."""
 
 
 class Pausing(Enum):
@@ -142,25 +149,24 @@ class RunningCall:
 
     def holds(self, channels: frozenset[str]) -> bool:
         """Return whether it claims one of these channels or runs on a subsystem of that name; true for none given."""
-        return not channels or not channels.isdisjoint((*self.spec.channels, *self.subsystems, *self.nested))
-
-    def nominal_s(self) -> float:
-        """Return the expected duration, with the text known so far in the content's place."""
-        return _seconds(self.skill.nominal_for, self._arguments_so_far())
-
-    def stop_bound_s(self) -> float:
-        """Return how long a stop may take."""
-        return _seconds(self.skill.stop_bound_s, self._arguments_so_far())
-
-    def _arguments_so_far(self) -> dict[str, Any]:
-        if self.skill.content is None or self.buffer is None:
-            return self.arguments
-        return {**self.arguments, self.skill.content: self.buffer.received}
+        return not channels or not channels.isdisjoint((*self.spec.channels, *self.all_subsystems))
 
     @property
     def all_subsystems(self) -> tuple[str, ...]:
         """Return its own subsystems and those of skills that a composite calls now."""
         return (*self.subsystems, *self.nested)
+
+    def declared_s(self, declared: Callable[[dict[str, Any]], float]) -> float:
+        """Return a duration that its skill declares, with the text known so far in the content's place.
+
+        One that cannot be worked out counts as 0, which leaves the kernel's own margins.
+        """
+        content = self.skill.content if self.buffer is not None else None
+        text = {content: self.buffer.received} if content is not None and self.buffer is not None else {}
+        try:
+            return declared({**self.arguments, **text})
+        except Exception:  # noqa: BLE001 - a skill's own function may raise anything
+            return 0.0
 
     def tell(self, ending: Ending, now_s: float) -> bool:
         """Note why it is to end and ask the skill to stop; return false when another cause came first."""
@@ -179,22 +185,14 @@ class RunningCall:
             self.stop_asked_s = now_s
         self.stop_evt.set()
 
-    def content(self) -> Any:
-        """Return the content parameter: an iterator, or the whole text, waiting for it. Raises ContentLost."""
-        buffer = self.buffer if self.buffer is not None else _no_content()
-        return buffer if self.skill.content_streams else buffer.whole()
-
     def result(self, end_s: float) -> CallResult:
         """Return the outcome, once the body has ended and nothing keeps the call open."""
         body, ending = self.body_result or SkillReturn.success(), self.ending
-        failed_while_reset = ending is RESET and not body.ok and not body.interrupted
-        if ending is None or failed_while_reset:
-            outcome, code, error = _of_body(self.skill.name, body)
-        else:
-            outcome, code, error = ending.outcome, ending.code, ending.error
-        message = "" if outcome is Outcome.FAILED and error == body.message else body.message
+        if ending is None or (ending is RESET and not body.ok and not body.interrupted):
+            ending = _ending_of(self.skill.name, body)
+        message = "" if ending.outcome is Outcome.FAILED and ending.error == body.message else body.message
         value = _json(body.value) if body.value is not None else ""
-        return CallResult(outcome, code, error, message, self.start_s, end_s, value)
+        return CallResult(ending.outcome, ending.code, ending.error, message, self.start_s, end_s, value)
 
     def uncertain_result(self, what: str, end_s: float) -> CallResult:
         """Return the outcome of a call whose body may not have stopped."""
@@ -202,6 +200,18 @@ class RunningCall:
         outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED
         error = f"{what}; the robot is halted: look at it, then clear the halt"
         return CallResult(outcome, CallCode.STOP_UNCERTAIN, error, "", self.start_s, end_s)
+
+    def remaining(self, body: SkillReturn) -> list[dict[str, Any]] | None:
+        """Return the calls that are left of a skill that was stopped for a pause: one or none; None where it cannot tell.
+
+        Runs code of the skill's author.
+        """
+        if not body.interrupted:
+            return None
+        if self.skill.remaining is not None and body.progress is not None:
+            left: Mapping[str, Any] | None = self.skill.remaining(body.progress, **self.arguments)
+            return [] if left is None else [{**self.arguments, **left}]
+        return [self.arguments] if self.skill.idempotent else None
 
 
 def normalized(returned: object, name: str) -> SkillReturn:
@@ -232,35 +242,13 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _of_body(name: str, body: SkillReturn) -> tuple[Outcome, int, str]:
+def _ending_of(name: str, body: SkillReturn) -> Ending:
     if body.ok:
-        return Outcome.DONE, 0, ""
+        return RESET
     code = body.error_code if 0 < body.error_code <= 0xFFFF else int(CallCode.SKILL_FAILED)
     reason = body.message or "it gives no reason"
-    if body.interrupted:
-        return Outcome.FAILED, code, f"{name} was stopped from outside the kernel: {reason}"
-    return Outcome.FAILED, code, reason
+    return Ending(Outcome.FAILED, code, f"{name} was stopped from outside the kernel: {reason}" if body.interrupted else reason)
 
-
-def _seconds(declared: Callable[[dict[str, Any]], float], arguments: dict[str, Any]) -> float:
-    """Return a declared duration; one that cannot be worked out counts as 0, which leaves the kernel's own margins."""
-    try:
-        return declared(arguments)
-    except Exception:  # noqa: BLE001 - a skill's own function may raise anything
-        return 0.0
-
-
-def _no_content() -> ContentBuffer:
-    buffer = ContentBuffer(timeout_s=0.0)
-    buffer.close()
-    return buffer
-
-
-MAX_EARLY_CALLS, MAX_EARLY_MESSAGES = 256, 2000
-"""Calls not known yet for which content and control is kept, and how much of each: it may overtake the call."""
-
-MAX_ENDED_CALLS = 4096
-"""Ended calls whose ids are remembered, so that a late control for one is not kept and no id is used twice."""
 
 Message = Callable[[RunningCall], None]
 
@@ -272,9 +260,6 @@ class CallTable:
         self._calls: dict[str, RunningCall] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._early: OrderedDict[str, list[Message]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._calls)
 
     @property
     def running(self) -> list[RunningCall]:
@@ -293,13 +278,10 @@ class CallTable:
         """Return whether a call of that id runs or is remembered."""
         return call_id in self._calls or call_id in self._ended
 
-    def add(self, run: RunningCall) -> None:
-        """Take in a new call."""
+    def add(self, run: RunningCall) -> list[Message]:
+        """Take in a new call, and return the messages that came for it before."""
         self._calls[run.spec.call_id] = run
-
-    def early(self, call_id: str) -> list[Message]:
-        """Return, once, the messages that came for a call before the call itself."""
-        return self._early.pop(call_id, [])
+        return self._early.pop(run.spec.call_id, [])
 
     def forget(self, run: RunningCall) -> None:
         """Remove a call that is over, and remember its id."""

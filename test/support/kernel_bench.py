@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
-from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, Refused
+from skill_kernel.calls import Accepted, CallResult, CallSpec, Refused
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode
 from skill_kernel.kernel.kernel import Kernel, KernelSettings
@@ -161,7 +161,7 @@ class Bench:
         self.clock = clock or VirtualClock()
         self.bodies: defaultdict[str, Body] = defaultdict(Body)
         self.results: defaultdict[str, list[CallResult]] = defaultdict(list)
-        self.events: list[KernelEvent] = []
+        self.events: list[Any] = []
         self.halts: list[str] = []
         self.changes = 0
         self.threads: dict[str, threading.Thread] = {}

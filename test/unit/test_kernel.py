@@ -7,7 +7,8 @@ import pytest
 from kernel_bench import Bench
 
 from skill_kernel import CallCode, Outcome, ParseCode, SkillReturn
-from skill_kernel.calls import Accepted, KernelEventType, Refused
+from skill_kernel.calls import Accepted, Refused
+from skill_kernel.events import NoticeKind
 from skill_kernel.kernel.kernel import KernelSettings
 
 
@@ -98,7 +99,8 @@ def test_arguments_are_checked_and_clamped_again(bench: Bench) -> None:
     answer = bench.execute("go", "a", arguments={"distance": 900})
     assert isinstance(answer, Accepted) and "900.0 was limited to 200.0" in answer.clamped[0]
     assert bench.bodies["a"].started.wait(5) and bench.bodies["a"].seen["distance"] == 200.0
-    assert [e.type for e in bench.events] == [KernelEventType.CLAMPED]
+    (event,) = bench.events
+    assert (event.call_id, event.function, event.error_code) == ("a", "go", 0) and "900.0 was limited" in event.text
 
 
 def test_a_call_id_is_used_once(bench: Bench) -> None:
@@ -179,13 +181,13 @@ def test_a_skill_that_does_not_stop_is_reported_halts_the_robot_and_keeps_its_su
     assert (bench.result("a").outcome, bench.result("a").code) == (Outcome.INTERRUPTED, CallCode.STOP_UNCERTAIN)
     assert len(bench.halts) == 1 and bench.kernel.state().halted
     assert bench.bodies["b"].seen["stop"].is_set()
-    assert KernelEventType.STOP_UNCERTAIN in [e.type for e in bench.events]
+    assert CallCode.STOP_UNCERTAIN in [e.error_code for e in bench.events]
     assert bench.kernel.interrupt_process("p", [], "again").uncertain == ("a",)
     bench.finish("b")
     bench.kernel.clear()
     refused(bench.execute("walk", "c", epoch=9), CallCode.SUBSYSTEM_HELD)
     bench.finish("a")
-    assert bench.events[-1].type is KernelEventType.STOPPED_LATE and len(bench.results["a"]) == 1
+    assert "has stopped after all" in bench.events[-1].text and len(bench.results["a"]) == 1
     assert isinstance(bench.execute("walk", "c", epoch=9), Accepted)
 
 
@@ -202,7 +204,7 @@ def test_a_skill_whose_driver_confirms_no_stop_halts_the_robot(bench: Bench, ask
     assert (result.outcome is Outcome.INTERRUPTED) == (asked == "interrupt")
     assert result.code == CallCode.STOP_UNCERTAIN and "did not confirm" in result.error
     assert bench.halts == [result.error] and bench.kernel.state().halted
-    assert KernelEventType.STOP_UNCERTAIN in [e.type for e in bench.events]
+    assert CallCode.STOP_UNCERTAIN in [e.error_code for e in bench.events]
     assert bench.bodies["b"].seen["stop"].is_set() and bench.holders("legs") == ()
     bench.finish("b")
     bench.kernel.clear()
@@ -470,14 +472,14 @@ def test_a_halt_stops_everything_and_stays_until_it_is_cleared(bench: Bench) -> 
     assert bench.kernel.state().halt_cause == "button"
     bench.kernel.clear()
     assert isinstance(bench.execute("think", "c"), Accepted)
-    assert [e.type for e in bench.events] == [KernelEventType.HALTED, KernelEventType.HALT_CLEARED]
+    assert [e.kind for e in bench.events] == [NoticeKind.HALTED, NoticeKind.HALT_CLEARED]
 
 
 def test_a_listener_that_raises_does_not_swallow_the_next_result(bench: Bench) -> None:
     def broken(event: object) -> None:
         raise RuntimeError("listener")
 
-    bench.kernel._context.callbacks.on_event = broken
+    bench.kernel._runner.callbacks.on_event = broken
     bench.start("walk", "a")
     bench.kernel.halt("button")
     bench.finish("a")

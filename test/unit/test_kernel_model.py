@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from kernel_model import KernelAndModel
 
 from skill_kernel.calls import LeaseAnswer
-from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
-from skill_kernel.kernel.pauses import Pauses
-from skill_kernel.kernel.preemption import Preemption
+from skill_kernel.kernel.holds import LeaseError, LeaseTable, Owner
+from skill_kernel.kernel.kernel import Kernel
+from skill_kernel.kernel.runner import CallRunner
 from skill_kernel.kernel.running import RunningCall
 
 
@@ -70,13 +70,13 @@ def test_a_long_random_run_breaks_no_rule() -> None:
 
 def pause_and_stop_both_release(patch: pytest.MonkeyPatch) -> None:
     """A paused call gives its leases away and does not note it, so that its end gives them back once more."""
-    park = Pauses._park
+    park = CallRunner._park
 
-    def forgetful(self: Pauses, run: RunningCall) -> None:
+    def forgetful(self: CallRunner, run: RunningCall) -> None:
         park(self, run)
         run.leased = True
 
-    patch.setattr(Pauses, "_park", forgetful)
+    patch.setattr(CallRunner, "_park", forgetful)
 
 
 def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
@@ -92,20 +92,20 @@ def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
 
 def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
     """A resume waits, with the lock, for a skill that needs the lock to end."""
-    resume = Preemption.resume
+    resume = Kernel._resume
 
-    def waiting(self: Preemption, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
+    def waiting(self: Kernel, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
         deadline = time.monotonic() + 4.0
-        while any(r.ending is not None for r in self._context.calls.of(process_id)) and time.monotonic() < deadline:
+        while any(r.ending is not None for r in self._calls.of(process_id)) and time.monotonic() < deadline:
             time.sleep(0.005)
         return resume(self, process_id, cause, subsystems)
 
-    patch.setattr(Preemption, "resume", waiting)
+    patch.setattr(Kernel, "_resume", waiting)
 
 
 def forgets_who_waits(patch: pytest.MonkeyPatch) -> None:
     """What becomes free is offered to nobody."""
-    patch.setattr(Preemption, "_serve_waiting", lambda self, causes=None: None)
+    patch.setattr(CallRunner, "serve_waiting", lambda self, causes=None: None)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

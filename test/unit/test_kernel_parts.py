@@ -10,8 +10,7 @@ import pytest
 from kernel_bench import ROBOT
 
 from skill_kernel.clock import SteadyClock
-from skill_kernel.kernel.holds import EpochTable
-from skill_kernel.kernel.leases import LeaseError, LeaseTable, Owner
+from skill_kernel.kernel.holds import EpochTable, LeaseError, LeaseTable, Owner
 
 
 def test_several_subsystems_are_taken_together_or_not_at_all() -> None:

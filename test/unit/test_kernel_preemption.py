@@ -9,8 +9,9 @@ import pytest
 from kernel_bench import Bench, Body, code_of, rest
 
 from skill_kernel import CallCode, SkillReturn
-from skill_kernel.calls import KernelEventType, ProcessHoldState
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import LeaseCode
+from skill_kernel.events import ProcessEvent, ProcessKind
 from skill_kernel.kernel.kernel import Rank
 
 
@@ -61,10 +62,7 @@ def test_who_was_displaced_goes_on_in_the_step_that_ends_its_pre_empter(bench: B
     bench.kernel.end_process("near", "far again")
     assert bench.kernel.state().processes == (ProcessHoldState("patrol", ("legs",)),)
     assert bench.holders("legs") == ("patrol",) and not body.seen["pause"].is_set()
-    assert [(e.type, e.text) for e in bench.events] == [
-        (KernelEventType.PROCESS_PAUSED, "s0"),
-        (KernelEventType.PROCESS_RESUMED, "s0"),
-    ]
+    assert [(e.kind, e.cause) for e in bench.events] == [(ProcessKind.PAUSED, "s0"), (ProcessKind.RESUMED, "s0")]
     bench.finish("patrol")
 
 
@@ -76,7 +74,11 @@ def test_a_call_of_the_pre_empter_that_still_stops_is_waited_for(bench: Bench) -
     assert code_of(bench.execute("walk", "late", "p2")) is CallCode.SUBSYSTEM_HELD
     bench.finish("back off", SkillReturn.interruption("stopped"))
     assert paused_by(bench) == {} and bench.holders("legs") == ("patrol",), "nobody comes in between"
-    assert [e.text for e in bench.events if e.process_id == "patrol" and e.call is None] == ["s0", "waiting", "waiting"]
+    assert [e.cause for e in bench.events if isinstance(e, ProcessEvent) and e.process_id == "patrol"] == [
+        "s0",
+        "waiting",
+        "waiting",
+    ]
     bench.finish("patrol")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 from ghostshell.msg import ProcessHeartbeat
@@ -11,6 +12,7 @@ from ghostshell.srv import ProcessLease
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, RuntimeNode
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import EventWriter
 from skill_kernel.calls import LeaseAnswer
 from skill_kernel.codes import CallCode, LeaseCode
@@ -53,9 +55,9 @@ class KernelProcesses:
         self._beats.hear(source, message.process_ids)
 
     def _on_lease(self, request: ProcessLease.Request, response: ProcessLease.Response) -> ProcessLease.Response:
-        answer = self._answer(request)
-        response.success, response.error_code, response.error_msg = not answer.code, int(answer.code), answer.message
-        response.holders, response.paused, response.stopped = (list(answer.holders), list(answer.paused), list(answer.stopped))
+        answer = asdict(self._answer(request))
+        code, message = answer.pop("code"), answer.pop("message")
+        filled(response, {**answer, "success": not code, "error_code": code, "error_msg": message})
         return response
 
     def _answer(self, request: ProcessLease.Request) -> LeaseAnswer:

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from ghostshell.action import ExecuteSkill
-from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall
+from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillInfo
 from ghostshell.srv import Interrupt, ListSkills
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
@@ -20,16 +24,18 @@ from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.service_client import HaltClient
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
-from ghostshell_ros.wire.kernel_messages import hold, info, refusal, result_message, subsystem
-from skill_kernel.calls import Accepted, CallResult, CallSpec, KernelEvent, KernelEventType, Refused
+from ghostshell_ros.wire.values import OUTCOME_NUMBERS, ros_text
+from skill_kernel.calls import Accepted, CallResult, CallSpec, Refused
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
+from skill_kernel.events import CallEvent, Notice, NoticeKind, ProcessEvent, RunEvent
 from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.skills.arguments import ArgumentError, parse_json
+from skill_kernel.skills.arguments import ArgumentError, parameters_schema, parse_json, signature_text
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
+from skill_kernel.skills.skill import Skill
 
 STATE_AGAIN_S = (2.0, 5.0, 10.0)
 """When `kernel_state` is told once more after the start: a reader that still kept the last word of a kernel that was killed
@@ -49,13 +55,6 @@ AWAITED_S = 2.0
 
 LOST_TOLD_S = 0.1
 """Between the loss of a driver and the halt: the call ends with this reason first. The gate no longer hears the driver."""
-
-_CODES = {
-    KernelEventType.HALTED: CallCode.HALTED,
-    KernelEventType.STOP_UNCERTAIN: CallCode.STOP_UNCERTAIN,
-    KernelEventType.CONTENTION: CallCode.SUBSYSTEM_HELD,
-}
-_HOLDS = {KernelEventType.PROCESS_PAUSED: ProcessKind.PAUSED, KernelEventType.PROCESS_RESUMED: ProcessKind.RESUMED}
 
 
 class SkillKernelNode(RuntimeNode):
@@ -179,13 +178,12 @@ class SkillKernelNode(RuntimeNode):
         call: SkillCall = goal.request.call
         call_id = call.call_id or goal.goal_id.hex()
         if call_id in self._goals:
-            refused = Refused(CallCode.INVALID_ARGUMENT, f"call id {call_id} runs already; each call needs its own")
-            goal.abort(refusal(refused))
+            self._refuse(goal, Refused(CallCode.INVALID_ARGUMENT, f"call id {call_id} runs already; each call needs its own"))
             return
         try:
             arguments = parse_json(call.function, call.args_json)
         except ArgumentError as error:
-            goal.abort(refusal(Refused(error.code, error.message)))
+            self._refuse(goal, Refused(error.code, error.message))
             return
         spec = CallSpec(
             call.process_id,
@@ -208,20 +206,20 @@ class SkillKernelNode(RuntimeNode):
             del self._goals[call_id]
             if answer.code in (CallCode.SUBSYSTEM_HELD, CallCode.PROCESS_PAUSED):
                 self._awaited_until = time.monotonic() + AWAITED_S
-            goal.abort(refusal(answer))
+            self._refuse(goal, answer)
+
+    def _refuse(self, goal: Goal, refused: Refused) -> None:
+        """End a goal as refused, or as interrupted where its epoch is old, because an interrupt made it old."""
+        outcome = Outcome.INTERRUPTED if refused.code is CallCode.STALE_EPOCH else Outcome.REFUSED
+        goal.abort(_result(CallResult(outcome, refused.code, refused.message)))
 
     def _on_result(self, call_id: str, result: CallResult) -> None:
         """From any thread."""
         goal = self._goals.pop(call_id, None)
         if goal is None:
             return
-        message = result_message(result)
-        if result.outcome is Outcome.DONE:
-            goal.succeed(message)
-        elif result.outcome is Outcome.INTERRUPTED:
-            goal.canceled(message)
-        else:
-            goal.abort(message)
+        end = {Outcome.DONE: goal.succeed, Outcome.INTERRUPTED: goal.canceled}.get(result.outcome, goal.abort)
+        end(_result(result))
 
     def _on_cancel(self, goal: Goal) -> None:
         self._kernel.interrupt(goal.request.call.call_id or goal.goal_id.hex(), "the goal was cancelled")
@@ -231,22 +229,18 @@ class SkillKernelNode(RuntimeNode):
 
     def _on_control(self, message: CallControl) -> None:
         goal, cause = self._goals.get(message.call_id), message.cause or "call_control"
-        phase = ""
-        if message.command == CallControl.RESET:
-            phase = "resetting"
-            self._kernel.reset(message.call_id)
-        elif message.command == CallControl.INTERRUPT:
-            phase = "stopping"
-            self._kernel.interrupt(message.call_id, cause)
-        elif message.command == CallControl.PAUSE:
-            phase = "paused"
-            self._kernel.pause(message.call_id, cause)
-        elif message.command == CallControl.RESUME:
-            phase = "running"
-            self._kernel.resume(message.call_id)
-        else:
+        commands: dict[int, tuple[str, Callable[[str], None]]] = {
+            CallControl.RESET: ("resetting", self._kernel.reset),
+            CallControl.INTERRUPT: ("stopping", partial(self._kernel.interrupt, cause=cause)),
+            CallControl.PAUSE: ("paused", partial(self._kernel.pause, cause=cause)),
+            CallControl.RESUME: ("running", self._kernel.resume),
+        }
+        if message.command not in commands:
             self.get_logger().error(f"call_control command {message.command} for call {message.call_id} is unknown")
-        if goal is not None and phase:
+            return
+        phase, act = commands[message.command]
+        act(message.call_id)
+        if goal is not None:
             goal.state.phase = phase
 
     def _send_feedback(self) -> None:
@@ -300,46 +294,20 @@ class SkillKernelNode(RuntimeNode):
 
     def _publish_state(self) -> None:
         self._state_due = False
-        state = self._kernel.state()
-        self._state.publish(
-            KernelState(
-                stamp=self.get_clock().now().to_msg(),
-                halted=state.halted,
-                halt_cause=state.halt_cause,
-                skills_version=state.skills_version,
-                subsystems=[subsystem(s) for s in state.subsystems],
-                processes=[hold(p) for p in state.processes],
-                running=list(state.running),
-            )
-        )
+        state = asdict(self._kernel.state())
+        del state["calling"]
+        self._state.publish(filled(KernelState(stamp=self.get_clock().now().to_msg()), state))
 
-    def _write_event(self, event: KernelEvent) -> None:
-        if event.type is KernelEventType.HALT_CLEARED or event.text == GATE_HALTED:
-            return
-        if event.type in _HOLDS:
-            self._events.write(ProcessEvent(kind=_HOLDS[event.type], process_id=event.process_id, cause=event.text))
-            return
-        code = _CODES.get(event.type, CallCode.NONE)
-        about: dict[str, Any] = {"error_code": code, "error_msg": event.text if code else "", "process_id": event.process_id}
-        if event.call is not None:
-            about |= {
-                "process_id": event.call.process_id,
-                "stream_id": event.call.stream_id,
-                "call_id": event.call.call_id,
-                "function": event.call.function,
-                "channels": tuple(event.subsystems or event.call.channels),
-            }
-        if event.type is KernelEventType.CONTENTION:
-            self._events.write(CallEvent(kind=CallKind.CONTENTION, holder_id=event.process_id, **about))
-        else:
-            kind = NoticeKind.HALTED if event.type is KernelEventType.HALTED else NoticeKind.MESSAGE
-            self._events.write(Notice(kind=kind, text=event.text, **about))
+    def _write_event(self, event: RunEvent) -> None:
+        """Write what the gate does not tell itself."""
+        if not isinstance(event, Notice) or (event.kind is not NoticeKind.HALT_CLEARED and event.text != GATE_HALTED):
+            self._events.write(event)
 
     def _on_list_skills(self, _: ListSkills.Request, response: ListSkills.Response) -> ListSkills.Response:
         response.skills_version = self._registry.version
         measured_s = self._kernel.stop_measured_s
-        response.skills = [info(skill, measured_s.get(skill.name, -1.0)) for skill in self._registry]
-        response.subsystems = [subsystem(s) for s in self._kernel.state().subsystems]
+        response.skills = [_info(skill, measured_s.get(skill.name, -1.0)) for skill in self._registry]
+        filled(response, {"subsystems": [asdict(s) for s in self._kernel.state().subsystems]})
         return response
 
     def _on_reload(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -356,12 +324,43 @@ class SkillKernelNode(RuntimeNode):
         return response
 
 
+@dataclass
 class _Shown:
     """The content of a goal's feedback."""
 
-    def __init__(self, phase: str, since_s: float) -> None:
-        self.phase = phase
-        self.since_s = since_s
+    phase: str
+    since_s: float
+
+
+def _result(result: CallResult) -> ExecuteSkill.Result:
+    """Return a call's result as a message."""
+    return ExecuteSkill.Result(
+        outcome=OUTCOME_NUMBERS[result.outcome],
+        error_code=int(result.code),
+        error_msg=ros_text(result.error),
+        message=ros_text(result.message),
+        value_json=ros_text(result.value),
+        start_s=result.start_s,
+        end_s=result.end_s,
+    )
+
+
+def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
+    """Return a skill for ListSkills, with its longest stop so far."""
+    bounded = skill.stop_s is not None or skill.interruptible
+    return SkillInfo(
+        name=skill.name,
+        signature=signature_text(skill),
+        description=skill.description,
+        subsystems=list(skill.subsystems),
+        parameters_json=json.dumps(parameters_schema(skill)),
+        interruptible=skill.interruptible,
+        pausable=skill.pausable,
+        takes_content=skill.content is not None,
+        stop_measured_s=stop_measured_s,
+        stop_s=skill.stop_bound_s({}) if bounded else -1.0,
+        on_failure=skill.on_failure,
+    )
 
 
 def _class_at(path: str) -> Any:
