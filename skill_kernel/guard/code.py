@@ -39,7 +39,6 @@ class Type:
 
     @property
     def item(self) -> Type:
-        """The type of a list's items."""
         return Type(self.kind)
 
     def __str__(self) -> str:
@@ -58,14 +57,11 @@ OF_PYTHON: dict[object, Type] = {bool: BOOL, int: INT, float: FLOAT, str: STR}
 
 def joined(one: Type, other: Type) -> Type | None:
     """The narrowest type both fit into; None when there is none."""
-    if one.is_list != other.is_list:
+    kinds = {one.kind, other.kind}
+    if one.is_list != other.is_list or (len(kinds) > 1 and kinds != {Kind.INT, Kind.FLOAT}):
         return None
     length = max(one.length or 0, other.length or 0) if one.is_list else None
-    if one.kind is other.kind:
-        return Type(one.kind, length)
-    if {one.kind, other.kind} == {Kind.INT, Kind.FLOAT}:
-        return Type(Kind.FLOAT, length)
-    return None
+    return Type(one.kind if len(kinds) == 1 else Kind.FLOAT, length)
 
 
 Value = Any
@@ -116,9 +112,9 @@ class Code:
     constant: Value = UNKNOWN
 
     def __post_init__(self) -> None:
-        keep = {FLOAT: _float, INT: _whole}.get(self.type)
+        keep, run = {FLOAT: _float, INT: _whole}.get(self.type), self.run
         if keep is not None:
-            object.__setattr__(self, "run", _keeping(keep, self.run))
+            object.__setattr__(self, "run", lambda frame: keep(run(frame)))
 
     def fitted(self, kind: Kind) -> Code:
         """The same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
@@ -130,10 +126,6 @@ class Code:
         length = self.type.length or 0
         constant = _floats(self.constant) if known else UNKNOWN
         return Code(Type(kind, length), lambda frame: _floats(run(frame)), self.steps + length, constant)
-
-
-def _keeping(keep: Callable[[Value], Value], run: Evaluate) -> Evaluate:
-    return lambda frame: keep(run(frame))
 
 
 def _float(value: Value) -> float:

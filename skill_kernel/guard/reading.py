@@ -15,57 +15,17 @@ from skill_kernel.guard.errors import GuardCode, GuardError, Limits, at, shown
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _QUOTES = ("'", '"')
 
+_STATEMENTS = {ast.Return, ast.Expr, ast.Assign, ast.AugAssign, ast.If, ast.For, ast.Break, ast.Continue, ast.Pass}
+_VALUES = {ast.Name, ast.Load, ast.Store, ast.Constant, ast.Call, ast.keyword, ast.List, ast.Tuple}
+_LOOPS = {ast.ListComp, ast.GeneratorExp, ast.comprehension}
+_LOGIC = {ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.UAdd, ast.IfExp}
+_ARITHMETIC = {ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod}
+_COMPARISONS = {ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn}
+
 ALLOWED: frozenset[type[ast.AST]] = frozenset(
-    {
-        ast.Module,
-        ast.Expression,
-        ast.FunctionDef,
-        ast.arguments,
-        ast.Return,
-        ast.Expr,
-        ast.Assign,
-        ast.AugAssign,
-        ast.If,
-        ast.For,
-        ast.Break,
-        ast.Continue,
-        ast.Pass,
-        ast.Load,
-        ast.Store,
-        ast.Name,
-        ast.Constant,
-        ast.Call,
-        ast.keyword,
-        ast.List,
-        ast.Tuple,
-        ast.ListComp,
-        ast.GeneratorExp,
-        ast.comprehension,
-        ast.BoolOp,
-        ast.And,
-        ast.Or,
-        ast.UnaryOp,
-        ast.Not,
-        ast.USub,
-        ast.UAdd,
-        ast.IfExp,
-        ast.BinOp,
-        ast.Add,
-        ast.Sub,
-        ast.Mult,
-        ast.Div,
-        ast.FloorDiv,
-        ast.Mod,
-        ast.Compare,
-        ast.Eq,
-        ast.NotEq,
-        ast.Lt,
-        ast.LtE,
-        ast.Gt,
-        ast.GtE,
-        ast.In,
-        ast.NotIn,
-    }
+    {ast.Module, ast.Expression, ast.FunctionDef, ast.arguments}.union(
+        _STATEMENTS, _VALUES, _LOOPS, _LOGIC, _ARITHMETIC, _COMPARISONS
+    )
 )
 """Compared by identity of the type, so that a node a later Python brings is refused until somebody allows it."""
 
@@ -73,8 +33,8 @@ _WORDS = {
     "Attribute": "a dot (attribute access)",
     "Subscript": "a subscript in square brackets",
     "JoinedStr": "an f-string",
+    "TemplateStr": "a t-string",
     "NamedExpr": "an assignment inside an expression (:=)",
-    "Lambda": "lambda",
     "Pow": "a power (**)",
     "Starred": "a star",
     "LShift": "a shift (<<)",
@@ -84,37 +44,14 @@ _WORDS = {
     "BitXor": "^",
     "Invert": "~",
     "MatMult": "@",
-    "Is": "is",
     "IsNot": "is not",
-    "Import": "import",
-    "ImportFrom": "import",
     "ClassDef": "class",
-    "While": "while",
-    "Try": "try",
-    "TryStar": "try",
-    "With": "with",
-    "Global": "global",
-    "Nonlocal": "nonlocal",
     "Delete": "del",
-    "Await": "await",
-    "AsyncFunctionDef": "async",
-    "AsyncFor": "async",
-    "AsyncWith": "async",
-    "Yield": "yield",
-    "YieldFrom": "yield",
-    "Raise": "raise",
-    "Assert": "assert",
-    "Match": "match",
     "Dict": "a dictionary",
-    "Set": "a set",
-    "DictComp": "a dictionary",
-    "SetComp": "a set",
-    "Slice": "a slice",
     "AnnAssign": "a type annotation",
-    "TypeAlias": "a type alias",
     "arg": "a parameter",
-    "TemplateStr": "a t-string",
 }
+"""What a person calls a node; the others are called as Python's own name of them says."""
 
 
 def read(source: str, limits: Limits, *, expression: bool = False) -> ast.Module | ast.Expression:
@@ -207,7 +144,7 @@ def _check_nodes(tree: ast.AST, limits: Limits) -> None:
         placed = node if hasattr(node, "lineno") else placed
         if type(node) not in ALLOWED:
             name = type(node).__name__
-            raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name)} is not allowed in a reflex")
+            raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name.lower())} is not allowed in a reflex")
         if depth > limits.depth:
             raise at(placed, GuardCode.TOO_DEEP, f"this is nested more than {limits.depth} deep; use a variable")
         if count > limits.nodes:

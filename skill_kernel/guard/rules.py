@@ -8,10 +8,9 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 from skill_kernel.guard.code import BOOL, Caller, Evaluate, Frame, Scope, SkillRequest, Type, Value
+from skill_kernel.guard.compiler import Compiler
 from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, Limits, at
-from skill_kernel.guard.expressions import Expressions
 from skill_kernel.guard.reading import read
-from skill_kernel.guard.statements import Statements
 from skill_kernel.guard.vocabulary import STOP, Vocabulary
 from skill_kernel.observation.accessors import Accessor
 
@@ -62,33 +61,32 @@ def _compiled(source: str, vocabulary: Vocabulary, limits: Limits) -> Guarded:
     tree = read(source, limits)
     assert isinstance(tree, ast.Module)
     functions = _functions(tree)
-    condition = Statements(vocabulary, limits, is_condition=True)
+    condition = Compiler(vocabulary, limits)
     evaluate, condition_steps = _condition(condition, functions[CONDITION])
-    if not condition.expressions.calls.accessors:
+    if not condition.accessors:
         raise at(functions[CONDITION], GuardCode.FORM, "the condition looks at nothing; call an accessor in it")
     _bounded(functions[CONDITION], condition_steps, limits.condition_steps)
-    action = Statements(vocabulary, limits, is_condition=False)
+    action = Compiler(vocabulary, limits, is_condition=False)
     block = action.block(_body(functions[ACTION]))
-    if not action.skills.names:
+    if not action.skills:
         raise at(functions[ACTION], GuardCode.FORM, "the action does nothing; call a skill in it")
     _bounded(functions[ACTION], block.steps, limits.action_steps)
     if block.calls > limits.skill_calls:
         why = f"the action may call skills {block.calls} times; {limits.skill_calls} are allowed"
         raise at(functions[ACTION], GuardCode.TOO_MANY_STEPS, why)
-    slots = action.scope
 
     def act(call: Caller) -> Generator[SkillRequest, bool, None]:
-        yield from block.perform(Frame(call, slots.size))
+        yield from block.perform(Frame(call, action.scope.size))
 
     return Guarded(
         source,
         evaluate,
         act,
-        accessors=tuple({**condition.expressions.calls.accessors, **action.expressions.calls.accessors}),
-        skills=tuple(action.skills.names),
-        subsystems=tuple(action.skills.subsystems),
-        stops=STOP in action.skills.names,
-        notes=tuple(action.skills.notes),
+        accessors=tuple({**condition.accessors, **action.accessors}),
+        skills=tuple(action.skills),
+        subsystems=tuple(action.subsystems),
+        stops=STOP in action.skills,
+        notes=tuple(action.notes),
         condition_steps=condition_steps,
         action_steps=block.steps,
     )
@@ -100,12 +98,10 @@ def compile_expression(
     """Check and compile one expression over accessors, such as the condition of a branch. Raises GuardError."""
     tree = read(source, limits, expression=True)
     assert isinstance(tree, ast.Expression)
-    vocabulary = Vocabulary(accessors)
-    expressions = Expressions(vocabulary, Scope(vocabulary), limits)
-    code = expressions.wanted(tree.body, wanted, "the condition")
+    compiler = Compiler(Vocabulary(accessors), limits)
+    code = compiler.wanted(tree.body, wanted, "the condition")
     _bounded(tree.body, code.steps, limits.condition_steps)
-    evaluate = _evaluating(code.run, expressions.scope)
-    return GuardedExpression(source, code.type, evaluate, tuple(expressions.calls.accessors))
+    return GuardedExpression(source, code.type, _evaluating(code.run, compiler.scope), tuple(compiler.accessors))
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
@@ -136,10 +132,10 @@ def _body(function: ast.FunctionDef) -> list[ast.stmt]:
     return body
 
 
-def _condition(compiler: Statements, function: ast.FunctionDef) -> tuple[Callable[[Caller], bool], int]:
+def _condition(compiler: Compiler, function: ast.FunctionDef) -> tuple[Callable[[Caller], bool], int]:
     body = _body(function)
     if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
-        code = compiler.expressions.wanted(body[0].value, BOOL, "what a condition returns")
+        code = compiler.wanted(body[0].value, BOOL, "what a condition returns")
         return _evaluating(code.run, compiler.scope), code.steps
     compiler.scope.reserve()
     block = compiler.block(body)

@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check the types of expressions and statements and compile them to closures over a frame.
+
+Python's own eval, exec and compile are never used. Every loop has a known greatest number of rounds.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from skill_kernel.guard.code import (
+    BOOL,
+    FLOAT,
+    INT,
+    OF_PYTHON,
+    STR,
+    UNKNOWN,
+    Block,
+    Code,
+    Evaluate,
+    Frame,
+    Kind,
+    Perform,
+    Scope,
+    Signal,
+    SkillRequest,
+    Steps,
+    Type,
+    Value,
+    joined,
+)
+from skill_kernel.guard.errors import LARGEST_LITERAL, GuardCode, Limits, at, nearest, shown
+from skill_kernel.guard.vocabulary import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, STOP, Vocabulary
+from skill_kernel.observation.accessors import Accessor
+from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
+from skill_kernel.skills.arguments import ArgumentError, bind_typed
+from skill_kernel.skills.conversion import converter_for
+from skill_kernel.skills.skill import Skill, content_marker
+
+MOST_DIGITS = 6
+
+ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.In: ("in", lambda a, b: a in b),
+    ast.NotIn: ("not in", lambda a, b: a not in b),
+}
+_NUMBERS = (Kind.INT, Kind.FLOAT)
+_OVER: dict[str, tuple[str, tuple[Kind, ...], Callable[..., Any]]] = {
+    "any": ("a list of truth values", (Kind.BOOL,), any),
+    "all": ("a list of truth values", (Kind.BOOL,), all),
+    "sum": ("a list of numbers", (Kind.BOOL, *_NUMBERS), sum),
+    "min": ("a list of numbers", _NUMBERS, min),
+    "max": ("a list of numbers", _NUMBERS, max),
+}
+"""Functions over a list or generator; min and max also take several numbers."""
+_OF_ONE: dict[str, tuple[str, Callable[[Type], Type | None], Callable[..., Any]]] = {
+    "abs": ("a number", lambda t: t if t.is_number else None, abs),
+    "len": ("a list or a text", lambda t: INT if t.is_list or t == STR else None, len),
+    "lower": ("a text", lambda t: STR if t == STR else None, str.lower),
+}
+"""Functions of one value: what they take, the type they give for a type, None where that does not fit."""
+
+
+class Compiler:
+    """Compile one function or expression. A condition returns a truth value and calls no skill; an action returns nothing.
+
+    Each method raises GuardError for what is not allowed or does not fit. The tables keep, in order, the names of accessors
+    and skills that were met, the subsystems these need, and what the robot's limits clamp.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits, *, is_condition: bool = True) -> None:
+        self._vocabulary, self._limits, self._is_condition = vocabulary, limits, is_condition
+        self.scope = Scope(vocabulary)
+        self.accessors: dict[str, None] = {}
+        self.skills: dict[str, None] = {}
+        self.subsystems: dict[str, None] = {}
+        self.notes: list[str] = []
+        self._loops = 0
+        self._expressions: dict[type[ast.AST], Callable[[Any], Code]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.Call: self._call,
+            ast.BoolOp: self._logic,
+            ast.UnaryOp: self._unary,
+            ast.BinOp: self._arithmetic,
+            ast.Compare: self._compare,
+            ast.IfExp: self._choice,
+            ast.List: lambda node: self._list(node, node.elts),
+            ast.Tuple: lambda node: self._list(node, node.elts),
+            ast.ListComp: self._comprehension,
+        }
+        self._statements: dict[type[ast.stmt], Callable[[Any], Block]] = {
+            ast.Return: self._return,
+            ast.Expr: self._call_alone,
+            ast.Assign: self._assign,
+            ast.AugAssign: self._change,
+            ast.If: self._if,
+            ast.For: self._for,
+            ast.Break: lambda node: self._leave(node, "break", Signal.BREAK),
+            ast.Continue: lambda node: self._leave(node, "continue", Signal.CONTINUE),
+            ast.Pass: lambda _: Block(_signalling(Signal.NEXT), 1, 0),
+        }
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def compile(self, node: ast.expr) -> Code:
+        """Return the code of an expression."""
+        compiler = self._expressions.get(type(node))
+        if compiler is None:
+            raise at(node, GuardCode.CONSTRUCT, "a generator stands only inside any, all, sum, min or max")
+        return compiler(node)
+
+    def wanted(self, node: ast.expr, type_: Type, what: str) -> Code:
+        """Return the code of an expression that must fit a type."""
+        code = self.compile(node)
+        if not type_.takes(code.type):
+            raise at(node, GuardCode.TYPE, f"{what} must be {type_}, but this is {code.type}")
+        return code
+
+    def _number(self, node: ast.expr, what: str) -> Code:
+        code = self.compile(node)
+        if not code.type.is_number:
+            raise at(node, GuardCode.TYPE, f"{what} must be a number, but this is {code.type}")
+        return code
+
+    def _constant(self, node: ast.Constant) -> Code:
+        value, most = node.value, self._limits.text_characters
+        type_ = OF_PYTHON.get(type(value))
+        if type_ is None:
+            raise at(node, GuardCode.CONSTRUCT, f"{shown(repr(value))} is no number, text, True or False")
+        if isinstance(value, str) and len(value) > most:
+            raise at(node, GuardCode.TOO_LONG, f"a text of {len(value)} characters; {most} are allowed")
+        if isinstance(value, (int, float)) and not -LARGEST_LITERAL <= value <= LARGEST_LITERAL:
+            raise at(node, GuardCode.NUMBER, f"the number is too large; at most {LARGEST_LITERAL:g}")
+        return Code(type_, lambda _: value, 1, value)
+
+    def _name(self, node: ast.Name) -> Code:
+        found = self.scope.find(node.id)
+        if found is not None:
+            number, type_ = found
+            return Code(type_, lambda frame: frame.values[number], 1)
+        if meaning := self._vocabulary.taken(node.id):
+            raise at(node, GuardCode.CALL, f"'{node.id}' is {meaning}; call it: {node.id}(…)")
+        known = [*self.scope.known, *self._vocabulary.accessors, *FUNCTIONS]
+        raise at(node, GuardCode.NAME, f"there is no '{shown(node.id)}' here{nearest(node.id, known)}")
+
+    def _logic(self, node: ast.BoolOp) -> Code:
+        is_and = isinstance(node.op, ast.And)
+        parts = [self.wanted(value, BOOL, f"each side of '{'and' if is_and else 'or'}'") for value in node.values]
+        run = reduce(_and if is_and else _or, reversed([part.run for part in parts]))
+        return Code(BOOL, run, 1 + _steps(parts))
+
+    def _unary(self, node: ast.UnaryOp) -> Code:
+        if isinstance(node.op, ast.Not):
+            truth = self.wanted(node.operand, BOOL, "what follows 'not'")
+            return Code(BOOL, lambda frame: not truth.run(frame), truth.steps + 1)
+        inner = self._number(node.operand, "what a sign stands before")
+        if isinstance(node.op, ast.UAdd):
+            return inner
+        run, constant = inner.run, -inner.constant if inner.constant is not UNKNOWN else UNKNOWN
+        return Code(inner.type, lambda frame: -run(frame), inner.steps + 1, constant)
+
+    def _arithmetic(self, node: ast.BinOp) -> Code:
+        word, apply = ARITHMETIC[type(node.op)]
+        left, right = (self._number(side, f"each side of '{word}'") for side in (node.left, node.right))
+        if word in ("/", "//", "%") and right.constant is not UNKNOWN and right.constant == 0:
+            raise at(node, GuardCode.NUMBER, "this divides by zero")
+        type_ = FLOAT if word == "/" else joined(left.type, right.type) or FLOAT
+        left_run, right_run = left.fitted(type_.kind).run, right.fitted(type_.kind).run
+        return Code(type_, lambda frame: apply(left_run(frame), right_run(frame)), left.steps + right.steps + 1)
+
+    def _compare(self, node: ast.Compare) -> Code:
+        codes = [self.compile(side) for side in (node.left, *node.comparators)]
+        applied = []
+        for op, left, right, place in zip(node.ops, codes[:-1], codes[1:], node.comparators, strict=True):
+            word, apply = _COMPARE[type(op)]
+            if problem := _incomparable(word, left.type, right.type):
+                raise at(place, GuardCode.TYPE, problem)
+            applied.append(apply)
+        if len(applied) > 1:
+            return Code(BOOL, _chain([code.run for code in codes], applied), 1 + _steps(codes))
+        apply, left_run, right_run = applied[0], codes[0].run, codes[1].run
+        return Code(BOOL, lambda frame: apply(left_run(frame), right_run(frame)), 1 + _steps(codes))
+
+    def _choice(self, node: ast.IfExp) -> Code:
+        test = self.wanted(node.test, BOOL, "what stands behind 'if'")
+        yes, no = self.compile(node.body), self.compile(node.orelse)
+        type_ = joined(yes.type, no.type)
+        if type_ is None:
+            raise at(node, GuardCode.TYPE, f"both values must be of one type, but they are {yes.type} and {no.type}")
+        yes, no = yes.fitted(type_.kind), no.fitted(type_.kind)
+        test_run, yes_run, no_run = test.run, yes.run, no.run
+        steps = test.steps + max(yes.steps, no.steps) + 1
+        return Code(type_, lambda frame: yes_run(frame) if test_run(frame) else no_run(frame), steps)
+
+    def _list(self, node: ast.expr, elements: Sequence[ast.expr]) -> Code:
+        if not 1 <= len(elements) <= self._limits.items:
+            raise at(node, GuardCode.TYPE, f"a list needs 1 to {self._limits.items} items, this has {len(elements)}")
+        items = [self.compile(item) for item in elements]
+        type_ = items[0].type
+        for item, place in zip(items, elements, strict=True):
+            common = None if item.type.is_list else joined(type_, item.type)
+            if common is None:
+                raise at(place, GuardCode.TYPE, f"all items must be of one type, but one is {type_}, one {item.type}")
+            type_ = common
+        items = [item.fitted(type_.kind) for item in items]
+        runs, constants = [item.run for item in items], [item.constant for item in items]
+        known = UNKNOWN if any(constant is UNKNOWN for constant in constants) else constants
+        return Code(Type(type_.kind, len(items)), lambda frame: [run(frame) for run in runs], 1 + _steps(items), known)
+
+    def _comprehension(self, node: ast.ListComp) -> Code:
+        each = self._generator(node)
+        return Code(each.type, lambda frame: list(each.run(frame)), each.steps)
+
+    def _generator(self, node: ast.ListComp | ast.GeneratorExp) -> Code:
+        """Return the code that gives the items one by one; its type is that of the list of them."""
+        if len(node.generators) != 1:
+            raise at(node, GuardCode.CONSTRUCT, "a comprehension may have one 'for' only")
+        part = node.generators[0]
+        if not isinstance(part.target, ast.Name) or part.is_async:
+            raise at(part.target, GuardCode.CONSTRUCT, "a comprehension runs over one plain variable")
+        name = part.target.id
+        source = self._iterable(part.iter)
+        if self.scope.find(name) is not None:
+            raise at(part.target, GuardCode.NAME, f"'{name}' is a variable already; take another name in the comprehension")
+        number, source = self._running_over(part.target, source)
+        tests = [self.wanted(test, BOOL, "what stands behind 'if'") for test in part.ifs]
+        item = self.compile(node.elt)
+        self.scope.known.discard(name)
+        if item.type.is_list:
+            raise at(node.elt, GuardCode.TYPE, "a list of lists is not allowed")
+        length = source.type.length or 0
+        source_run, item_run, test_runs = source.run, item.run, [test.run for test in tests]
+
+        def each(frame: Frame) -> Iterator[Value]:
+            for value in source_run(frame):
+                frame.values[number] = value
+                if all(run(frame) for run in test_runs):
+                    yield item_run(frame)
+
+        return Code(Type(item.type.kind, length), each, source.steps + 1 + length * (1 + item.steps + _steps(tests)))
+
+    def _iterable(self, node: ast.expr) -> Code:
+        """Return what a loop runs over: a list of known greatest length, or range with constant bounds."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            return self._range(node)
+        code = self.compile(node)
+        if not code.type.is_list:
+            raise at(node, GuardCode.TYPE, f"a loop runs over a list or range(number), but this is {code.type}")
+        return code
+
+    def _running_over(self, target: ast.Name, source: Code) -> tuple[int, Code]:
+        """Return the number of a loop's variable, and what the loop runs over as the variable takes it."""
+        number = self.scope.assign(target, target.id, source.type.item)
+        return number, source.fitted(self.scope.kind(target.id))
+
+    # -- calls in expressions ------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Code:
+        if not isinstance(node.func, ast.Name):
+            raise at(node, GuardCode.CALL, "only a plain name can be called")
+        name, accessors = node.func.id, self._vocabulary.accessors
+        if name in accessors:
+            return self._accessor(node, accessors[name])
+        if name in FUNCTIONS:
+            return self._function(node, name)
+        if name in self._vocabulary.skills or name in OWN_ACTIONS:
+            what = "an action" if name in OWN_ACTIONS else "a skill"
+            raise at(node, GuardCode.CALL, f"{name} is {what}; only an action may call it, as a statement of its own")
+        raise at(node, GuardCode.NAME, f"there is no function '{shown(name)}'{nearest(name, [*accessors, *FUNCTIONS])}")
+
+    def _places(self, node: ast.Call, name: str, parameters: Sequence[str]) -> dict[str, ast.expr]:
+        """Return the arguments of a call by the names of its parameters."""
+        if len(node.args) > len(parameters):
+            signature = f"{name}({', '.join(parameters)})"
+            raise at(node, GuardCode.ARITY, f"{signature} takes {len(parameters)} arguments, not {len(node.args)}")
+        places = dict(zip(parameters, node.args, strict=False))
+        for keyword in node.keywords:
+            word = keyword.arg or "**"
+            if word not in parameters or word in places:
+                raise at(keyword, GuardCode.ARITY, f"{name} takes no further '{shown(word)}'{nearest(word, parameters)}")
+            places[word] = keyword.value
+        return places
+
+    def _accessor(self, node: ast.Call, accessor: Accessor) -> Code:
+        name, names = accessor.name, [p.name for p in accessor.parameters]
+        places = self._places(node, name, names)
+        if len(places) != len(names):
+            raise at(node, GuardCode.ARITY, f"{name}({', '.join(names)}) takes {len(names)} arguments, not {len(places)}")
+        codes = [self.wanted(places[n], STR, f"{n} of {name}") for n in names]
+        constants = tuple(code.constant for code in codes)
+        known = UNKNOWN not in constants
+        if accessor.by_argument is not None and not known:
+            raise at(node, GuardCode.TYPE, f"the arguments of {name} must be constants: its type follows from them")
+        try:
+            returns = OF_PYTHON[accessor.result_type(constants) if known else accessor.returns]
+        except AccessorArgumentError as error:
+            raise at(node, GuardCode.ARGUMENT, str(error)) from error
+        self.accessors[name] = None
+        if known:
+            return Code(returns, lambda frame: frame.call(name, *constants), 1 + _steps(codes))
+        runs = [code.run for code in codes]
+        return Code(returns, lambda frame: frame.call(name, *[run(frame) for run in runs]), 1 + _steps(codes))
+
+    def _function(self, node: ast.Call, name: str) -> Code:
+        if node.keywords:
+            raise at(node, GuardCode.ARITY, f"{name} takes no named arguments here")
+        if name == "range":
+            raise at(node, GuardCode.CONSTRUCT, "range stands only behind 'in' of a loop")
+        if name == "round":
+            return self._round(node)
+        several = name in ("min", "max") and len(node.args) > 1
+        if len(node.args) != 1 and not several:
+            raise at(node, GuardCode.ARITY, f"{name} takes 1 argument, not {len(node.args)}")
+        place = node.args[0]
+        if isinstance(place, ast.GeneratorExp) and name in _OVER and not several:
+            inner = self._generator(place)
+        else:
+            inner = self._list(node, node.args) if several else self.compile(place)
+        gives: Type | None
+        if name in _OVER:
+            what, kinds, apply = _OVER[name]
+            fits = inner.type.is_list and inner.type.kind in kinds
+            kind = inner.type.kind if inner.type.kind is Kind.FLOAT else Kind.INT
+            gives = (BOOL if name in ("any", "all") else Type(kind)) if fits else None
+        else:
+            what, of, apply = _OF_ONE[name]
+            gives = of(inner.type)
+        if gives is None:
+            raise at(place, GuardCode.TYPE, f"{name} takes {what}, not {inner.type}")
+        run, rounds = inner.run, (inner.type.length or 0) if name in _OVER else 0
+        return Code(gives, lambda frame: apply(run(frame)), inner.steps + rounds + 1)
+
+    def _round(self, node: ast.Call) -> Code:
+        if not 1 <= len(node.args) <= 2:
+            raise at(node, GuardCode.ARITY, f"round takes 1 or 2 arguments, not {len(node.args)}")
+        inner, digits = self._number(node.args[0], "what round takes"), None
+        for place in node.args[1:]:
+            digits = self.wanted(place, INT, "the digits of round").constant
+            if digits is UNKNOWN or not 0 <= digits <= MOST_DIGITS:
+                raise at(place, GuardCode.NUMBER, f"the digits of round must be a constant of 0 to {MOST_DIGITS}")
+        run = inner.run
+        # Not a whole number in every case: what is out of sight is infinitely far, rounded or not.
+        return Code(FLOAT, lambda frame: _rounded(run(frame), digits), inner.steps + 2)
+
+    def _range(self, node: ast.Call) -> Code:
+        """Return a range with constant bounds, of at most so many rounds as the limits say."""
+        if node.keywords or not 1 <= len(node.args) <= 3:
+            raise at(node, GuardCode.ARITY, "range takes 1 to 3 numbers")
+        bounds = [self.wanted(place, INT, "what range takes").constant for place in node.args]
+        if UNKNOWN in bounds:
+            raise at(node, GuardCode.NUMBER, "the bounds of range must be constants")
+        if len(bounds) == 3 and bounds[2] == 0:
+            raise at(node, GuardCode.NUMBER, "the step of range must not be 0")
+        values = range(*map(int, bounds))
+        if len(values) > self._limits.rounds:
+            raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {self._limits.rounds} are allowed")
+        return Code(Type(Kind.INT, len(values)), lambda _: values, 1)
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[ast.stmt]) -> Block:
+        """Return the code of statements, one after the other."""
+        blocks = [self._statement(statement) for statement in statements]
+        if len(blocks) == 1:
+            return blocks[0]
+        performs = [block.perform for block in blocks]
+
+        def perform(frame: Frame) -> Steps:
+            for each in performs:
+                signal = yield from each(frame)
+                if signal is not Signal.NEXT:
+                    return signal
+            return Signal.NEXT
+
+        return Block(perform, _steps(blocks), sum(b.calls for b in blocks), any(b.ends for b in blocks))
+
+    def _statement(self, node: ast.stmt) -> Block:
+        compiler = self._statements.get(type(node))
+        if compiler is None:
+            raise at(node, GuardCode.CONSTRUCT, "a function inside a function is not allowed")
+        return compiler(node)
+
+    def _return(self, node: ast.Return) -> Block:
+        if not self._is_condition:
+            if node.value is not None:
+                raise at(node, GuardCode.TYPE, "an action returns nothing; write 'return' alone")
+            return Block(_signalling(Signal.RETURN), 1, 0, ends=True)
+        if node.value is None:
+            raise at(node, GuardCode.TYPE, "a condition returns True or False, not nothing")
+        code = self.wanted(node.value, BOOL, "what a condition returns")
+        return Block(_signalling(Signal.RETURN, 0, code.run), code.steps + 1, 0, ends=True)
+
+    def _call_alone(self, node: ast.Expr) -> Block:
+        if self._is_condition or not self._is_skill(node.value):
+            if isinstance(node.value, ast.Call):
+                self.compile(node.value)
+            raise at(node, GuardCode.FORM, "this value goes nowhere; a condition returns it, an action calls skills")
+        return self._skill(node.value, None)
+
+    def _assign(self, node: ast.Assign) -> Block:
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
+        target = node.targets[0]
+        if not self._is_condition and self._is_skill(node.value):
+            return self._skill(node.value, self.scope.assign(target, target.id, BOOL))
+        return self._setting(target, self.compile(node.value))
+
+    def _change(self, node: ast.AugAssign) -> Block:
+        if not isinstance(node.target, ast.Name):
+            raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
+        name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        return self._setting(node.target, self.compile(ast.copy_location(ast.BinOp(name, node.op, node.value), node)))
+
+    def _setting(self, target: ast.Name, code: Code) -> Block:
+        number = self.scope.assign(target, target.id, code.type)
+        fitted = code.fitted(self.scope.kind(target.id))
+        return Block(_signalling(Signal.NEXT, number, fitted.run), fitted.steps + 1, 0)
+
+    def _if(self, node: ast.If) -> Block:
+        test = self.wanted(node.test, BOOL, "what stands behind 'if'")
+        before = set(self.scope.known)
+        yes = self.block(node.body)
+        after_yes, self.scope.known = self.scope.known, set(before)
+        no = self.block(node.orelse) if node.orelse else Block(_signalling(Signal.NEXT), 0, 0)
+        after_no = self.scope.known
+        self.scope.known = after_no if yes.ends else after_yes if no.ends else after_yes & after_no
+        run, yes_perform, no_perform = test.run, yes.perform, no.perform
+
+        def perform(frame: Frame) -> Steps:
+            return (yield from (yes_perform if run(frame) else no_perform)(frame))
+
+        steps = test.steps + max(yes.steps, no.steps) + 1
+        return Block(perform, steps, max(yes.calls, no.calls), yes.ends and no.ends)
+
+    def _for(self, node: ast.For) -> Block:
+        if not isinstance(node.target, ast.Name) or node.orelse:
+            raise at(node, GuardCode.CONSTRUCT, "a loop runs over one plain variable and has no 'else'")
+        source = self._iterable(node.iter)
+        before = set(self.scope.known)
+        number, source = self._running_over(node.target, source)
+        self._loops += 1
+        body = self.block(node.body)
+        self._loops -= 1
+        self.scope.known = before
+        run, body_perform, rounds = source.run, body.perform, source.type.length or 0
+
+        def perform(frame: Frame) -> Steps:
+            for value in run(frame):
+                frame.values[number] = value
+                signal = yield from body_perform(frame)
+                if signal is Signal.RETURN:
+                    return signal
+                if signal is Signal.BREAK:
+                    break
+            return Signal.NEXT
+
+        return Block(perform, source.steps + 1 + rounds * (body.steps + 1), rounds * body.calls)
+
+    def _leave(self, node: ast.stmt, word: str, signal: Signal) -> Block:
+        if not self._loops:
+            raise at(node, GuardCode.FORM, f"'{word}' stands outside a loop")
+        return Block(_signalling(signal), 1, 0, ends=True)
+
+    # -- calls of skills, with the same checks of arguments as the kernel's own -----------------------------------
+
+    def _is_skill(self, node: ast.expr) -> bool:
+        """Return whether an expression is meant as a call of a skill or of an action of S0's own."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return False
+        name, known = node.func.id, [*self._vocabulary.skills.names, *OWN_ACTIONS]
+        if name not in known and not self._vocabulary.taken(name):
+            raise at(node, GuardCode.NAME, f"there is no skill '{shown(name)}'{nearest(name, known)}")
+        return name in known
+
+    def _skill(self, node: ast.expr, number: int | None) -> Block:
+        """Return the code of a call; `number` is the variable that is told whether it succeeded."""
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        name, limits = node.func.id, self._vocabulary.limits
+        skill = self._vocabulary.skills.get(name)
+        self.skills[name] = None
+        codes = self._own_arguments(node, name) if skill is None else self._skill_arguments(node, skill)
+        runs = {parameter: code.run for parameter, code in codes.items()}
+
+        def perform(frame: Frame) -> Steps:
+            values = {parameter: run(frame) for parameter, run in runs.items()}
+            values = _waiting(values) if skill is None else bind_typed(skill, values, limits).values
+            done = yield SkillRequest(name, values, number is not None)
+            if number is not None:
+                frame.values[number] = done
+            return Signal.NEXT
+
+        return Block(perform, 2 + _steps(codes.values()), 1)
+
+    def _own_arguments(self, node: ast.Call, name: str) -> dict[str, Code]:
+        places = self._places(node, name, () if name == STOP else ("seconds",))
+        if name == STOP:
+            self.subsystems.update(dict.fromkeys(self._vocabulary.base_subsystems))
+            return {}
+        if not places:
+            raise at(node, GuardCode.ARITY, f"{name} takes one argument, seconds")
+        code = self.wanted(places["seconds"], FLOAT, "seconds of wait")
+        if code.constant is not UNKNOWN and not 0 < code.constant <= LONGEST_WAIT_S:
+            why = f"wait takes more than 0 and at most {LONGEST_WAIT_S:g} seconds, not {code.constant:g}"
+            raise at(places["seconds"], GuardCode.ARGUMENT, why)
+        return {"seconds": code}
+
+    def _skill_arguments(self, node: ast.Call, skill: Skill) -> dict[str, Code]:
+        """Return the codes of the arguments. What is constant is checked now, the rest when the skill is called."""
+        places = self._places(node, skill.name, list(skill.signature.parameters))
+        codes = {name: self._argument(place, skill, name) for name, place in places.items()}
+        if skill.content is not None and skill.content not in codes:
+            raise at(node, GuardCode.ARITY, f"{skill.name} needs {skill.content}")
+        constants = {name: code.constant for name, code in codes.items() if code.constant is not UNKNOWN}
+        kept = [p for p in skill.signature.parameters.values() if p.name in constants or p.name not in codes]
+        closed = replace(skill, signature=skill.signature.replace(parameters=kept))
+        try:
+            bound = bind_typed(closed, constants, self._vocabulary.limits)
+            self.subsystems.update(dict.fromkeys(skill.subsystems_for(bound.values)))
+        except ArgumentError as error:
+            raise at(node, GuardCode.ARGUMENT, error.message) from error
+        except KeyError as error:
+            why = f"{error.args[0]} of {skill.name} must be a constant: the subsystem follows from it"
+            raise at(node, GuardCode.ARGUMENT, why) from error
+        self.notes.extend(bound.clamped)
+        return codes
+
+    def _argument(self, place: ast.expr, skill: Skill, name: str) -> Code:
+        code = self.compile(place)
+        annotation = skill.signature.parameters[name].annotation
+        wanted = OF_PYTHON.get(str if content_marker(annotation) else converter_for(annotation).base)
+        if code.constant is UNKNOWN:
+            if code.type.is_list or (wanted is None and code.type.kind is not Kind.STR):
+                raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be a constant here")
+            whole = wanted is not None and wanted.kind is Kind.INT and code.type.is_number
+            if wanted is not None and not wanted.takes(code.type) and not whole:
+                raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be {wanted}, but this is {code.type}")
+        return code
+
+
+def _steps(parts: Any) -> int:
+    return sum(part.steps for part in parts)
+
+
+def _and(right: Evaluate, left: Evaluate) -> Evaluate:
+    return lambda frame: left(frame) and right(frame)
+
+
+def _or(right: Evaluate, left: Evaluate) -> Evaluate:
+    return lambda frame: left(frame) or right(frame)
+
+
+def _rounded(value: float, digits: int | None) -> float:
+    """Return what Python's round does, but leave an infinite number (nothing in sight) and NaN as they are."""
+    return float(round(value, digits)) if math.isfinite(value) else value
+
+
+def _chain(runs: list[Evaluate], applied: list[Callable[[Any, Any], bool]]) -> Evaluate:
+    def run(frame: Frame) -> bool:
+        left = runs[0](frame)
+        for apply, right_run in zip(applied, runs[1:], strict=True):
+            right = right_run(frame)
+            if not apply(left, right):
+                return False
+            left = right
+        return True
+
+    return run
+
+
+def _incomparable(word: str, left: Type, right: Type) -> str:
+    """Return why two types cannot be compared so; "" when they can."""
+    if word in ("in", "not in"):
+        if (right.is_list and not left.is_list and joined(left, right.item) is not None) or left == right == STR:
+            return ""
+        return f"'{word}' looks for {left} in {right}; use a text in a text, or an item in a list"
+    if (left.is_number and right.is_number) or (word in ("==", "!=") and left == right and not left.is_list):
+        return ""
+    return f"'{word}' cannot compare {left} with {right}"
+
+
+def _signalling(signal: Signal, number: int = 0, run: Evaluate | None = None) -> Perform:
+    """Return a statement that calls no skill: it gives a variable its value, where there is one, and says how to go on."""
+
+    def perform(frame: Frame) -> Steps:
+        if run is not None:
+            frame.values[number] = run(frame)
+        return signal
+        yield
+
+    return perform
+
+
+def _waiting(values: dict[str, Any]) -> dict[str, Any]:
+    if values and not 0 < values["seconds"] <= LONGEST_WAIT_S:
+        raise ValueError(f"wait was given {values['seconds']} seconds; it takes more than 0 and at most {LONGEST_WAIT_S:g}")
+    return values
