@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from ghostshell.msg import Observation as ObservationMsg
@@ -17,6 +18,28 @@ KINDS: dict[Kind, int] = {kind: int(getattr(ObservationField, kind.name)) for ki
 _KIND_OF = {number: kind for kind, number in KINDS.items()}
 
 
+_SEEN = [f.name for f in fields(SeenObject)]
+"""Its fields are those of ObservedObject, too."""
+_WRITTEN: dict[Kind, Callable[[Any], dict[str, Any]]] = {
+    Kind.BOOLEAN: lambda value: {"flag": value},
+    Kind.NUMBER: lambda value: {"number": float(value)},
+    Kind.TEXT: lambda value: {"text": ros_text(value)},
+    Kind.POSE: lambda pose: {"numbers": [pose.x, pose.y, pose.yaw], "text": pose.frame},
+    Kind.SECTORS: lambda sectors: {"names": [s.name for s in sectors], "numbers": [s.distance for s in sectors]},
+    Kind.OBJECTS: lambda things: {"objects": [ObservedObject(**vars(o) | {"label": ros_text(o.label)}) for o in things]},
+    Kind.TABLE: lambda rows: {"names": [*map(ros_text, rows)], "texts": [*map(ros_text, rows.values())]},
+}
+_READ: dict[Kind, Callable[[Any], Value | None]] = {
+    Kind.BOOLEAN: lambda message: bool(message.flag),
+    Kind.NUMBER: lambda message: float(message.number),
+    Kind.TEXT: lambda message: str(message.text),
+    Kind.POSE: lambda message: Pose(*[*message.numbers, message.text]) if len(message.numbers) == 3 else None,
+    Kind.SECTORS: lambda message: tuple(Sector(n, d) for n, d in zip(message.names, message.numbers, strict=False)),
+    Kind.OBJECTS: lambda message: tuple(SeenObject(*(getattr(o, name) for name in _SEEN)) for o in message.objects),
+    Kind.TABLE: lambda message: dict(zip(message.names, message.texts, strict=False)),
+}
+
+
 class ObservationWriter:
     """Makes the messages of one node. A field whose value has not changed keeps its message, with a new age."""
 
@@ -25,7 +48,7 @@ class ObservationWriter:
 
     def message(self, observation: Observation) -> ObservationMsg:
         """Return the observation at its stamp as a message. The next call changes its parts: publish it before."""
-        fields = []
+        parts = []
         for name, field in observation.fields.items():
             made = self._made.get(name)
             if made is not None and made[0] is field:
@@ -35,8 +58,8 @@ class ObservationWriter:
                 self._made[name] = (field, part)
             part.age_s = field.age(observation.stamp)
             part.stale = field.stale(observation.stamp)
-            fields.append(part)
-        return ObservationMsg(stamp=time_message(observation.time_s), seq=observation.seq, fields=fields)
+            parts.append(part)
+        return ObservationMsg(stamp=time_message(observation.time_s), seq=observation.seq, fields=parts)
 
 
 def to_message(observation: Observation) -> ObservationMsg:
@@ -52,44 +75,14 @@ def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = 
     time_s = seconds(message.stamp)
     underway = max(0.0, ros_now_s - time_s) if ros_now_s is not None else 0.0
     stamp = now - underway
-    fields = {f.name: _field(f, stamp) for f in message.fields}
-    return Observation(stamp, message.seq, time_s, fields)
+    return Observation(stamp, message.seq, time_s, {f.name: _field(f, stamp) for f in message.fields})
 
 
 def _part(field: FieldValue) -> ObservationField:
-    part = ObservationField(name=field.name, kind=KINDS[field.kind], missing=ros_text(field.missing))
-    part.max_age_s = field.max_age_s or 0.0
-    value = field.value
-    if value is None:
-        part.missing = part.missing or "no reason is given"
-    elif isinstance(value, bool):
-        part.flag = value
-    elif isinstance(value, (int, float)):
-        part.number = float(value)
-    elif isinstance(value, str):
-        part.text = ros_text(value)
-    elif isinstance(value, Pose):
-        part.numbers, part.text = [value.x, value.y, value.yaw], value.frame
-    elif isinstance(value, Mapping):
-        part.names, part.texts = [ros_text(name) for name in value], [ros_text(text) for text in value.values()]
-    elif field.kind is Kind.SECTORS:
-        sectors = [s for s in value if isinstance(s, Sector)]
-        part.names, part.numbers = [s.name for s in sectors], [s.distance for s in sectors]
-    else:
-        part.objects = [_object(o) for o in value if isinstance(o, SeenObject)]
-    return part
-
-
-def _object(thing: SeenObject) -> ObservedObject:
-    return ObservedObject(
-        track_id=thing.track_id,
-        label=ros_text(thing.label),
-        confidence=float(thing.confidence),
-        bearing=thing.bearing,
-        distance=thing.distance,
-        x=thing.x,
-        y=thing.y,
-        seen_s=thing.seen_s,
+    values = {} if field.value is None else _WRITTEN[field.kind](field.value)
+    missing = ros_text(field.missing or "no reason is given") if field.value is None else ""
+    return ObservationField(
+        name=field.name, kind=KINDS[field.kind], missing=missing, max_age_s=field.max_age_s or 0.0, **values
     )
 
 
@@ -98,26 +91,5 @@ def _field(message: Any, stamp: float) -> FieldValue:
     limit = message.max_age_s if message.max_age_s > 0.0 else None
     if kind is None:
         return FieldValue(message.name, Kind.TEXT, None, -math.inf, limit, f"its kind {message.kind} is unknown here; rebuild")
-    value = None if message.missing else _value(kind, message)
+    value = None if message.missing else _READ[kind](message)
     return FieldValue(message.name, kind, value, stamp - message.age_s, limit, message.missing)
-
-
-def _value(kind: Kind, message: Any) -> Value | None:
-    if kind is Kind.BOOLEAN:
-        return bool(message.flag)
-    if kind is Kind.NUMBER:
-        return float(message.number)
-    if kind is Kind.TEXT:
-        return str(message.text)
-    if kind is Kind.POSE:
-        if len(message.numbers) != 3:
-            return None
-        x, y, yaw = message.numbers
-        return Pose(x, y, yaw, message.text)
-    if kind is Kind.SECTORS:
-        return tuple(Sector(n, d) for n, d in zip(message.names, message.numbers, strict=False))
-    if kind is Kind.TABLE:
-        return dict(zip(message.names, message.texts, strict=False))
-    return tuple(
-        SeenObject(o.track_id, o.label, o.confidence, o.bearing, o.distance, o.x, o.y, o.seen_s) for o in message.objects
-    )

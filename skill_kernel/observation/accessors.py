@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from skill_kernel.config.observation import STANDARD, NearestBySector, Track
+from skill_kernel.config.sections import nearest
 from skill_kernel.observation.model import (
     ArgumentError,
     Kind,
@@ -37,40 +39,27 @@ class View:
         """What an accessor says. Raises StaleFieldError, UnknownAccessorError or ArgumentError."""
         accessor = self._table.get(name)
         if accessor is None:
-            near = difflib.get_close_matches(name[:80], self._table, n=1, cutoff=0.5)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = nearest(name[:80], [*self._table])
             raise UnknownAccessorError(f"there is no accessor '{name[:80]}'{hint} (known: {', '.join(sorted(self._table))})")
         accessor.check(arguments)
-        return accessor.read(self, arguments)
+        return accessor.read(self, *arguments)
 
     def fresh(self, field: str, kind: Kind | None = None) -> Value:
         """A field's value. Raises StaleFieldError when it is missing, too old, or of another kind than is wanted."""
         whole = self._observation
         if whole is None:
-            raise StaleFieldError(
-                field, float("inf"), f"field '{field}' is not known yet: no observation has come; is the observer running?"
-            )
+            raise self._stale(field, "is not known yet: no observation has come; is the observer running?")
         one = whole.fields.get(field)
         if one is None:
-            raise StaleFieldError(
-                field,
-                float("inf"),
-                f"field '{field}' is not in the observation; was the robot's file changed? Restart the observer",
-            )
-        age = one.age(self._now)
+            raise self._stale(field, "is not in the observation; was the robot's file changed? Restart the observer")
         if one.value is None:
-            raise StaleFieldError(field, age, f"field '{field}' is missing: {one.missing or 'no reason is given'}")
+            raise self._stale(field, f"is missing: {one.missing or 'no reason is given'}")
         if whole.stale(self._now):
             gone = self._now - whole.stamp
-            raise StaleFieldError(
-                field, age, f"field '{field}' is stale: the observer has said nothing for {gone:.1f} s; is it running?"
-            )
+            raise self._stale(field, f"is stale: the observer has said nothing for {gone:.1f} s; is it running?")
         if one.stale(self._now):
-            raise StaleFieldError(
-                field,
-                age,
-                f"field '{field}' is stale: {age:.1f} s old, at most {one.max_age_s:g} s allowed; does its source still send?",
-            )
+            age = f"{one.age(self._now):.1f} s old, at most {one.max_age_s:g} s allowed"
+            raise self._stale(field, f"is stale: {age}; does its source still send?")
         if kind is not None and one.kind is not kind:
             raise self.untold(field, f"it is a {one.kind.value}, no {kind.value}; restart the observer with this robot's file")
         return one.value
@@ -78,11 +67,14 @@ class View:
     def age(self, field: str) -> float:
         """Seconds since the field was measured, inf when it never was."""
         one = self._observation.fields.get(field) if self._observation is not None else None
-        return one.age(self._now) if one is not None else float("inf")
+        return one.age(self._now) if one is not None else math.inf
 
     def untold(self, field: str, why: str) -> StaleFieldError:
         """The error for a field that is fresh and yet does not tell what was asked."""
-        return StaleFieldError(field, self.age(field), f"field '{field}' does not tell: {why}")
+        return self._stale(field, f"does not tell: {why}")
+
+    def _stale(self, field: str, why: str) -> StaleFieldError:
+        return StaleFieldError(field, self.age(field), f"field '{field}' {why}")
 
 
 Result = bool | int | float | str
@@ -98,7 +90,6 @@ class Parameter:
 
     name: str
     choices: tuple[str, ...] = ()
-    type: type[str] = str
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ class Accessor:
     returns: ResultType
     doc: str
     fields: tuple[str, ...]
-    read: Callable[[View, tuple[str, ...]], Result]
+    read: Callable[..., Result]
     by_argument: Mapping[str, ResultType] | None = None
 
     def result_type(self, arguments: Sequence[str] = ()) -> ResultType:
@@ -129,11 +120,8 @@ class Accessor:
             if not isinstance(given, str):
                 raise ArgumentError(f"{parameter.name} of {self.name} is a text in quotes, not {type(given).__name__}")
             if parameter.choices and given not in parameter.choices:
-                near = difflib.get_close_matches(given[:80], parameter.choices, n=1, cutoff=0.5)
-                hint = f"; did you mean '{near[0]}'?" if near else ""
-                raise ArgumentError(
-                    f"{self.name} knows no {parameter.name} '{given[:80]}'{hint} (known: {', '.join(parameter.choices)})"
-                )
+                known = f"{nearest(given[:80], [*parameter.choices])} (known: {', '.join(parameter.choices)})"
+                raise ArgumentError(f"{self.name} knows no {parameter.name} '{given[:80]}'{known}")
 
     def signature(self) -> str:
         """As it stands in prompts: `visible(label: str) -> bool`."""
@@ -147,137 +135,105 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
     fields = robot.observation
     table: dict[str, Accessor] = {}
 
-    def add(
-        name: str,
-        returns: ResultType,
-        doc: str,
-        field: str,
-        read: Callable[[View, tuple[str, ...]], Result],
-        *parameters: Parameter,
-    ) -> None:
+    def add(name: str, field: str, returns: ResultType, doc: str, read: Callable[..., Result], *parameters: Parameter) -> None:
         if field in fields:
             table[name] = Accessor(name, parameters, returns, doc, (field,), read)
 
-    process = fields["object_detections"].process if "object_detections" in fields else None
+    seen = "object_detections"
+    process = fields[seen].process if seen in fields else None
     label = Parameter("label", process.labels if isinstance(process, Track) else ())
-    add("visible", bool, "Whether a thing of this label is in sight.", "object_detections", _visible, label)
-    add("count", int, "How many things of this label are in sight.", "object_detections", _count, label)
-    add(
-        "distance_to",
-        float,
-        "Metres from the robot's middle to the nearest thing of this label; inf when none is in sight.",
-        "object_detections",
-        _distance_to,
-        label,
-    )
-    add(
-        "bearing_to",
-        float,
-        "Degrees, left positive, to the nearest thing of this label; nan when none is in sight.",
-        "object_detections",
-        _bearing_to,
-        label,
-    )
-    add(
-        "people_visible", int, "How many people are in sight.", "visible_people", lambda v, a: int(_number(v, "visible_people"))
-    )
+    nearest_thing = "the nearest thing of this label"
+    far = f"Metres from the robot's middle to {nearest_thing}; inf when none is in sight."
+    bearing = f"Degrees, left positive, to {nearest_thing}; nan when none is in sight."
+    add("visible", seen, bool, "Whether a thing of this label is in sight.", lambda v, a: bool(_objects(v, a)), label)
+    add("count", seen, int, "How many things of this label are in sight.", lambda v, a: len(_objects(v, a)), label)
+    add("distance_to", seen, float, far, _distance_to, label)
+    add("bearing_to", seen, float, bearing, _bearing_to, label)
+    people = "visible_people"
+    add("people_visible", people, int, "How many people are in sight.", lambda v: int(v.fresh(people, Kind.NUMBER)))
 
     scanned = fields["obstacles"].process if "obstacles" in fields else None
-    sectors = scanned.sectors if isinstance(scanned, NearestBySector) else {}
+    edge = "Metres from the robot's edge to the nearest obstacle"
     for sector, where in (("front", "in front"), ("left", "on the left"), ("right", "on the right"), ("back", "behind")):
-        if sector in sectors:
-            doc = f"Metres from the robot's edge to the nearest obstacle {where}; inf when the way is free."
-            add(f"{sector}_distance_m", float, doc, "obstacles", lambda v, a, name=sector: _sector(v, name))  # type: ignore[misc]
-    add(
-        "nearest_distance_m",
-        float,
-        "Metres from the robot's edge to the nearest obstacle anywhere; inf when all is free.",
-        "obstacles",
-        _nearest_sector,
-    )
+        if isinstance(scanned, NearestBySector) and sector in scanned.sectors:
+            doc = f"{edge} {where}; inf when the way is free."
+            add(f"{sector}_distance_m", "obstacles", float, doc, partial(_sector, name=sector))
+    add("nearest_distance_m", "obstacles", float, f"{edge} anywhere; inf when all is free.", _nearest_sector)
 
-    add("x_m", float, "Where the robot is in the map: x in metres.", "pose", lambda v, a: _pose(v).x)
-    add("y_m", float, "Where the robot is in the map: y in metres.", "pose", lambda v, a: _pose(v).y)
-    add("heading_deg", float, "Where the robot looks in the map: degrees from x, left positive, -180 to 180.", "pose", _heading)
-    add("speed_mps", float, "Speed in metres a second.", "speed", lambda v, a: _number(v, "speed"))
-    add("moving", bool, "Whether the robot walks or turns.", "moving", _own("moving", STANDARD["moving"]))
-    add("room", str, "Name of the room the robot is in; '' in none.", "room", _own("room", STANDARD["room"]))
-    add("posture", str, fields["posture"].role if "posture" in fields else "", "posture", _own("posture", STANDARD["posture"]))
-    add("battery_percent", float, "Charge of the battery in percent.", "battery", lambda v, a: _number(v, "battery"))
-    add("charging", bool, "Whether the battery is being charged.", "charging", _own("charging", STANDARD["charging"]))
-    subsystem = Parameter("name", tuple(robot.subsystems))
-    add("subsystem_busy", bool, "Whether a skill uses this subsystem now.", "subsystems", _busy, subsystem)
-    add("heard", str, "The last thing somebody said to the robot; '' when nobody has.", "last_heard", _heard)
-    said = Parameter("words")
-    add("heard_words", bool, "Whether these words, whole and in this order, are in it.", "last_heard", _heard_words, said)
-    add("heard_age_s", float, "Seconds since then; inf when nobody has said anything.", "last_heard", _heard_age)
+    look = "Where the robot looks in the map: degrees from x, left positive, -180 to 180."
+    add("x_m", "pose", float, "Where the robot is in the map: x in metres.", lambda v: _pose(v).x)
+    add("y_m", "pose", float, "Where the robot is in the map: y in metres.", lambda v: _pose(v).y)
+    add("heading_deg", "pose", float, look, lambda v: math.degrees(math.remainder(_pose(v).yaw, math.tau)))
+    posture = fields["posture"].role if "posture" in fields else ""
+    for name, field, doc in (
+        ("speed_mps", "speed", "Speed in metres a second."),
+        ("moving", "moving", "Whether the robot walks or turns."),
+        ("room", "room", "Name of the room the robot is in; '' in none."),
+        ("posture", "posture", posture),
+        ("battery_percent", "battery", "Charge of the battery in percent."),
+        ("charging", "charging", "Whether the battery is being charged."),
+        ("heard", "last_heard", "The last thing somebody said to the robot; '' when nobody has."),
+        *((name, name, config.role) for name, config in fields.items() if name not in STANDARD),
+    ):
+        kind = STANDARD.get(field) or fields[field].kind
+        if kind in _RESULT:
+            add(name, field, _RESULT[kind], doc, partial(_plain, field=field, kind=kind))
+    subsystem, words = Parameter("name", tuple(robot.subsystems)), Parameter("words")
+    add("subsystem_busy", "subsystems", bool, "Whether a skill uses this subsystem now.", _busy, subsystem)
+    add("heard_words", "last_heard", bool, "Whether these words, whole and in this order, are in it.", _heard_words, words)
+    add("heard_age_s", "last_heard", float, "Seconds since then; inf when nobody has said anything.", _heard_age)
 
-    for name, config in fields.items():
-        if name not in STANDARD and config.kind in _RESULT:
-            add(name, _RESULT[config.kind], config.role, name, _own(name, config.kind))
-    if fields:
-        any_field = Parameter("field", tuple(fields))
-        told = {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}
-        for told_name, returns, doc, read in (
-            ("age_s", float, "Seconds since this field was measured; inf when it never was.", _age),
-            ("stale", bool, "Whether this field is too old or missing.", _stale),
-        ):
-            table[told_name] = Accessor(told_name, (any_field,), returns, doc, (), read)
-        if told:
-            doc = "What this field says."
-            choice = Parameter("field", tuple(told))
-            table["value"] = Accessor(
-                "value", (choice,), object, doc, (), lambda v, a: _own(a[0], fields[a[0]].kind)(v, a), told
-            )
+    def add_general(name: str, returns: ResultType, doc: str, read: Callable[..., Result], *choices: str, **more: Any) -> None:
+        if choices:
+            table[name] = Accessor(name, (Parameter("field", choices),), returns, doc, (), read, **more)
+
+    told = {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}
+    add_general("age_s", float, "Seconds since this field was measured; inf when it never was.", View.age, *fields)
+    add_general("stale", bool, "Whether this field is too old or missing.", _stale, *fields)
+    value: Callable[..., Result] = lambda v, field: _plain(v, field=field, kind=fields[field].kind)  # noqa: E731
+    add_general("value", object, "What this field says.", value, *told, by_argument=told)
     return table
 
 
 def _objects(view: View, label: str) -> list[SeenObject]:
     seen = view.fresh("object_detections", Kind.OBJECTS)
-    return (
-        [thing for thing in seen if isinstance(thing, SeenObject) and thing.label == label] if isinstance(seen, tuple) else []
-    )
+    things = seen if isinstance(seen, tuple) else ()
+    return [thing for thing in things if isinstance(thing, SeenObject) and thing.label == label]
 
 
-def _visible(view: View, arguments: tuple[str, ...]) -> bool:
-    return bool(_objects(view, arguments[0]))
-
-
-def _count(view: View, arguments: tuple[str, ...]) -> int:
-    return len(_objects(view, arguments[0]))
-
-
-def _distance_to(view: View, arguments: tuple[str, ...]) -> float:
-    things = _objects(view, arguments[0])
+def _distance_to(view: View, label: str) -> float:
+    things = _objects(view, label)
     known = [thing.distance for thing in things if not math.isnan(thing.distance)]
     if things and not known:
-        raise view.untold("object_detections", f"the {arguments[0]} is in sight, but how far it is cannot be told")
+        raise view.untold("object_detections", f"the {label} is in sight, but how far it is cannot be told")
     return min(known, default=math.inf)
 
 
-def _bearing_to(view: View, arguments: tuple[str, ...]) -> float:
-    things = _objects(view, arguments[0])
-    nearest = min(things, key=lambda t: (math.isnan(t.distance), t.distance, -t.confidence), default=None)
-    return math.nan if nearest is None else math.degrees(nearest.bearing)
+def _bearing_to(view: View, label: str) -> float:
+    things = _objects(view, label)
+    thing = min(things, key=lambda t: (math.isnan(t.distance), t.distance, -t.confidence), default=None)
+    return math.nan if thing is None else math.degrees(thing.bearing)
 
 
-def _sectors(view: View) -> list[Sector]:
+def _sectors(view: View) -> dict[str, float]:
+    """Return the distances that were measured, by the names of their sectors."""
     value = view.fresh("obstacles", Kind.SECTORS)
-    return [sector for sector in value if isinstance(sector, Sector)] if isinstance(value, tuple) else []
+    sectors = value if isinstance(value, tuple) else ()
+    return {s.name: s.distance for s in sectors if isinstance(s, Sector) and not math.isnan(s.distance)}
 
 
-def _sector(view: View, name: str) -> float:
-    for sector in _sectors(view):
-        if sector.name == name and not math.isnan(sector.distance):
-            return sector.distance
-    raise view.untold("obstacles", f"the lidar does not measure what is in sector '{name}'")
+def _sector(view: View, *, name: str) -> float:
+    known = _sectors(view)
+    if name not in known:
+        raise view.untold("obstacles", f"the lidar does not measure what is in sector '{name}'")
+    return known[name]
 
 
-def _nearest_sector(view: View, _: tuple[str, ...]) -> float:
-    known = [sector.distance for sector in _sectors(view) if not math.isnan(sector.distance)]
+def _nearest_sector(view: View) -> float:
+    known = _sectors(view)
     if not known:
         raise view.untold("obstacles", "the lidar measures in no sector")
-    return min(known)
+    return min(known.values())
 
 
 def _pose(view: View) -> Pose:
@@ -286,39 +242,22 @@ def _pose(view: View) -> Pose:
     return value
 
 
-def _heading(view: View, _: tuple[str, ...]) -> float:
-    return math.degrees(math.remainder(_pose(view).yaw, math.tau))
+def _plain(view: View, *, field: str, kind: Kind) -> Result:
+    value = view.fresh(field, kind)
+    assert isinstance(value, (bool, int, float, str))
+    return float(value) if kind is Kind.NUMBER else value
 
 
-def _number(view: View, field: str) -> float:
-    value = view.fresh(field, Kind.NUMBER)
-    assert isinstance(value, (int, float))
-    return float(value)
-
-
-def _own(field: str, kind: Kind) -> Callable[[View, tuple[str, ...]], Result]:
-    def read(view: View, _: tuple[str, ...]) -> Result:
-        value = view.fresh(field, kind)
-        assert isinstance(value, (bool, int, float, str))
-        return value
-
-    return read
-
-
-def _busy(view: View, arguments: tuple[str, ...]) -> bool:
+def _busy(view: View, name: str) -> bool:
     table = view.fresh("subsystems", Kind.TABLE)
     assert isinstance(table, Mapping)
-    if arguments[0] not in table:
-        raise view.untold("subsystems", f"the kernel says nothing of subsystem '{arguments[0]}'")
-    return bool(table[arguments[0]] == "busy")
+    if name not in table:
+        raise view.untold("subsystems", f"the kernel says nothing of subsystem '{name}'")
+    return bool(table[name] == "busy")
 
 
-def _heard(view: View, _: tuple[str, ...]) -> str:
-    return str(view.fresh("last_heard", Kind.TEXT))
-
-
-def _heard_words(view: View, arguments: tuple[str, ...]) -> bool:
-    return f" {plain_words(arguments[0])} " in f" {plain_words(_heard(view, ()))} "
+def _heard_words(view: View, words: str) -> bool:
+    return f" {plain_words(words)} " in f" {plain_words(str(view.fresh('last_heard', Kind.TEXT)))} "
 
 
 def plain_words(text: str) -> str:
@@ -326,18 +265,14 @@ def plain_words(text: str) -> str:
     return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower().replace("’", "'")))
 
 
-def _heard_age(view: View, _: tuple[str, ...]) -> float:
+def _heard_age(view: View) -> float:
     view.fresh("last_heard", Kind.TEXT)
     return view.age("last_heard")
 
 
-def _age(view: View, arguments: tuple[str, ...]) -> float:
-    return view.age(arguments[0])
-
-
-def _stale(view: View, arguments: tuple[str, ...]) -> bool:
+def _stale(view: View, field: str) -> bool:
     try:
-        view.fresh(arguments[0])
+        view.fresh(field)
     except StaleFieldError:
         return True
     return False

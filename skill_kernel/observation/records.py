@@ -1,18 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations as JSON, to be kept and read again: for memory, and for reflexes that are tried on what was recorded."""
+"""Observations as JSON, to be kept and read again: for reflexes that are tried on what was recorded."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, Value
+from pydantic import Field, Strict, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject
 
 LATEST_S = 1e11
 """No time of a clock, of ROS or of the machine, lies beyond: thousands of years."""
+
+_VALUES: dict[Kind, TypeAdapter[Any]] = {
+    Kind.BOOLEAN: TypeAdapter(Annotated[bool, Strict()]),
+    Kind.NUMBER: TypeAdapter(Annotated[float, Strict()]),
+    Kind.TEXT: TypeAdapter(str),
+    Kind.POSE: TypeAdapter(Pose),
+    Kind.SECTORS: TypeAdapter(tuple[Sector, ...]),
+    Kind.OBJECTS: TypeAdapter(tuple[SeenObject, ...]),
+    Kind.TABLE: TypeAdapter(dict[str, str]),
+}
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+    kind: Kind
+    age_s: float
+    max_age_s: float | None
+    missing: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Record:
+    time_s: Annotated[float, Field(ge=0, le=LATEST_S)]
+    seq: Annotated[int, Field(ge=0, le=int(LATEST_S))]
+    fields: list[_Field]
+
+
+_RECORD = TypeAdapter(_Record)
 
 
 class RecordError(ValueError):
@@ -20,20 +50,11 @@ class RecordError(ValueError):
 
 
 def observation_to_json(observation: Observation) -> str:
-    """One line. Ages are kept, and the time in ROS time; numbers that are not finite are null, "inf" or "-inf"."""
+    """One line. Ages are kept, and the time in ROS time; numbers that are not finite are "NaN", "Infinity", "-Infinity"."""
     fields = [
-        {
-            "name": f.name,
-            "kind": f.kind.value,
-            "age_s": _number_out(f.age(observation.stamp)),
-            "max_age_s": f.max_age_s,
-            "missing": f.missing,
-            "value": None if f.value is None else _out(f.value),
-        }
-        for f in observation.fields.values()
+        _Field(f.name, f.kind, f.age(observation.stamp), f.max_age_s, f.missing, f.value) for f in observation.fields.values()
     ]
-    record = {"time_s": observation.time_s, "seq": observation.seq, "fields": fields}
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return to_json(_Record(observation.time_s, observation.seq, fields), inf_nan_mode="strings").decode()
 
 
 def observation_from_json(line: str, stamp: float | None = None) -> Observation:
@@ -42,62 +63,13 @@ def observation_from_json(line: str, stamp: float | None = None) -> Observation:
     Raises RecordError for anything that `observation_to_json` did not write.
     """
     try:
-        record = json.loads(line)
-        time_s, seq = float(record["time_s"]), int(record["seq"])
-        if not 0.0 <= time_s <= LATEST_S or not 0 <= seq <= LATEST_S:
-            raise ValueError(f"time_s and seq lie between 0 and {LATEST_S:g}")
-        at = time_s if stamp is None else stamp
-        fields = {str(f["name"]): _field(f, at) for f in record["fields"]}
-        return Observation(at, seq, time_s, fields)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise RecordError(f"no recorded observation ({why}): {line[:60]!r}; record it anew") from error
-
-
-def _field(record: Mapping[str, Any], at: float) -> FieldValue:
-    kind, limit = Kind(record["kind"]), record["max_age_s"]
-    value = None if record["value"] is None else _in(kind, record["value"])
-    return FieldValue(
-        str(record["name"]),
-        kind,
-        value,
-        at - _number_in(record["age_s"]),
-        None if limit is None else float(limit),
-        str(record["missing"]),
-    )
-
-
-def _out(value: Value) -> Any:
-    if isinstance(value, tuple):
-        return [{k: _number_out(v) if isinstance(v, float) else v for k, v in asdict(one).items()} for one in value]
-    if isinstance(value, Pose):
-        return {k: _number_out(v) if isinstance(v, float) else v for k, v in asdict(value).items()}
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _in(kind: Kind, value: Any) -> Value:
-    if kind is Kind.POSE:
-        return Pose(_number_in(value["x"]), _number_in(value["y"]), _number_in(value["yaw"]), str(value["frame"]))
-    if kind is Kind.SECTORS:
-        return tuple(Sector(str(s["name"]), _number_in(s["distance"])) for s in value)
-    if kind is Kind.OBJECTS:
-        numbers = ("confidence", "bearing", "distance", "x", "y", "seen_s")
-        return tuple(
-            SeenObject(int(o["track_id"]), str(o["label"]), *(_number_in(o[number]) for number in numbers)) for o in value
-        )
-    if kind is Kind.TABLE:
-        return {str(key): str(text) for key, text in value.items()}
-    fitting = {Kind.BOOLEAN: bool, Kind.NUMBER: (int, float), Kind.TEXT: str}[kind]
-    if not isinstance(value, fitting):  # type: ignore[arg-type]
-        raise TypeError(f"{value!r} is no {kind.value}")
-    return float(value) if kind is Kind.NUMBER else value
-
-
-def _number_out(number: float) -> float | str | None:
-    if math.isnan(number):
-        return None
-    return number if math.isfinite(number) else "inf" if number > 0 else "-inf"
-
-
-def _number_in(number: Any) -> float:
-    return math.nan if number is None else float(number)
+        record = _RECORD.validate_json(line)
+        at, fields = record.time_s if stamp is None else stamp, {}
+        for f in record.fields:
+            value = None if f.value is None else _VALUES[f.kind].validate_python(f.value)
+            fields[f.name] = FieldValue(f.name, f.kind, value, at - f.age_s, f.max_age_s, f.missing)
+        return Observation(at, record.seq, record.time_s, fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
+        raise RecordError(f"no recorded observation ({why[:200]}): {line[:60]!r}; record it anew") from error

@@ -297,7 +297,7 @@ def test_the_same_question_is_asked_once_a_round() -> None:
     asked: list[str] = []
     table = dict(vocabulary().accessors)
     read = table["distance_to"].read
-    table["distance_to"] = replace(table["distance_to"], read=lambda v, a: (asked.append(a[0]), read(v, a))[1])
+    table["distance_to"] = replace(table["distance_to"], read=lambda v, label: (asked.append(label), read(v, label))[1])
     world = World()
     loop = ReflexLoop(table, world, lambda *_: None)
     loop.set_rules([loaded(f"r{n}", f"distance_to('person') < 0.{n + 1}") for n in range(8)])
