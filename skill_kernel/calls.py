@@ -30,6 +30,11 @@ class CallSpec:
     streams_content: bool = False
     deadline_s: float = 0.0
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Return the fields of an event that say which call it is about."""
+        return {name: getattr(self, name) for name in ("process_id", "stream_id", "call_id", "function", "channels")}
+
 
 @dataclass(frozen=True)
 class Accepted:

@@ -22,7 +22,7 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, Owner, Rank
-from skill_kernel.kernel.runner import CallRunner, KernelCallbacks, KernelSettings, SkillThreads, about
+from skill_kernel.kernel.runner import CallRunner, KernelCallbacks, KernelSettings, SkillThreads
 from skill_kernel.kernel.running import RESET, Deadline, Ending, Message, Pausing, RunningCall, interruption
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, BoundArguments, bind_typed, unknown_limits
@@ -127,7 +127,7 @@ class Kernel:
             text = f"{needs}{holder.skill.name} (call {held.call_id} of process {held.process_id}) holds until {until}"
         if exclusive and not own:
             contention = {"holder_id": held.process_id, "error_code": CallCode.SUBSYSTEM_HELD, "error_msg": text}
-            self._runner.report(CallEvent(kind=CallKind.CONTENTION, **{**about(call), "channels": subsystems, **contention}))
+            self._runner.report(CallEvent(kind=CallKind.CONTENTION, **{**call.about, "channels": subsystems, **contention}))
         return Refused(CallCode.SUBSYSTEM_HELD, text, held.process_id)
 
     def _taken_in(

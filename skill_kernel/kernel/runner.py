@@ -13,7 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from skill_kernel.calls import CallResult, CallSpec
+from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
@@ -141,7 +141,7 @@ class CallRunner:
 
     def notice(self, run: RunningCall, text: str, code: CallCode = CallCode.NONE) -> None:
         """Report what a person should read about a call."""
-        self.report(Notice(text=text, error_code=code, error_msg=text if code else "", **about(run.spec)))
+        self.report(Notice(text=text, error_code=code, error_msg=text if code else "", **run.spec.about))
 
     def changed(self) -> None:
         """Report that the state has changed."""
@@ -498,17 +498,6 @@ class SkillCaller:
     def call(self, name: str, /, **arguments: Any) -> SkillReturn:
         """Run a skill to its end. A failure is returned, not raised; an exception of the skill passes through."""
         return self._runner.call(self._run, name, arguments)
-
-
-def about(call: CallSpec) -> dict[str, Any]:
-    """Return the fields of an event that say which call it is about."""
-    return {
-        "process_id": call.process_id,
-        "stream_id": call.stream_id,
-        "call_id": call.call_id,
-        "function": call.function,
-        "channels": call.channels,
-    }
 
 
 def _raised(run: RunningCall, error: BaseException) -> SkillReturn:

@@ -92,7 +92,7 @@ class ChannelScheduler(RuntimeNode):
         self._steps = self.create_publisher(StepQueueMsg, "step_queue", QUEUES)
         self._verdicts = Verdicts(self, robot)
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
-        self._link = KernelLink(self, robot.registry, ready_s=ready_s, silence_s=silence_s)
+        self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
@@ -116,7 +116,7 @@ class ChannelScheduler(RuntimeNode):
                 if idle is None:
                     return None
                 del self._processes[idle]
-            executor = ProcessExecutor(self._link, process_id)
+            executor = ProcessExecutor(self._link, self._robot.registry, process_id)
             weighing = self._verdicts.before(executor, process_id)
             executor.scheduler = Scheduler(
                 # Told after the calls are on their way: writing an event takes as long as starting one.

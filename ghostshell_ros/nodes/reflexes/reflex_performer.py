@@ -12,186 +12,118 @@ from geometry_msgs.msg import Twist
 from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 
-from function_tokens.scheduling.calls import Call, EventType, Role, ShellEvent
-from ghostshell_ros.nodes.reflexes.reflex_performance import LEASE_S, Performance
 from ghostshell_ros.runtime.kernel_executor import KernelLink
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
 from reflexes.loop import Ended, Firing, ReflexLoop
-from skill_kernel.calls import CallResult
-from skill_kernel.events import Notice
+from skill_kernel.calls import CallResult, CallSpec
+from skill_kernel.codes import CallCode, LeaseCode, Outcome
+from skill_kernel.events import CallEvent, CallKind, Notice
 from skill_kernel.guard import SkillRequest
+from skill_kernel.guard.vocabulary import STOP, WAIT
+from skill_kernel.skills.arguments import to_json
 
 BEAT_S = 0.1
 FORGOTTEN_S = 3.0
 """A request that was not answered by then is forgotten: the kernel that had it is gone."""
+LEASE_S = 0.5
+"""How long the kernel may take to answer; without it nothing is begun."""
+FREE_S = 3.0
+"""How long a subsystem that was taken may take to come to rest: the longest stop time of a skill, and some."""
+ASK_AGAIN_S = 0.05
+"""The kernel's state tells when something became free; this is for one that was lost."""
+STOP_AGAIN_S = 0.1
+"""So often the base is stopped while what it did before has not come to rest: the gate forgets a wish after 0.2 s."""
+NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallCode.KERNEL_UNAVAILABLE, CallCode.INTERRUPTED_BY)
+"""Outcomes of a call that are no fault of the action: the reflex may fire again."""
 
 
 class ReflexPerformer:
     """Implements `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
-    executor's thread only.
+    executor's thread only; `loop` must be set before the first firing.
 
     Publishes `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs the base, and at 10 Hz while one keeps it
     still), `process_heartbeat` (10 Hz while something is performed), `events`; calls `skill_kernel/process_lease` and
     `execute_skill`.
     """
 
+    loop: ReflexLoop
+
     def __init__(self, node: RuntimeNode, setup: RobotSetup, events: EventWriter) -> None:
-        self._node, self._setup, self._events = node, setup, events
-        self._link = KernelLink(node, setup.registry, ready_s=LEASE_S, silence_s=2.0)
+        self.node, self.setup, self.events = node, setup, events
+        self.link = KernelLink(node, ready_s=LEASE_S, silence_s=2.0)
         self._lease = ServiceClient(node, ProcessLease, "skill_kernel/process_lease")
         self._stop = node.create_publisher(Twist, "cmd_vel_reflex", SET_POINTS)
         self._beats = node.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self._acting: dict[Firing, Performance] = {}
-        self.loop: ReflexLoop | None = None
         self.on_change: Callable[[], None] = lambda: None
         base = setup.config.base
-        self._base_subsystems = frozenset(base.subsystems) if base is not None else frozenset()
-        self._shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
+        self.base = frozenset(base.subsystems) if base is not None else frozenset()
+        """The subsystems that motion of the base needs."""
+        self.shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
         self._met = False
         node.steady_timer(BEAT_S, self._beat)
-        self._lease.prove(
-            lambda: ProcessLease.Request(
-                command=ProcessLease.Request.END, process_id=f"none-{uuid.uuid4().hex}", cause="making contact"
-            ),
-            self._have_met,
-        )
+        self._lease.prove(lambda: _end(f"none-{uuid.uuid4().hex}", "making contact"), self._have_met)
 
     def ready(self) -> bool:
         """Whether the kernel answers. Asking proves the way before the first firing needs it."""
-        return self._link.ready() and self._met and self._lease.discovered()
+        return self.link.ready() and self._met and self._lease.discovered()
 
     def _have_met(self, _: Any) -> None:
         self._met = True
 
     def kernel_changed(self, state: KernelState) -> None:
         """The kernel has published a new state: what it has paused is over, what waits for a subsystem asks again."""
-        self._link.kernel_changed()
+        self.link.kernel_changed()
         paused = {hold.process_id: ", ".join(hold.pause_causes) for hold in state.processes if hold.pause_causes}
         for firing, performance in list(self._acting.items()):
             causes = paused.get(performance.process_id)
-            if causes is not None and self.loop is not None:
+            if causes is not None:
                 self.loop.interrupt(firing, f"the kernel paused it ({causes})")
             else:
                 performance.freed()
 
     def start(self, firing: Firing) -> None:
         """Stop the base at once if the action needs it, and take what it needs."""
-        subsystems = firing.loaded.guarded.subsystems
-        if self.needs_base(firing):
+        performance = self._acting[firing] = Performance(self, firing)
+        if performance.needs_base:
             self.stand_still()
-        process_id = f"reflex-{firing.name}-{uuid.uuid4().hex[:8]}"
-        performance = self._acting[firing] = Performance(self, firing, process_id)
         self._beat()
-        taken = [s for s in subsystems if s not in self._shared]
+        taken = [s for s in firing.loaded.guarded.subsystems if s not in self.shared]
         if taken:
             self._preempt(performance, taken)
         else:
-            self._node.call_soon(performance.go_on)
+            self.node.call_soon(performance.go_on)
         what = f"reflex '{firing.name}' acts: {firing.loaded.rule.sentence}"
-        self._events.write(Notice(process_id=process_id, text=what))
+        self.events.write(Notice(process_id=performance.process_id, text=what))
         self.on_change()
 
     def cancel(self, firing: Firing, cause: str) -> None:
         """Stop its call; what it holds is given back when that has stopped."""
         performance = self._acting.get(firing)
         if performance is not None:
-            self._node.call_soon(performance.cancel, cause)
-
-    def needs_base(self, firing: Firing) -> bool:
-        """Whether its action takes what motion of the base needs."""
-        return bool(self._base_subsystems & set(firing.loaded.guarded.subsystems))
+            self.node.call_soon(performance.cancel, cause)
 
     def stand_still(self) -> None:
         """Zero velocity at the gate, above whatever skills wish."""
         self._stop.publish(Twist())
-
-    def moves(self, call: Call) -> bool:
-        """Whether a call takes what motion of the base needs."""
-        return bool(self._base_subsystems & set(call.subsystems))
-
-    def exclusive(self, call: Call) -> bool:
-        """Whether a call takes a part of the body that only one process may use."""
-        return bool(set(call.subsystems) - self._shared)
 
     def finish(self, performance: Performance, how: Ended, message: str) -> None:
         """Give back what a firing has taken: whom it displaced goes on."""
         firing = performance.firing
         if self._acting.pop(firing, None) is None:
             return
-        end = ProcessLease.Request(
-            command=ProcessLease.Request.END, process_id=performance.process_id, cause="the reflex is over"
-        )
-        self._lease.ask(end, deadline_s=FORGOTTEN_S)
-        if self.loop is not None:
-            self.loop.ended(firing, how, self._node.steady_now(), message)
+        self._lease.ask(_end(performance.process_id, "the reflex is over"), deadline_s=FORGOTTEN_S)
+        self.loop.ended(firing, how, self.node.steady_now(), message)
         text = f"reflex '{firing.name}': {how.value}{f', {message}' if message else ''}"
-        self._events.write(Notice(process_id=performance.process_id, text=text))
+        self.events.write(Notice(process_id=performance.process_id, text=text))
         self.on_change()
-
-    def advance(self, firing: Firing, succeeded: bool) -> SkillRequest | None:
-        """The next call of a firing's action."""
-        return self.loop.advance(firing, succeeded, self._node.steady_now()) if self.loop is not None else None
-
-    def call(self, performance: Performance, request: SkillRequest) -> Call:
-        """Hand a skill call to the kernel."""
-        skill = self._setup.registry.get(request.name)
-        assert skill is not None
-        arguments = dict(request.arguments)
-        text = str(arguments.pop(skill.content, "")) if skill.content is not None else ""
-        subsystems = skill.subsystems_for(arguments)
-        call = Call(
-            call_id=uuid.uuid4().hex,
-            seq=0,
-            stream_id=performance.process_id,
-            epoch=0,
-            function=request.name,
-            role=Role.SKILL,
-            arguments=arguments,
-            channels=frozenset(subsystems),
-            subsystems=subsystems,
-            parent=None,
-            skill=skill,
-            takes_content=skill.content is not None,
-        )
-        call.content.append(text)
-        self.send(performance, call)
-        return call
-
-    def send(self, performance: Performance, call: Call) -> None:
-        """Ask the kernel for a call, once more where a subsystem was not free yet."""
-        self._link.start(performance.process_id, performance, call)
-        if call.takes_content:
-            self._link.content(call, call.text, True)
-
-    def tell_started(self, performance: Performance, call: Call) -> None:
-        """Say on `events` that a call runs, as the channel scheduler does of its own."""
-        call.start_s = self._node.now_s()
-        self._events.write_shell(performance.process_id, ShellEvent(EventType.STARTED, call.start_s, call=call))
-
-    def tell_ended(self, performance: Performance, call: Call, result: CallResult) -> None:
-        """Say on `events` how a call ended."""
-        call.end_s, call.result = self._node.now_s(), result
-        event = ShellEvent(EventType.ENDED, call.end_s, call=call, code=int(result.code), error=result.error)
-        self._events.write_shell(performance.process_id, event)
-
-    def interrupt(self, call: Call, cause: str) -> None:
-        """Stop a running call."""
-        self._link.control(call, CallControl.INTERRUPT, cause)
-
-    def later(self, delay_s: float, callback: Callable[[], None]) -> None:
-        """Call back after a time."""
-        self._node.call_later(delay_s, callback)
-
-    def now(self) -> float:
-        """Seconds of the steady clock."""
-        return self._node.steady_now()
 
     def _preempt(self, performance: Performance, subsystems: list[str]) -> None:
         if not self._lease.discovered():
-            self._node.call_soon(performance.refused, "the skill kernel is not there; is it running?")
+            self.node.call_soon(performance.refused, "the skill kernel is not there; is it running?")
             return
         request = ProcessLease.Request(
             command=ProcessLease.Request.PREEMPT,
@@ -200,17 +132,186 @@ class ReflexPerformer:
             subsystems=subsystems,
             cause=f"reflex {performance.firing.name}",
         )
-        self._node.call_later(LEASE_S, performance.unanswered)
-
-        def answered(response: ProcessLease.Response | None) -> None:
-            if response is not None:
-                performance.answered(response)
-
-        self._lease.ask(request, answered, deadline_s=FORGOTTEN_S)
+        self.node.call_later(LEASE_S, performance.unanswered)
+        self._lease.ask(request, performance.answered, deadline_s=FORGOTTEN_S)
 
     def _beat(self) -> None:
-        self._link.ready()
+        self.link.ready()
         if any(performance.stands for performance in self._acting.values()):
             self.stand_still()
         if self._acting:
             self._beats.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._acting.values()]))
+
+
+class Performance:
+    """One firing's way through its action: call after call, until it is over or cancelled. Takes the place of a scheduler for
+    its calls (`KernelLink`)."""
+
+    def __init__(self, performer: ReflexPerformer, firing: Firing) -> None:
+        self._performer, self._node, self._link = performer, performer.node, performer.link
+        self.firing = firing
+        self.process_id = f"reflex-{firing.name}-{uuid.uuid4().hex[:8]}"
+        self.needs_base = bool(performer.base & set(firing.loaded.guarded.subsystems))
+        self._asked = True
+        self._call: CallSpec | None = None
+        self._content = self._shown_json = ""
+        self._start_s = -1.0
+        self._bound = False
+        self._waiting = False
+        self._stopped_s = self._node.steady_now()
+        self._held_since_s: float | None = None
+        self._waits = 0
+        self._stands = False
+        self._failed = False
+        self._over = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether the base is to be kept still: the action has asked for it and moves nothing itself now."""
+        return self._stands and not (self._call is not None and self._performer.base & set(self._call.channels))
+
+    def answered(self, response: ProcessLease.Response | None) -> None:
+        """The kernel has answered the pre-emption."""
+        if self._over or not self._asked or response is None:
+            return
+        self._asked = False
+        if response.success:
+            self.go_on()
+        else:
+            self.refused(response.error_msg or LeaseCode(response.error_code).name)
+
+    def unanswered(self) -> None:
+        """The kernel may not have answered in time."""
+        if self._asked and self._call is None and not self._waits:
+            self.refused(f"the skill kernel did not answer within {LEASE_S} s")
+
+    def refused(self, why: str) -> None:
+        """It could not begin."""
+        self._end(Ended.NOT_NOW, why)
+
+    def go_on(self, succeeded: bool = True, message: str = "") -> None:
+        """The next call, or the end."""
+        self._asked = False
+        if self._over:
+            return
+        request = self._advance(succeeded)
+        while request is not None and request.name == STOP:
+            self._stands = True
+            self._performer.stand_still()
+            request = self._advance(True)
+        if request is None:
+            how = Ended.NOT_NOW if self.firing.cancelled else Ended.FAILED if self._failed else Ended.DONE
+            self._end(how, self.firing.cancelled or message)
+        elif request.name == WAIT:
+            self._waits += 1
+            turn = self._waits
+            self._node.call_later(float(request.arguments["seconds"]), lambda: self._waited(turn))
+        else:
+            self._held_since_s, self._bound = None, request.bound
+            self._begin(request)
+
+    def cancel(self, cause: str) -> None:
+        """Stop what runs; it ends when that has."""
+        if self._call is not None and not self._waiting:
+            self._link.control(self._call.call_id, CallControl.INTERRUPT, cause)
+            self._node.call_later(FREE_S, lambda: self._end(Ended.NOT_NOW, cause))
+        else:
+            self._end(Ended.NOT_NOW, cause)
+
+    def started(self, _: str) -> None:
+        """The call runs: say so, as the channel scheduler does of its own."""
+        if self._call is not None and self._start_s < 0:
+            self._start_s = self._node.now_s()
+            self._report(CallKind.STARTED, self._call)
+
+    def held(self, _: str, why: str) -> None:
+        """A subsystem is not at rest yet."""
+        now = self._node.steady_now()
+        self._held_since_s = self._held_since_s if self._held_since_s is not None else now
+        if self.firing.cancelled:
+            self._end(Ended.NOT_NOW, self.firing.cancelled)
+        elif now - self._held_since_s > FREE_S:
+            self._end(Ended.FAILED, f"{why}; it did not become free within {FREE_S:g} s")
+        else:
+            self._waiting = True
+            if now - self._stopped_s > STOP_AGAIN_S and self.needs_base:
+                self._stopped_s = now
+                self._performer.stand_still()
+            self._node.call_later(ASK_AGAIN_S, self.freed)
+
+    def freed(self) -> None:
+        """Something became free, or some time has passed: ask again if the call waits for it."""
+        if self._waiting and self._call is not None and not self._over:
+            self._waiting = False
+            self._send(self._call)
+
+    def ended(self, _: str, result: CallResult) -> None:
+        """The call is over."""
+        call, self._call = self._call, None
+        done, why = result.outcome is Outcome.DONE, result.error or result.message
+        if call is not None:
+            self._report(
+                CallKind.ENDED,
+                call,
+                error_code=int(result.code),
+                error_msg=result.error,
+                outcome=result.outcome,
+                message=result.message,
+                value_json=result.value,
+                start_s=self._start_s,
+                end_s=self._node.now_s(),
+            )
+        if self.firing.cancelled:
+            self._end(Ended.NOT_NOW, self.firing.cancelled)
+        elif not done and result.code in NOT_NOW:
+            self._end(Ended.NOT_NOW, why)
+        elif not done and not self._bound and call is not None and set(call.channels) - self._performer.shared:
+            # What follows was meant for where this one would have brought it (law C11).
+            self._end(Ended.FAILED, why)
+        else:
+            self._failed = not done
+            self.go_on(done, why)
+
+    def _advance(self, succeeded: bool) -> SkillRequest | None:
+        return self._performer.loop.advance(self.firing, succeeded, self._node.steady_now())
+
+    def _begin(self, request: SkillRequest) -> None:
+        """Hand a skill call to the kernel."""
+        skill = self._performer.setup.registry.get(request.name)
+        assert skill is not None
+        arguments = dict(request.arguments)
+        self._content = str(arguments.pop(skill.content, "")) if skill.content is not None else ""
+        self._start_s = -1.0
+        self._call = CallSpec(
+            self.process_id,
+            uuid.uuid4().hex,
+            request.name,
+            arguments,
+            stream_id=self.process_id,
+            channels=skill.subsystems_for(arguments),
+            streams_content=skill.content is not None,
+        )
+        self._shown_json = to_json(request.arguments)
+        self._send(self._call)
+
+    def _send(self, call: CallSpec) -> None:
+        """Ask the kernel for a call, once more where a subsystem was not free yet."""
+        self._link.start(call, self)
+        if call.streams_content:
+            self._link.content(call.call_id, self._content, True)
+
+    def _report(self, kind: CallKind, call: CallSpec, **more: Any) -> None:
+        self._performer.events.write(CallEvent(kind=kind, args_json=self._shown_json, **call.about, **more))
+
+    def _waited(self, turn: int) -> None:
+        if turn == self._waits:
+            self.go_on()
+
+    def _end(self, how: Ended, message: str) -> None:
+        if not self._over:
+            self._over = True
+            self._performer.finish(self, how, message)
+
+
+def _end(process_id: str, cause: str) -> ProcessLease.Request:
+    return ProcessLease.Request(command=ProcessLease.Request.END, process_id=process_id, cause=cause)
