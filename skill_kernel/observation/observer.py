@@ -4,16 +4,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from skill_kernel.config.observation import CountLabel, MapPose, Moving, NearestBySector, Room, Speed, Take, Track
-from skill_kernel.observation.fields import DerivedField, MadeField, MotionField, ObjectsField, PoseField, taken
-from skill_kernel.observation.model import Observation, Pose
+from skill_kernel.config.observation import (
+    CountLabel,
+    FieldConfig,
+    Heard,
+    MapPose,
+    Moving,
+    NearestBySector,
+    Room,
+    Speed,
+    Take,
+    Track,
+)
+from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
 from skill_kernel.observation.odometry import Odometry, Trail
 from skill_kernel.observation.sectors import ScanTurn, nearest_by_sector
 from skill_kernel.observation.tracking import Sighting, Tracker
 from skill_kernel.robot import RobotConfig
+
+TEXT_CHARS = 500
+TABLE_ROWS = 100
+"""Longer texts and tables are cut: what is sensed may come from anybody."""
+EARLY = 0.9
+"""A field is made anew this much of its period after the last time, so that a source's jitter costs no round."""
+
+
+class _Field:
+    """A field that holds what its source last said, unless `work_out` makes it, when an observation is put together."""
+
+    def __init__(self, name: str, config: FieldConfig) -> None:
+        self.name, self.config = name, config
+        source = config.source
+        from_where = f"topic '{source.topic}'" if source.topic else f"service '{source.service}'"
+        # Silence is an answer only of what is told when it happens.
+        tells = isinstance(config.process, Heard) or (source.qos == "event" and config.kind is Kind.TEXT)
+        self._held: Value | None = "" if tells else None
+        self.missing = "" if tells else f"nothing has come from {from_where} yet; is its node running?"
+        self.at = -math.inf
+        self.work_out: Callable[[float], FieldValue | None] = lambda now: None
+        self.changed = False
+        """Whether the last value must not stand until its period is over."""
+        self._made: FieldValue | None = None
+        self._made_at = -math.inf
+
+    def put(self, value: Any, at: float) -> None:
+        """What the source says, measured at a time. A value that does not fit the field's kind makes it missing."""
+        self.at = at
+        self._held, self.missing = _fitting(self.config.kind, value)
+        self.changed = self._held is None
+
+    def miss(self, why: str) -> None:
+        """There is no value any more."""
+        self._held, self.missing, self.changed = None, why, True
+
+    def make(self, now: float) -> FieldValue:
+        """The field's value at `now`, or the last one within its rate. One made of another field is as old as that one."""
+        made, rate = self._made, self.config.rate_hz
+        late = not rate or now - self._made_at >= EARLY / rate
+        if made is None or late or made.value is None or self.changed or self.config.source.field:
+            made = self.work_out(now) or self.value(self._held, self.at, self.missing)
+            self._made, self._made_at, self.changed = made, now, False
+        return made
+
+    def value(self, value: Value | None, at: float, missing: str = "", max_age_s: float | None = None) -> FieldValue:
+        limit = self.config.max_age_s
+        return FieldValue(self.name, self.config.kind, value, at, max_age_s if limit is None else limit, missing)
 
 
 class Observer:
@@ -21,23 +80,21 @@ class Observer:
     `now` the present."""
 
     def __init__(self, robot: RobotConfig) -> None:
-        self._base = robot.base
+        self._base, self._rooms = robot.base, robot.rooms
         self._trails: dict[str, Trail] = {}
-        self._fields: dict[str, MadeField] = {}
+        self._trackers: dict[str, Tracker] = {}
+        self._fields: dict[str, _Field] = {}
         self._seq = 0
         for name, config in robot.observation.items():
+            field = self._fields[name] = _Field(name, config)
             process = config.process
-            if isinstance(process, MapPose):
-                made: MadeField = PoseField(name, config, self._trail(config.source.topic))
-            elif isinstance(process, (Speed, Moving)):
-                made = MotionField(name, config, self._trail(config.source.topic))
+            if isinstance(process, (MapPose, Speed, Moving)):
+                field.work_out = partial(self._moved, field, self._trail(config.source.topic))
             elif isinstance(process, Track):
-                made = ObjectsField(name, config, Tracker(process), self._pose_at)
+                self._trackers[name] = Tracker(process)
+                field.work_out = partial(self._in_sight, field, self._trackers[name])
             elif isinstance(process, (CountLabel, Room)):
-                made = DerivedField(name, config, self._fields[config.source.field], robot.rooms)
-            else:
-                made = MadeField(name, config)
-            self._fields[name] = made
+                field.work_out = partial(self._derived, field, self._fields[config.source.field])
 
     def odometry(self, topic: str, odometry: Odometry) -> None:
         """Take in one measurement of an odometry topic; one that is not all numbers counts as silence."""
@@ -46,34 +103,31 @@ class Observer:
 
     def odom_in_map(self, pose: Pose) -> None:
         """Where the odometry's origin lies in the map; a pose that is not all finite numbers counts as silence."""
-        if not all(map(math.isfinite, (pose.x, pose.y, pose.yaw))):
-            return
-        for trail in self._trails.values():
-            trail.odom_in_map = pose
+        if all(map(math.isfinite, (pose.x, pose.y, pose.yaw))):
+            for trail in self._trails.values():
+                trail.odom_in_map = pose
 
     def scan(self, name: str, turn: ScanTurn, at: float) -> bool:
         """Take in one turn of the lidar of field `name`. Whether anything in it was measured; else it counts as silence."""
-        field = self._fields[name]
-        process = field.config.process
+        process = self._fields[name].config.process
         assert isinstance(process, NearestBySector)
         if not turn.usable():
             return False
         laser, radius = ((0.0, 0.0, 0.0), 0.0) if self._base is None else (self._base.laser, self._base.radius)
-        field.put(nearest_by_sector(turn, process.sectors, laser=laser, radius=radius), at)
+        self._fields[name].put(nearest_by_sector(turn, process.sectors, laser=laser, radius=radius), at)
         return True
 
     def sightings(self, name: str, things: Iterable[Sighting], at: float) -> None:
         """Take in all that the detector of field `name` saw in the image of `at`."""
-        field = self._fields[name]
-        assert isinstance(field, ObjectsField)
-        if field.tracker.update(things, at, self._pose_at(at)):
-            field.seen(at)
+        if self._trackers[name].update(things, at, self._pose_at(at)):
+            field = self._fields[name]
+            field.at, field.missing, field.changed = at, "", True
 
     def take(self, name: str, raw: Any, at: float) -> None:
         """Take in the value that field `name` is made of: what stands at its path, or the text that was heard."""
         field = self._fields[name]
         process = field.config.process
-        made = taken(process, field.config.kind, raw) if isinstance(process, Take) else raw
+        made = _taken(process, field.config.kind, raw) if isinstance(process, Take) else raw
         field.put(raw if made is None else made, at)
 
     def table(self, name: str, rows: Mapping[str, str], at: float) -> None:
@@ -94,5 +148,70 @@ class Observer:
 
     def _pose_at(self, time: float) -> Pose | None:
         """By the field `pose`; a robot without one places nothing in the map."""
-        field = self._fields.get("pose")
-        return field.pose_at(time) if isinstance(field, PoseField) else None
+        config = self._fields["pose"].config if "pose" in self._fields else None
+        if config is None or not isinstance(config.process, MapPose):
+            return None
+        return self._trail(config.source.topic).at(time, config.process.frame)
+
+    def _moved(self, field: _Field, trail: Trail, now: float) -> FieldValue | None:
+        """Pose in the map, speed, or whether it moves, of the newest odometry."""
+        newest, process = trail.newest, field.config.process
+        if newest is None:
+            return None
+        if isinstance(process, MapPose):
+            pose = trail.at(newest.at, process.frame)
+            why = "" if pose is not None else "nobody tells where odom lies in the map; is navigate_to or a SLAM node running?"
+            return field.value(pose, newest.at, why)
+        if isinstance(process, Moving):
+            turns = abs(math.degrees(newest.turn)) > process.turn_dps
+            return field.value(newest.speed > process.speed_mps or turns, newest.at)
+        return field.value(newest.speed, newest.at)
+
+    def _in_sight(self, field: _Field, tracker: Tracker, now: float) -> FieldValue | None:
+        return None if field.missing else field.value(tracker.in_sight(now, self._pose_at(now)), field.at)
+
+    def _derived(self, field: _Field, source: _Field, now: float) -> FieldValue:
+        """How many things of a label there are, or which room the pose lies in."""
+        of, process = source.make(now), field.config.process
+        if of.value is None:
+            why = f"it is made of '{of.name}', and {of.missing}"
+            return field.value(None, of.measured_at, why, of.max_age_s)
+        made: Value
+        if isinstance(process, CountLabel) and isinstance(of.value, tuple):
+            made = float(sum(isinstance(thing, SeenObject) and thing.label == process.label for thing in of.value))
+        else:
+            assert isinstance(of.value, Pose)
+            here = of.value
+            made = next((name for name, room in self._rooms.items() if room.holds(here.x, here.y)), "")
+        return field.value(made, of.measured_at, "", of.max_age_s)
+
+
+def _taken(process: Take, kind: Kind, raw: Any) -> Value | None:
+    """What `take` makes of the value at its path; None when that is no boolean, number or text as the kind wants it."""
+    if process.equals:
+        answer = raw in process.equals
+        return answer if kind is Kind.BOOLEAN else float(answer) if kind is Kind.NUMBER else str(answer).lower()
+    if kind is Kind.NUMBER:
+        try:
+            return float(raw) * process.scale + process.offset
+        except (TypeError, ValueError):
+            return None
+    if kind is Kind.BOOLEAN:
+        return bool(raw) if isinstance(raw, (bool, int)) else None
+    return str(raw)
+
+
+def _fitting(kind: Kind, value: Any) -> tuple[Value | None, str]:
+    """The value as the kind wants it, or None and why it cannot be had."""
+    if kind is Kind.NUMBER:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value), ""
+        return None, f"its source says {str(value)[:40]}, which is no number; look at the sensor"
+    if kind is Kind.TEXT and isinstance(value, str):
+        return (value if len(value) <= TEXT_CHARS else value[: TEXT_CHARS - 1] + "…"), ""
+    if kind is Kind.TABLE and isinstance(value, Mapping):
+        rows = list(value.items())[:TABLE_ROWS]
+        return {str(key)[:TEXT_CHARS]: str(text)[:TEXT_CHARS] for key, text in rows}, ""
+    if (kind is Kind.BOOLEAN and isinstance(value, bool)) or (kind is Kind.SECTORS and isinstance(value, tuple)):
+        return value, ""
+    return None, f"its source gives no {kind.value}; compare source and process in the robot's file"
