@@ -39,9 +39,8 @@ from skill_kernel.guard.errors import LARGEST_LITERAL, GuardCode, Limits, at, ne
 from skill_kernel.guard.vocabulary import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, STOP, Vocabulary
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
-from skill_kernel.skills.arguments import ArgumentError, bind_typed
-from skill_kernel.skills.conversion import converter_for
-from skill_kernel.skills.skill import Skill, content_marker
+from skill_kernel.skills.arguments import ArgumentError, bind_typed, converters
+from skill_kernel.skills.skill import Skill
 
 MOST_DIGITS = 6
 
@@ -546,8 +545,7 @@ class Compiler:
 
     def _argument(self, place: ast.expr, skill: Skill, name: str) -> Code:
         code = self.compile(place)
-        annotation = skill.signature.parameters[name].annotation
-        wanted = OF_PYTHON.get(str if content_marker(annotation) else converter_for(annotation).base)
+        wanted = OF_PYTHON.get(converters(skill)[name].base)
         if code.constant is UNKNOWN:
             if code.type.is_list or (wanted is None and code.type.kind is not Kind.STR):
                 raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be a constant here")

@@ -8,14 +8,15 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pydantic_core import to_json as _pydantic_json
 
 from skill_kernel.codes import CallCode
-from skill_kernel.skills.conversion import Converter, ValueFault, converter_for
-from skill_kernel.skills.skill import Limited, Skill, SkillDefinitionError, content_marker
+from skill_kernel.skills.conversion import Converter, ValueFault
+from skill_kernel.skills.skill import Skill, SkillDefinitionError, content_marker
 
 Limits = Mapping[str, tuple[float, float]]
 
@@ -52,11 +53,6 @@ def bind_typed(skill: Skill, values: Mapping[str, Any], limits: Limits) -> Bound
     return _bind(skill, values, limits, lambda converter, value: converter.from_json(value))
 
 
-def bind_json(skill: Skill, text: str, limits: Limits) -> BoundArguments:
-    """`bind_typed` of a JSON object; raises ArgumentError as well when the text is none."""
-    return bind_typed(skill, parse_json(skill.name, text), limits)
-
-
 def parse_json(function: str, text: str) -> dict[str, Any]:
     """The arguments of a call as they travel; "" means none. Raises ArgumentError when the text is no JSON object."""
     try:
@@ -69,105 +65,76 @@ def parse_json(function: str, text: str) -> dict[str, Any]:
 
 
 def to_json(values: Mapping[str, Any]) -> str:
-    """Typed arguments as the JSON object that `bind_json` reads back."""
+    """Typed arguments as the JSON object that `parse_json` and `bind_typed` read back."""
     return _pydantic_json(dict(values)).decode()
 
 
 def parameters_schema(skill: Skill) -> dict[str, Any]:
     """JSON Schema of the parameters a model may write, the content parameter included."""
-    plan = _plan_of(skill)
-    properties: dict[str, Any] = {}
-    for name, parameter in plan.parameters.items():
-        properties[name] = parameter.converter.json_schema()
-        if parameter.has_default:
-            properties[name]["default"] = json.loads(_pydantic_json(parameter.default, fallback=str))
-    required = [n for n, p in plan.parameters.items() if not p.has_default and n != skill.content]
+    properties = {name: converter.json_schema() for name, converter in converters(skill).items()}
+    defaults = {p.name: p.default for p in skill.signature.parameters.values() if p.default is not p.empty}
+    for name, default in defaults.items():
+        properties[name]["default"] = json.loads(_pydantic_json(default, fallback=str))
+    required = [name for name in properties if name not in defaults and name != skill.content]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def signature_text(skill: Skill) -> str:
     """The signature in Python's notation, types alone: `walk(cm: float, side: Literal['left', 'right'] = 'left')`."""
-    shown = []
-    for p in skill.signature.parameters.values():
-        plain = str if content_marker(p.annotation) else converter_for(p.annotation).base
-        shown.append(p.replace(annotation=plain))
+    of = converters(skill)
+    shown = [p.replace(annotation=of[p.name].base) for p in skill.signature.parameters.values()]
     signature = skill.signature.replace(parameters=shown, return_annotation=skill.signature.empty)
     return f"{skill.name}{signature}".replace("typing.", "")
 
 
-def check_parameters(skill: Skill) -> None:
-    """Raises SkillDefinitionError when a parameter's annotation is no type that a value can be made of."""
-    _plan_of(skill)
-
-
 def unknown_limits(skill: Skill, limits: Limits) -> list[str]:
     """Names of limits the skill refers to that the robot does not have."""
-    return [p.limit.limit for p in _plan_of(skill).parameters.values() if p.limit and p.limit.limit not in limits]
+    return [c.limit.limit for c in converters(skill).values() if c.limit and c.limit.limit not in limits]
 
 
-@dataclass(frozen=True)
-class _Parameter:
-    converter: Converter
-    has_default: bool
-    default: Any
-    limit: Limited | None
+_CONVERTERS: WeakKeyDictionary[Callable[..., Any], tuple[Signature, dict[str, Converter]]] = WeakKeyDictionary()
+"""What was worked out once for a skill's function and signature."""
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What binding needs to know of a skill, worked out once."""
-
-    parameters: dict[str, _Parameter]
-    signature: object
-
-
-_PLANS: WeakKeyDictionary[Callable[..., Any], _Plan] = WeakKeyDictionary()
-
-
-def _plan_of(skill: Skill) -> _Plan:
-    plan = _PLANS.get(skill.function)
-    if plan is None or plan.signature is not skill.signature:
-        plan = _PLANS[skill.function] = _make_plan(skill)
-    return plan
-
-
-def _make_plan(skill: Skill) -> _Plan:
-    parameters = {}
+def converters(skill: Skill) -> dict[str, Converter]:
+    """The converter of each parameter. Raises SkillDefinitionError for an annotation that no value can be made of."""
+    known = _CONVERTERS.get(skill.function)
+    if known is not None and known[0] is skill.signature:
+        return known[1]
+    made = {}
     for p in skill.signature.parameters.values():
-        annotation = str if content_marker(p.annotation) else p.annotation
         try:
-            converter = converter_for(annotation)
+            made[p.name] = Converter(str if content_marker(p.annotation) else p.annotation)
         except TypeError as error:
-            raise SkillDefinitionError(
-                f"skill '{skill.name}': parameter '{p.name}' cannot be written by a model ({error})"
-            ) from error
-        parameters[p.name] = _Parameter(converter, p.default is not p.empty, p.default, converter.limit)
-    return _Plan(parameters, skill.signature)
+            why = f"parameter '{p.name}' cannot be written by a model ({error})"
+            raise SkillDefinitionError(f"skill '{skill.name}': {why}") from error
+    _CONVERTERS[skill.function] = (skill.signature, made)
+    return made
 
 
 def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]) -> BoundArguments:
-    parameters = _plan_of(skill).parameters
+    of, parameters = converters(skill), skill.signature.parameters
     for name in given:
-        if name not in parameters:
-            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, _unknown(skill, name, list(parameters)))
+        if name not in of:
+            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, _unknown(skill, name, list(of)))
     bound = BoundArguments({})
-    for name, parameter in parameters.items():
+    for name, converter in of.items():
         if name in given:
             try:
-                value = convert(parameter.converter, given[name])
+                value = convert(converter, given[name])
             except ValueFault as fault:
                 code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
                 raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault
         elif name == skill.content:
             continue
-        elif parameter.has_default:
-            value = parameter.default
+        elif parameters[name].default is not Parameter.empty:
+            value = parameters[name].default
         else:
-            raise ArgumentError(CallCode.MISSING_ARGUMENT, _missing(skill, name, parameter.converter))
-        if parameter.limit is not None and (bounds := limits.get(parameter.limit.limit)) is not None:
+            raise ArgumentError(CallCode.MISSING_ARGUMENT, f"{skill.name} needs {name}: {converter.expected}")
+        if converter.limit is not None and (bounds := limits.get(converter.limit.limit)) is not None:
             value, before = _clamp(value, bounds), value
             if value != before:
-                bound.clamped.append(f"{skill.name}: {name} {before} was limited to {value} ({parameter.limit.limit})")
+                bound.clamped.append(f"{skill.name}: {name} {before} was limited to {value} ({converter.limit.limit})")
         bound.values[name] = value
     return bound
 
@@ -189,10 +156,6 @@ def _unknown(skill: Skill, name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name.casefold()[:80], folded, n=1, cutoff=0.5)
     hint = f"did you mean '{folded[near[0]]}'? It" if near else "it"
     return f"{skill.name} has no parameter '{name[:80]}'; {hint} takes {', '.join(known)}"
-
-
-def _missing(skill: Skill, name: str, converter: Converter) -> str:
-    return f"{skill.name} needs {name}: {converter.expected}"
 
 
 def _shown(value: Any) -> str:

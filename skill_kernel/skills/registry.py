@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
-from skill_kernel.skills.arguments import check_parameters
+from skill_kernel.skills.arguments import converters
 from skill_kernel.skills.skill import Skill, SkillDefinitionError
 
 SYNC = "sync"
@@ -32,7 +32,7 @@ class RegistryError(ValueError):
 class SkillRegistry:
     """Skills by name, in the order they were defined.
 
-    The set can be exchanged as a whole by `replace_from_modules`, `replace_from_file` or `replace`; a reader sees the
+    The set can be exchanged as a whole by `replace_from_modules` or `replace`; a reader sees the
     old set or the new one, never a mixture, and a set that cannot be loaded leaves the old one in place.
     """
 
@@ -76,10 +76,6 @@ class SkillRegistry:
                 del sys.modules[name]
             sys.modules.update(before)
             raise
-
-    def replace_from_file(self, path: str | Path, *, text_skill: str = "") -> None:
-        """Read the file anew and take its skills; on RegistryError the present set stays."""
-        self.replace(SkillRegistry.from_file(path, text_skill=text_skill))
 
     def get(self, name: str) -> Skill | None:
         """The skill of that name, or None; `suggestions` then tells what may have been meant."""
@@ -129,7 +125,7 @@ class _SkillSet:
                     f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it"
                 )
             try:
-                check_parameters(skill)
+                converters(skill)
             except SkillDefinitionError as error:
                 raise RegistryError(f"{error} ({_where(skill)})") from error
             self.by_name[skill.name] = skill

@@ -17,15 +17,22 @@ from pydantic import BaseModel, Field
 from skill_kernel import CallCode, Content, Limited, Skill, SkillDefinitionError, SkillReturn, robot_skill
 from skill_kernel.skills.arguments import (
     ArgumentError,
+    BoundArguments,
     bind,
-    bind_json,
     bind_typed,
-    check_parameters,
+    converters,
     parameters_schema,
+    parse_json,
     signature_text,
     to_json,
     unknown_limits,
 )
+
+
+def bind_json(skill: Skill, text: str, limits: dict[str, tuple[float, float]]) -> BoundArguments:
+    """What the kernel's node does with the arguments of a call."""
+    return bind_typed(skill, parse_json(skill.name, text), limits)
+
 
 LIMITS = {"walk": (0.0, 200.0), "count": (0.5, 4.5)}
 
@@ -293,7 +300,7 @@ def test_a_parameter_no_model_could_write_is_refused_when_the_skill_is_read() ->
 
     odd.__annotations__["thing"] = Opaque
     with pytest.raises(SkillDefinitionError, match="parameter 'thing' cannot be written by a model"):
-        check_parameters(skill(odd))
+        converters(skill(odd))
 
 
 def test_the_schema_tells_type_range_unit_and_default() -> None:

@@ -128,5 +128,5 @@ def test_an_exchanged_skill_set_is_followed() -> None:
     client = OfflineClient(skills, options=GrammarOptions())
     with pytest.raises(ModelError):
         _text(client, _request("smile"))
-    skills.replace_from_file(SETS / "desk_spider.py")
+    skills.replace(SkillRegistry.from_file(SETS / "desk_spider.py"))
     assert _text(client, _request("smile")) == '<display_face face="smile"/>'

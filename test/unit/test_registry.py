@@ -119,7 +119,7 @@ def test_a_set_that_cannot_be_loaded_leaves_the_old_one_in_place(tmp_path: Path,
     walk, version = registry.get("walk"), registry.version
     write(path, text)
     with pytest.raises(RegistryError, match=reason):
-        registry.replace_from_file(path)
+        registry.replace(SkillRegistry.from_file(path))
     assert registry.get("walk") is walk and registry.version == version
 
 
