@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from bench.simulated_model.phrases import understand
 from bench.simulated_model.prompt import Facts, Question, metres
 from bench.simulated_model.robot import Robot, plain_words
-from planners.memory.questions import is_question
+from planners.language.conditional import is_question
 
 _LESS = r"below|under|less than|lower than|closer than|nearer than|within"
 _MORE = r"above|over|more than|higher than|at least|farther than"

@@ -14,7 +14,7 @@ from bench.simulated_model.phrases import TEXTS, Goal, Meaning, understand, word
 from bench.simulated_model.policies import Run, StuckError, in_sight_is_found, skip, tried
 from bench.simulated_model.prompt import SPOKEN, TEXT, Call, Facts, Question, said, with_article
 from bench.simulated_model.robot import Spot
-from planners.memory.questions import is_question
+from planners.language.conditional import is_question
 from planners.prompts.blocks import Layer
 
 MANY = 24

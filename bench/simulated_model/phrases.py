@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.simulated_model.prompt import Call, calls_in, said, with_article
 from bench.simulated_model.robot import Robot, Spot
-from planners.memory.questions import is_question
+from planners.language.conditional import is_question
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,17 @@ def _declare_file(node: RuntimeNode) -> str:
     return node.declare("models_file", "", "file of named models; empty: config/models.yaml of this package")
 
 
-def _made(parameter: str, spec: str, file: str, robot: RobotSetup) -> ModelClient:
+def declare_fleet_model(node: RuntimeNode) -> ModelClient | None:
+    """Declare `model` and `models_file` of a node that serves no robot alone; return the model, None for none or `offline`."""
+    spec = node.declare("model", "", "language model for free questions and summaries, as in models.yaml; empty: none")
+    file = _declare_file(node)
+    return _made("model", spec, file, None) if spec not in ("", "offline") else None
+
+
+def _made(parameter: str, spec: str, file: str, robot: RobotSetup | None) -> ModelClient:
     try:
         config = parse_spec(spec, load_models(Path(file) if file else shipped_config() / "models.yaml"))
-        return make_client(config, offline=lambda: _offline(robot))
+        return make_client(config, offline=(lambda: _offline(robot)) if robot is not None else None)
     except ConfigError as error:
         raise NodeStartError(f"parameter {parameter}: {error}") from error
 

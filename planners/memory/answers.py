@@ -8,9 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from planners.memory.fulltext import words_of
-from planners.memory.query import Query
-from planners.memory.questions import Form, Question
+from planners.memory.query import LIMITED, Query, words_of
+from planners.memory.questions import Question
 from planners.memory.records import Kind, Record, Spot, Viewer
 from planners.memory.store import Store
 
@@ -28,12 +27,8 @@ def clock(time_s: float, now_s: float | None = None) -> str:
     then = time.localtime(time_s)
     if now_s is None:
         return time.strftime("%Y-%m-%d %H:%M:%S", then)
-    days = (time.localtime(now_s).tm_yday, time.localtime(now_s).tm_year)
-    if (then.tm_yday, then.tm_year) == days:
-        return time.strftime("at %H:%M:%S", then)
-    if 0 <= now_s - time_s < 2 * 86400 and time.localtime(now_s - 86400).tm_yday == then.tm_yday:
-        return time.strftime("yesterday at %H:%M:%S", then)
-    return time.strftime("on %Y-%m-%d at %H:%M:%S", then)
+    days = {time.localtime(now_s)[:3]: "at %H:%M:%S", time.localtime(now_s - 86400)[:3]: "yesterday at %H:%M:%S"}
+    return time.strftime(days.get(then[:3], "on %Y-%m-%d at %H:%M:%S"), then)
 
 
 def where(spot: Spot) -> str:
@@ -70,7 +65,7 @@ class Answer:
 
     text: str
     sources: tuple[Record, ...] = ()
-    form: str = Form.OTHER.value
+    form: str = "other"
     note: str = ""
 
 
@@ -86,46 +81,38 @@ class Answerer:
     def answer(self) -> Answer | None:
         """The answer, or None where the form of the question has none."""
         form = self._asked.form
-        if form in (Form.COUNT_PLACES, Form.WHICH_PLACES):
-            found = self._places()
-        elif form in (Form.LAST_SEEN, Form.WHEN_SEEN, Form.WHETHER_SEEN, Form.HOW_OFTEN_SEEN):
-            found = self._seen()
-        elif form in (Form.WHEN_BEEN, Form.WHETHER_BEEN, Form.HOW_OFTEN_BEEN):
-            found = self._been()
-        elif form in (Form.WHAT_SEEN, Form.WHO_SEEN):
-            found = self._things()
-        elif form in (Form.WHO_ASKED, Form.WHAT_SAID):
-            found = self._said()
-        elif form in (Form.WHAT_DONE, Form.WHEN_DONE, Form.HOW_OFTEN_DONE):
-            found = self._done()
-        else:
-            return None
+        way = {
+            "places": self._places,
+            "been": self._been,
+            "seen": self._things if form in ("what_seen", "who_seen") else self._seen,
+            "asked": self._said,
+            "said": self._said,
+            "done": self._done,
+        }.get(form.rpartition("_")[2])
+        found = way() if way is not None else None
         if found is None:
             return None
-        older_count = form in (Form.HOW_OFTEN_SEEN, Form.HOW_OFTEN_DONE) or self._asked.first or not found.sources
-        note = found.note or (self._limited() if older_count else "")
-        return replace(found, form=form.value, sources=found.sources[:MAX_SOURCES], note=note)
+        older_count = form in ("how_often_seen", "how_often_done") or self._asked.first or not found.sources
+        note = found.note or ("" if self._complete or not older_count else LIMITED)
+        return replace(found, form=form, sources=found.sources[:MAX_SOURCES], note=note)
 
     # -- places -------------------------------------------------------------------------------------------------------
 
-    def _places(self) -> Answer | None:
+    def _places(self) -> Answer:
         visits = self._find(Kind.VISIT, robot=self._robot)
         note = f"only the newest {MANY} visits were looked at" if len(visits) == MANY else ""
         by_robot: defaultdict[str, dict[str, Record]] = defaultdict(dict)
-        rooms_of_places: defaultdict[str, set[str]] = defaultdict(set)
+        divided: set[tuple[str, str]] = set()
         for visit in visits:
             place, room, robot = str(visit.data.get("place") or visit.spot.room), visit.spot.room, visit.provenance.robot
-            name = room or place if self._asked.rooms else place
-            by_robot[robot].setdefault(name, visit)
-            if room and room != place:
-                rooms_of_places[robot].add(room)
+            by_robot[robot].setdefault((self._asked.rooms and room) or place, visit)
+            if room != place:
+                divided.add((robot, room))
         if not self._asked.rooms:
-            for robot, rooms in rooms_of_places.items():
-                # A room is no place of its own when places in it were told apart.
-                for room in rooms:
-                    by_robot[robot].pop(room, None)
+            for robot, room in divided:  # a room is no place of its own when places in it were told apart
+                by_robot[robot].pop(room, None)
         if not any(by_robot.values()):
-            return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} no place{self._when()}.")
+            return self._nothing("no place")
         what = "room" if self._asked.rooms else "place"
         parts = []
         for robot, places in by_robot.items():
@@ -134,7 +121,7 @@ class Answerer:
             parts.append(f"{self._who(robot)} {explored}")
         return Answer(" ".join(parts), tuple(v for places in by_robot.values() for v in places.values()), note=note)
 
-    def _been(self) -> Answer | None:
+    def _been(self) -> Answer:
         wanted = self._asked.subject
         visits = [
             v
@@ -142,13 +129,12 @@ class Answerer:
             if _same(wanted, str(v.data.get("place"))) or _same(wanted, v.spot.room)
         ]
         if not visits:
-            return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} no visit to the {wanted}{self._when()}.")
-        one = visits[-1] if self._asked.first else visits[0]
+            return self._nothing(f"no visit to the {wanted}")
+        one, which = self._chosen(visits)
         place, who = readable(str(one.data.get("place") or one.spot.room)), self._who(one.provenance.robot)
-        if self._asked.form is Form.HOW_OFTEN_BEEN:
+        if self._asked.form == "how_often_been":
             return Answer(f"{who} came to the {place} {times(len(visits))}{self._when()}.", tuple(visits))
-        yes = "Yes: " if self._asked.form is Form.WHETHER_BEEN else ""
-        which = "first" if self._asked.first else "last"
+        yes = "Yes: " if self._asked.form == "whether_been" else ""
         return Answer(f"{yes}{who} was {which} in the {place} {clock(one.time_s, self._now_s)}.", tuple(visits))
 
     # -- things -------------------------------------------------------------------------------------------------------
@@ -156,71 +142,65 @@ class Answerer:
     def _seen(self) -> Answer | None:
         wanted, form = self._asked.subject, self._asked.form
         anywhere = self._labelled(wanted)
-        sightings = [r for r in anywhere if not self._asked.room or _same(self._asked.room, r.spot.room)]
         if not anywhere:
             return self._unseen(wanted)
+        sightings = self._inside(anywhere)
         elsewhere = "" if sightings else f"Not in the {self._asked.room}, as far as I remember. "
         sightings = sightings or anywhere
-        one = sightings[-1] if self._asked.first else sightings[0]
+        one, which = self._chosen(sightings)
         label = str(one.data["label"])
         who, at = self._who(one.provenance.robot), clock(one.time_s, self._now_s)
         spot = where(one.spot) or "at a place I do not know"
-        if form is Form.HOW_OFTEN_SEEN and not elsewhere:
+        if form == "how_often_seen" and not elsewhere:
             most = max(int(r.data.get("count", 1)) for r in sightings)
             often = f"{times(len(sightings))}{self._when()}, at most {most} at a time"
             return Answer(f"{who} saw {with_article(label)} {often}, last {spot} {at}.", tuple(sightings))
-        yes = elsewhere or ("Yes: " if form is Form.WHETHER_SEEN else "")
-        which = "first" if self._asked.first else "last"
-        habit = self._store.by_key(f"habit:place:{label}") if form is Form.LAST_SEEN else None
+        yes = elsewhere or ("Yes: " if form == "whether_seen" else "")
+        habit = self._store.by_key(f"habit:place:{label}") if form == "last_seen" else None
         other = habit is not None and habit.spot.room != one.spot.room
         usual = f" It is usually in the {readable(habit.spot.room)}." if habit is not None and other else ""
         return Answer(f"{yes}{who} {which} saw the {label} {spot} {at}.{usual}", tuple(sightings))
 
     def _unseen(self, wanted: str) -> Answer | None:
-        note = self._limited()
+        note = "" if self._complete else LIMITED
         told = self._words(wanted, (Kind.HEARD, Kind.NOTE, Kind.CALL, Kind.HABIT, Kind.RELATION, Kind.ENTITY))
-        if self._asked.form is Form.LAST_SEEN and not told and not self._find(Kind.SIGHTING, limit=1):
+        if self._asked.form == "last_seen" and not told and not self._find(Kind.SIGHTING, limit=1):
             return None
-        text = f"{self._who(self._robot)} remember{self._s(self._robot)} no {wanted}{self._when()}."
-        if told:
-            text += f" But: {told[0].text}"
-        return Answer(text, tuple(told[:5]), note=note)
+        but = f" But: {told[0].text}" if told else ""
+        return Answer(self._nothing(f"no {wanted}").text + but, tuple(told[:5]), note=note)
 
-    def _things(self) -> Answer | None:
-        found = self._find(Kind.SIGHTING)
-        if self._asked.room:
-            found = [r for r in found if _same(self._asked.room, r.spot.room)]
-        people = self._asked.form is Form.WHO_SEEN
+    def _things(self) -> Answer:
+        found = self._inside(self._find(Kind.SIGHTING))
+        people = self._asked.form == "who_seen"
         if people:
-            names = {str(r.data["name"]): r for r in self._find(Kind.ENTITY) if r.data.get("type") == "person"}
+            names = {str(r.data["name"]) for r in self._find(Kind.ENTITY) if r.data.get("type") == "person"}
             found = [r for r in found if str(r.data.get("label")) in names]
         place = f" in the {self._asked.room}" if self._asked.room else ""
         if not found:
-            nothing = "nobody" if people else "nothing"
-            return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} {nothing}{place}{self._when()}.")
+            return self._nothing(f"{'nobody' if people else 'nothing'}{place}")
         labels = Counter(str(r.data.get("label")) for r in found)
-        newest: dict[str, Record] = {}
-        for record in found:
-            newest.setdefault(str(record.data.get("label")), record)
-        last = {name: clock(record.time_s, self._now_s) for name, record in newest.items()}
-        said = (f"{with_article(name)} ({times(n)}, last {last[name]})" for name, n in labels.most_common())
+        newest = {str(r.data.get("label")): r for r in reversed(found)}
+        said = (
+            f"{with_article(name)} ({times(n)}, last {clock(newest[name].time_s, self._now_s)})"
+            for name, n in labels.most_common()
+        )
         robots = sorted({r.provenance.robot for r in found})
         who = self._who(robots[0]) if len(robots) == 1 else listed(robots)
-        return Answer(f"{who} saw {listed(said)}{place}{self._when()}.", tuple(newest.values()))
+        return Answer(f"{who} saw {listed(said)}{place}{self._when()}.", tuple(newest[name] for name in labels))
 
     # -- what was said and done ---------------------------------------------------------------------------------------
 
-    def _said(self) -> Answer | None:
-        wanted, by_person = self._asked.subject, self._asked.form is Form.WHAT_SAID
-        if by_person:
-            heard = self._find(Kind.HEARD)
-            if wanted not in ("i", "we", "people", "somebody", "someone", "anyone", "they"):
-                heard = [r for r in heard if _same(wanted, r.provenance.sender)]
+    def _said(self) -> Answer:
+        wanted, by_person = self._asked.subject, self._asked.form == "what_said"
+        if wanted and words_of(wanted) and not by_person:
+            heard = self._words(wanted, (Kind.HEARD,))
         else:
-            heard = self._words(wanted, (Kind.HEARD,)) if words_of(wanted) and wanted else self._find(Kind.HEARD)
+            heard = self._find(Kind.HEARD)
+        if by_person and wanted not in ("i", "we", "people", "somebody", "someone", "anyone", "they"):
+            heard = [r for r in heard if _same(wanted, r.provenance.sender)]
         if not heard:
-            about = f" about “{wanted}”" if wanted and not by_person else f" from {wanted}" if by_person else ""
-            return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} no words{about}{self._when()}.")
+            about = f" from {wanted}" if by_person else f" about “{wanted}”" if wanted else ""
+            return self._nothing(f"no words{about}")
         newest = heard[0]
         text = f"{newest.text.rstrip('.')} ({clock(newest.time_s, self._now_s)})."
         others = {r.provenance.sender for r in heard if r.provenance.sender} - {newest.provenance.sender}
@@ -230,18 +210,16 @@ class Answerer:
 
     def _done(self) -> Answer | None:
         wanted, form = self._asked.subject, self._asked.form
-        kinds = (Kind.EPISODE, Kind.OUTCOME, Kind.CALL)
-        if form is Form.WHAT_DONE:
+        if form == "what_done":
             done = self._find(Kind.EPISODE, robot=self._robot, limit=10) or self._find(Kind.CALL, robot=self._robot, limit=10)
-            if not done:
-                return Answer(f"{self._who(self._robot)} remember{self._s(self._robot)} no task{self._when()}.")
-            return Answer(" ".join(r.text for r in done[:5]), tuple(done))
+            return Answer(" ".join(r.text for r in done[:5]), tuple(done)) if done else self._nothing("no task")
+        kinds = (Kind.EPISODE, Kind.OUTCOME, Kind.CALL)
         found = [r for kind in kinds for r in self._words(wanted, (kind,), self._robot)]
         found.sort(key=lambda r: r.time_s, reverse=True)
         if not found:
             return None
-        one = found[-1] if self._asked.first else found[0]
-        if form is Form.HOW_OFTEN_DONE:
+        one, _ = self._chosen(found)
+        if form == "how_often_done":
             same = [r for r in found if r.kind == found[0].kind]
             often = f"{times(len(same)).capitalize()}{self._when()}, as far as I remember."
             return Answer(f"{often} The last: {one.text}", tuple(same))
@@ -249,29 +227,20 @@ class Answerer:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def _query(self, kinds: Sequence[Kind], robot: str = "", limit: int = MANY) -> Query:
-        asked = self._asked
-        return Query(
-            kinds=tuple(k.value for k in kinds),
-            robot=robot,
-            since_s=asked.since_s,
-            until_s=asked.until_s,
-            viewer=self._viewer,
-            limit=limit,
-        )
+    def _query(self, kinds: Sequence[Kind], robot: str, limit: int, text: str = "") -> Query:
+        since_s, until_s, names = self._asked.since_s, self._asked.until_s, tuple(k.value for k in kinds)
+        return Query(text, names, since_s=since_s, until_s=until_s, robot=robot, viewer=self._viewer, limit=limit)
 
-    def _find(self, *kinds: Kind, robot: str = "", limit: int = MANY) -> list[Record]:
-        return self._store.find(self._query(kinds, robot, limit))
+    def _find(self, kind: Kind, robot: str = "", limit: int = MANY) -> list[Record]:
+        return self._store.find(self._query((kind,), robot, limit))
 
     def _words(self, text: str, kinds: Sequence[Kind], robot: str = "", limit: int = 50) -> list[Record]:
+        """The newest records that hold all these words."""
         if not words_of(text):
             return []
-        found, complete = self._store.find_words(replace(self._query(kinds, robot, limit), text=text))
+        found, complete = self._store.search(self._query(kinds, robot, limit, text), every=True)
         self._complete = self._complete and complete
         return found
-
-    def _limited(self) -> str:
-        return "" if self._complete else "of the records with these frequent words only the newest were looked at"
 
     def _labelled(self, wanted: str) -> list[Record]:
         found = self._words(wanted, (Kind.SIGHTING,), limit=MANY)
@@ -279,14 +248,21 @@ class Answerer:
             found = self._words(wanted.split()[-1], (Kind.SIGHTING,), limit=MANY)
         return [r for r in found if _same(wanted, str(r.data.get("label")))]
 
+    def _inside(self, found: list[Record]) -> list[Record]:
+        """Those in the room that is asked about."""
+        return [r for r in found if not self._asked.room or _same(self._asked.room, r.spot.room)]
+
+    def _chosen(self, found: list[Record]) -> tuple[Record, str]:
+        return (found[-1], "first") if self._asked.first else (found[0], "last")
+
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _who(self, robot: str) -> str:
-        mine = robot == self._robot and bool(robot)
-        return "I" if mine or not robot else robot
+    def _nothing(self, what: str) -> Answer:
+        who = self._who(self._robot)
+        return Answer(f"{who} remember{'' if who == 'I' else 's'} {what}{self._when()}.")
 
-    def _s(self, robot: str) -> str:
-        return "" if self._who(robot) == "I" else "s"
+    def _who(self, robot: str) -> str:
+        return "I" if robot == self._robot or not robot else robot
 
     def _when(self) -> str:
         asked = self._asked
@@ -298,10 +274,8 @@ class Answerer:
 
 def _same(wanted: str, name: str) -> bool:
     """Whether a name is meant: the same words, one more or one less before the last, in singular or plural."""
-    asked, known = _stems(wanted), _stems(readable(name))
+    asked, known = (
+        [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in text.casefold().split()]
+        for text in (wanted, readable(name))
+    )
     return bool(asked and known) and asked[-1] == known[-1] and (set(asked) <= set(known) or set(known) <= set(asked))
-
-
-def _stems(text: str) -> list[str]:
-    words = text.casefold().split()
-    return [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words]

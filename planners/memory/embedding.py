@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -16,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.memory import schema
-from planners.memory.query import Query, conditions, few_ids
+from planners.memory.query import LIMITED, Query, conditions, index_of
 from planners.memory.records import Record, Tier
 from planners.memory.store import Store
 
 
 class VectorIndex:
-    """Vectors of length 1 by id, at most `limit` of them. From any thread."""
+    """Vectors of length 1 by id, the `limit` newest of them. From any thread."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._lock = threading.Lock()
-        self._ids = np.zeros(0, np.int64)
+        self._ids = np.zeros(limit, np.int64)
         self._matrix = np.zeros((0, 0), np.float32)
         self._at: dict[int, int] = {}
 
@@ -35,52 +36,25 @@ class VectorIndex:
         return len(self._at)
 
     def add(self, record_id: int, vector: NDArray[np.float32]) -> None:
-        """Add or replace one vector; all have the same number of components."""
+        """Add or replace one vector, where there is no room in the place of the oldest; all have as many components."""
         with self._lock:
-            at = self._at.get(record_id)
-            if at is None:
-                at = len(self._at)
-                if at >= len(self._ids):
-                    room = max(256, 2 * at)
-                    grown = np.zeros((room, vector.shape[0]), np.float32)
-                    grown[:at] = self._matrix[:at] if at else 0.0
-                    self._ids, self._matrix = np.concatenate([self._ids, np.zeros(room - len(self._ids), np.int64)]), grown
-                self._at[record_id] = at
-                self._ids[at] = record_id
-            self._matrix[at] = vector
-
-    def remove(self, ids: Sequence[int]) -> None:
-        """Take vectors out; those that are not there are no matter."""
-        with self._lock:
-            for record_id in ids:
-                at = self._at.pop(record_id, None)
-                if at is None:
-                    continue
-                last = len(self._at)
-                if at != last:
-                    self._ids[at], self._matrix[at] = self._ids[last], self._matrix[last]
-                    self._at[int(self._ids[at])] = at
-
-    def overflow(self) -> list[int]:
-        """Take out the oldest vectors beyond the limit, some more at once than need be, and tell which."""
-        if len(self) <= self._limit:
-            return []
-        oldest = sorted(self._at)[: len(self) - self._limit + self._limit // 50]
-        self.remove(oldest)
-        return oldest
+            if not self._at:
+                self._matrix = np.zeros((self.limit, vector.shape[0]), np.float32)  # the system gives room as it is used
+            at = self._at.get(record_id, len(self._at))
+            if at == self.limit:
+                at = int(np.argmin(self._ids))
+                oldest = int(self._ids[at])
+                if record_id < oldest:
+                    return
+                del self._at[oldest]
+            self._at[record_id] = at
+            self._ids[at], self._matrix[at] = record_id, vector
 
     def nearest(self, vector: NDArray[np.float32], count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Ids and cosines of the nearest vectors, best first; with `among`, of those ids only."""
         with self._lock:
-            size = len(self._at)
-            if not size:
-                return []
-            if among is None:
-                ids, matrix = self._ids[:size], self._matrix[:size]
-            else:
-                chosen = [self._at[i] for i in among if i in self._at]
-                ids, matrix = self._ids[chosen], self._matrix[chosen]
-            scores = matrix @ vector
+            chosen = slice(len(self._at)) if among is None else [self._at[i] for i in among if i in self._at]
+            ids, scores = self._ids[chosen], self._matrix[chosen] @ vector if self._at else np.zeros(0, np.float32)
             best = np.argpartition(-scores, min(count, len(scores)) - 1)[:count] if len(scores) else np.zeros(0, np.intp)
             best = best[np.argsort(-scores[best], kind="stable")]
             return [(int(ids[i]), float(scores[i])) for i in best]
@@ -158,26 +132,27 @@ class State(Enum):
 
 
 class Embeddings:
-    """Loads the model on the background thread that calls `step`, then embeds what is new, and searches.
-
-    `note` says in one sentence why answers are found without them, "" when they are not.
-    """
+    """Loads the model on the background thread that calls `step`, then embeds what is new, and searches."""
 
     def __init__(self, store: Store, embedder: Embedder | None, *, wall: Callable[[], float], limit: int = 100_000) -> None:
         self._store, self._embedder, self._wall = store, embedder, wall
         self._index = VectorIndex(limit)
         self._lock = threading.Lock()
         self.state = State.OFF if embedder is None else State.LOADING
-        self.note = (
-            "no sentence model is configured: found by full text alone"
-            if embedder is None
-            else ("the sentence model is still being loaded: found by full text alone")
-        )
+        self._missing = "no sentence model is configured" if embedder is None else "the sentence model is still being loaded"
 
     @property
     def count(self) -> int:
         """Sentences that can be searched by meaning."""
         return len(self._index)
+
+    @property
+    def note(self) -> str:
+        """Why answers are found without them, in one sentence, "" when they are not."""
+        if self._missing:
+            return f"{self._missing}: found by full text alone"
+        full = self.count == self._index.limit
+        return f"only the newest {self.count} sentences are found by meaning, older ones by full text" if full else ""
 
     def search(self, text: str, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Ids and cosines of the sentences nearest in meaning, best first; none while there is no model."""
@@ -192,21 +167,22 @@ class Embeddings:
         if self._embedder is None or self.state is State.FAILED:
             return False
         try:
-            if self.state is State.LOADING:
-                self._embedder.load()
-                self._take_over(self._embedder.name)
-                self.state, self.note = State.READY, ""
-                return True
-            return self._embed(self._embedder)
+            if self.state is State.READY:
+                return self._embed(self._embedder)
+            self._embedder.load()
+            self._take_over(self._embedder.name)
+            self.state, self._missing = State.READY, ""
+            return True
         except EmbeddingError as error:
-            self.state, self.note = State.FAILED, f"{error}: found by full text alone"
+            self.state, self._missing = State.FAILED, str(error)
             return False
 
     def _take_over(self, name: str) -> None:
         """The vectors that are there, or, when they are another model's, begin anew."""
         with self._store.reading(60.0) as file:
             if schema.meta(file, _MODEL) == name:
-                for record_id, value in file.execute("SELECT id, value FROM vector ORDER BY id"):
+                newest = file.execute("SELECT id, value FROM vector ORDER BY id DESC LIMIT ?", (self._index.limit,))
+                for record_id, value in newest:
                     self._index.add(record_id, np.frombuffer(value, dtype=np.float16).astype(np.float32))
                 return
 
@@ -226,27 +202,22 @@ class Embeddings:
             ).fetchall()
         if not waiting:
             return False
-        sentences = [(i, text) for i, text in waiting if text]
-        vectors = embedder.encode([text[:2000] for _, text in sentences]) if sentences else np.zeros((0, 1), np.float32)
+        vectors = embedder.encode([text[:2000] for _, text in waiting])
 
-        def write(file: sqlite3.Connection) -> list[int]:
-            kept, done = [], [i for i, text in waiting if not text]
-            for (record_id, text), vector in zip(sentences, vectors, strict=True):
+        def write(file: sqlite3.Connection) -> None:
+            for (record_id, text), vector in zip(waiting, vectors, strict=True):
                 # Only if it is still what was embedded; else its turn comes again.
-                if file.execute("SELECT 1 FROM record WHERE id = ? AND text = ?", (record_id, text)).fetchone():
+                if text and file.execute("SELECT 1 FROM record WHERE id = ? AND text = ?", (record_id, text)).fetchone():
                     value = vector.astype(np.float16).tobytes()
                     file.execute("INSERT OR REPLACE INTO vector VALUES (?, ?)", (record_id, value))
-                    kept.append(record_id)
-            file.executemany("DELETE FROM unembedded WHERE id = ?", [(i,) for i in (*done, *kept)])
-            return kept
+                elif text:
+                    continue
+                file.execute("DELETE FROM unembedded WHERE id = ?", (record_id,))
 
-        kept = set(self._store.do(write).result())
-        for (record_id, _), vector in zip(sentences, vectors, strict=True):
-            if record_id in kept:
+        self._store.do(write).result()
+        for (record_id, text), vector in zip(waiting, vectors, strict=True):
+            if text:  # one that has changed since has no vector on disk, so it is not found until its turn comes again
                 self._index.add(record_id, vector)
-        if dropped := self._index.overflow():
-            self._store.do(lambda file: file.executemany("DELETE FROM vector WHERE id = ?", [(i,) for i in dropped])).result()
-            self.note = f"only the newest {len(self._index)} sentences are found by meaning, older ones by full text"
         return True
 
 
@@ -259,11 +230,10 @@ _RANK = 60.0
 
 @dataclass(frozen=True)
 class Passage:
-    """A record that was found, how well it fits, and how it was found: `words`, `meaning` or both."""
+    """A record that was found, and how: by `words`, `meaning` or both."""
 
     record: Record
-    score: float
-    by: tuple[str, ...]
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -276,41 +246,29 @@ class Retrieved:
 
 def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Retrieved:
     """The passages for the query's text among the records that fit the rest of it. Raises StoreError."""
-    tiers = query.tiers or (Tier.M1, Tier.M2, Tier.M3)
-    wide = replace(query, tiers=tiers, limit=CANDIDATES)
-    found, _, complete = store.search(wide)
-    records = {r.id: r for r in found}
+    wide = replace(query, tiers=query.tiers or (Tier.M1, Tier.M2, Tier.M3), limit=CANDIDATES)
+    found, complete = store.search(wide)
     ranks: dict[int, dict[str, int]] = {r.id: {"words": n} for n, r in enumerate(found)}
-    for n, (record_id, _) in enumerate(_by_meaning(store, embeddings, wide)):
+    for n, record_id in enumerate(_by_meaning(store, embeddings, wide)):
         ranks.setdefault(record_id, {})["meaning"] = n
-    missing = [i for i in ranks if i not in records]
-    records |= {r.id: r for r in store.get(missing)} if missing else {}
-    scored = [
-        Passage(records[i], sum(1.0 / (_RANK + n) for n in places.values()), tuple(sorted(places)))
-        for i, places in ranks.items()
-        if i in records
-    ]
-    scored.sort(key=lambda p: (-p.score, -p.record.time_s, -p.record.id))
-    notes = [embeddings.note] if embeddings.note else []
-    if not complete:
-        notes.append("of the records with these frequent words only the newest were looked at")
-    return Retrieved(scored[: query.limit], "; ".join(notes))
+    scores = {i: sum(1.0 / (_RANK + n) for n in places.values()) for i, places in ranks.items()}
+    best = sorted(store.get(list(ranks)), key=lambda r: (-scores[r.id], -r.time_s, -r.id))[: query.limit]
+    limited = "" if complete else LIMITED
+    return Retrieved(
+        [Passage(r, tuple(sorted(ranks[r.id]))) for r in best], "; ".join(filter(None, [embeddings.note, limited]))
+    )
 
 
-def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[tuple[int, float]]:
+def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[int]:
     if not embeddings.count:
         return []
+    where, values = conditions(query)
     with store.reading() as file:
-        chosen = few_ids(file, query)
-        if chosen is not None:
-            near = embeddings.search(query.text, query.limit, chosen)
-        else:
-            near = embeddings.search(query.text, 20 * query.limit)
-            where, values = conditions(query)
-            sql = f"SELECT id FROM record WHERE id IN ({', '.join('?' * len(near))}) AND {' AND '.join(where)}"
-            fits = {i for (i,) in file.execute(sql, (*(i for i, _ in near), *values))}
-            near = [(i, c) for i, c in near if i in fits]
-        marks = ", ".join("?" * len(near))
+        index, few = index_of(file, query)
+        fits = f"SELECT id FROM record INDEXED BY {index} WHERE {where}"
+        chosen = [i for (i,) in file.execute(fits, values)] if few else None
+        near = embeddings.search(query.text, 20 * query.limit, chosen)
         # What has changed since it was embedded has no vector on disk until its turn comes again.
-        valid = {i for (i,) in file.execute(f"SELECT id FROM vector WHERE id IN ({marks})", [i for i, _ in near])}
-    return [(i, c) for i, c in near if c >= LEAST_COSINE and i in valid][: query.limit]
+        known = f"SELECT id FROM record JOIN vector USING (id) WHERE id IN (SELECT value FROM json_each(?)) AND {where}"
+        valid = {i for (i,) in file.execute(known, (json.dumps([i for i, _ in near]), *values))}
+    return [i for i, cosine in near if cosine >= LEAST_COSINE and i in valid][: query.limit]

@@ -1,68 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot was taught, as records: interaction examples (incremental learning 3.4) and routines."""
+"""What a robot sees, hears, does and was taught, as records: observations, tasks, calls, events; interaction examples
+(incremental learning 3.4) and routines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from planners.memory.answers import readable
-from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier, Visibility
+from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent
-from skill_kernel.observation.model import Observation, Pose, SeenObject, Value
-
-IN_SIGHT_S = 1.0
-"""What was last detected longer ago is followed still, but no longer seen."""
-LEAST_S = 0.2
-"""Changes are kept no more often than that."""
-
-
-class Sampler:
-    """Keeps an observation every `period_s`, and at once when the robot comes to another room or sees other things."""
-
-    def __init__(self, robot: str, period_s: float = 1.0) -> None:
-        self._robot, self._period_s = robot, period_s
-        self._last_s = -math.inf
-        self._last: tuple[object, ...] = ()
-
-    def take(self, observation: Observation, now: float) -> Record | None:
-        """The record of an observation, or None when it says nothing new. `now` is on the observation's steady clock."""
-        fields = {name: f.value for name, f in observation.fields.items() if f.value is not None and not f.stale(now)}
-        things = [t for t in _objects(fields) if t.seen_s <= IN_SIGHT_S]
-        pose, room = fields.get("pose"), fields.get("room")
-        scene = (room, tuple(sorted({(t.label, t.track_id) for t in things})))
-        waited = observation.time_s - self._last_s
-        if 0 <= waited < (LEAST_S if scene != self._last else self._period_s):
-            return None
-        self._last_s, self._last = observation.time_s, scene
-        data: dict[str, Any] = {n: v for n, v in fields.items() if n != "room" and isinstance(v, (bool, str)) or _finite(v)}
-        data["objects"] = [_thing(t) for t in things]
-        at = Spot(room=room) if isinstance(room, str) else Spot()
-        if isinstance(pose, Pose) and pose.frame == "map":
-            at = Spot(round(pose.x, 3), round(pose.y, 3), at.room)
-            data["yaw"] = round(pose.yaw, 3)
-        return Record(
-            Tier.M0, Kind.OBSERVATION, observation.time_s, data=data, provenance=Provenance(self._robot, "observation"), spot=at
-        )
-
-
-def _objects(fields: Mapping[str, Value]) -> list[SeenObject]:
-    found = fields.get("object_detections")
-    return [t for t in found if isinstance(t, SeenObject)] if isinstance(found, tuple) else []
-
-
-def _thing(thing: SeenObject) -> dict[str, Any]:
-    told: dict[str, Any] = {"label": thing.label[:60], "track": thing.track_id, "confidence": round(thing.confidence, 2)}
-    if math.isfinite(thing.x) and math.isfinite(thing.y):
-        told |= {"x": round(thing.x, 2), "y": round(thing.y, 2)}
-    return told
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+from skill_kernel.observation.model import Observation, Pose, SeenObject
+from skill_kernel.processes.process import Process, ProcessSource
 
 
 @dataclass(frozen=True)
@@ -94,58 +45,38 @@ class TaughtRoutine:
     body: str
 
 
-def example_record(
-    example: InteractionExample, time_s: float, provenance: Provenance, visibility: Visibility = Visibility.SHARED
-) -> Record:
+def example_record(example: InteractionExample, time_s: float, provenance: Provenance) -> Record:
     """The record of an example; it is found by its instruction, and one with the same instruction replaces it."""
     said = " ".join(example.instruction.split())
-    return Record(
-        Tier.M3,
-        Kind.EXAMPLE,
-        time_s,
-        said,
-        asdict(example),
-        provenance,
-        visibility=visibility,
-        key=f"example:{said.casefold()[:500]}",
-    )
+    key = f"example:{said.casefold()[:500]}"
+    return Record(Tier.M3, Kind.EXAMPLE, time_s, said, asdict(example), provenance, key=key)
 
 
 def example_of(record: Record) -> InteractionExample:
     """The example of a record of that kind. Raises ValueError for another."""
-    _check(record, Kind.EXAMPLE)
-    told = dict(record.data)
-    corrections = tuple(Correction(**c) for c in told.pop("corrections", ()))
-    return InteractionExample(**told, corrections=corrections)
+    told = _told(record, Kind.EXAMPLE)
+    return InteractionExample(**{**told, "corrections": tuple(Correction(**c) for c in told.get("corrections", ()))})
 
 
-def routine_record(
-    routine: TaughtRoutine, time_s: float, provenance: Provenance, visibility: Visibility = Visibility.SHARED
-) -> Record:
+def routine_record(routine: TaughtRoutine, time_s: float, provenance: Provenance) -> Record:
     """The record of a routine; one of the same name replaces it."""
-    return Record(
-        Tier.M3,
-        Kind.ROUTINE,
-        time_s,
-        f"{routine.name}: {routine.description}",
-        asdict(routine),
-        provenance,
-        visibility=visibility,
-        key=f"routine:{routine.name.casefold()}",
-    )
+    text, key = f"{routine.name}: {routine.description}", f"routine:{routine.name.casefold()}"
+    return Record(Tier.M3, Kind.ROUTINE, time_s, text, asdict(routine), provenance, key=key)
 
 
 def routine_of(record: Record) -> TaughtRoutine:
     """The routine of a record of that kind. Raises ValueError for another."""
-    _check(record, Kind.ROUTINE)
-    return TaughtRoutine(**record.data)
+    return TaughtRoutine(**_told(record, Kind.ROUTINE))
 
 
-def _check(record: Record, kind: Kind) -> None:
+def _told(record: Record, kind: Kind) -> dict[str, Any]:
     if record.kind != kind.value:
         raise ValueError(f"record {record.id} is of kind {record.kind}, not {kind.value}")
+    return dict(record.data)
 
 
+IN_SIGHT_S = 1.0
+"""What was last detected longer ago is followed still, but no longer seen."""
 SHOWN = 500
 """Characters of an instruction, a message or a spoken text that a sentence keeps."""
 OWN = frozenset({"query_memory"})
@@ -154,94 +85,74 @@ PLACE_ARGUMENT = "waypoint"
 """A call with this argument that is done has brought the robot to that place."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """A process as it stands. `ended_s` is 0 while it lives; `by_itself` when nobody asked for it."""
-
-    process_id: str
-    instruction: str
-    sender: str
-    door: str
-    created_s: float
-    ended_s: float = 0.0
-    status: str = ""
-    message: str = ""
-    by_itself: bool = False
-
-
 class Recorder:
-    """Of one robot. What is told twice has the same key and is kept once."""
+    """Makes the records of one robot. What is told twice has the same key and is kept once."""
 
     def __init__(self, robot: str, *, period_s: float = 1.0) -> None:
-        self._robot = robot
-        self._sampler = Sampler(robot, period_s)
+        self._robot, self._period_s = robot, period_s
         self._spot = NOWHERE
+        self._last_s = -math.inf
+        self._scene: tuple[object, ...] = ()
 
     def observation(self, observation: Observation, now: float) -> list[Record]:
-        """See `Sampler.take`."""
-        record = self._sampler.take(observation, now)
-        if record is None:
+        """Keep an observation every `period_s`, and at once when the robot comes to another room or sees other things. `now`
+        is on the observation's steady clock."""
+        fields = {name: f.value for name, f in observation.fields.items() if f.value is not None and not f.stale(now)}
+        detections, pose, room = fields.get("object_detections"), fields.get("pose"), fields.get("room")
+        things = [t for t in detections if isinstance(t, SeenObject)] if isinstance(detections, tuple) else []
+        things = [t for t in things if t.seen_s <= IN_SIGHT_S]
+        scene = (room, tuple(sorted({(t.label, t.track_id) for t in things})))
+        if scene == self._scene and 0 <= observation.time_s - self._last_s < self._period_s:
             return []
-        self._spot = record.spot
-        return [record]
+        self._last_s, self._scene = observation.time_s, scene
+        data: dict[str, Any] = {
+            name: value
+            for name, value in fields.items()
+            if name != "room" and isinstance(value, (str, int, float)) and (isinstance(value, str) or math.isfinite(value))
+        }
+        data["objects"] = [_thing(t) for t in things]
+        self._spot = Spot(room=room) if isinstance(room, str) else NOWHERE
+        if isinstance(pose, Pose) and pose.frame == "map":
+            self._spot = Spot(round(pose.x, 3), round(pose.y, 3), self._spot.room)
+            data["yaw"] = round(pose.yaw, 3)
+        who = Provenance(self._robot, "observation")
+        return [Record(Tier.M0, Kind.OBSERVATION, observation.time_s, "", data, who, self._spot)]
 
-    def task(self, task: Task) -> list[Record]:
+    def task(self, task: Process) -> list[Record]:
         """Who asked for it, and, when it is over, how it ended."""
         who = Provenance(self._robot, "processes", task.process_id, task.sender, task.door)
         said, told = task.instruction[:SHOWN], {"instruction": task.instruction[:5000]}
-        asker = task.sender or "somebody"
-        text = f"{self._robot} began by itself: “{said}”" if task.by_itself else f"{asker} said through {task.door}: “{said}”"
-        begun = Record(
-            Tier.M1,
-            Kind.EVENT if task.by_itself else Kind.HEARD,
-            task.created_s,
-            text,
-            told,
-            who,
-            self._spot,
-            key=f"heard:{self._robot}:{task.process_id}",
-        )
-        if not task.ended_s:
-            return [begun]
-        ended_s = max(task.ended_s, task.created_s)
-        why = f" ({task.message[:SHOWN]})" if task.message else ""
-        ended = Record(
-            Tier.M1,
-            Kind.OUTCOME,
-            ended_s,
-            f"{self._robot} ended “{said}”: {task.status.lower()}{why}",
-            {**told, "status": task.status, "message": task.message[:SHOWN]},
-            who,
-            self._spot,
-            begun_s=task.created_s if task.created_s < ended_s else None,
-            key=f"outcome:{self._robot}:{task.process_id}",
-        )
-        return [begun, ended]
+        kind, text = Kind.HEARD, f"{task.sender or 'somebody'} said through {task.door}: “{said}”"
+        if task.source is ProcessSource.IDLE:
+            kind, text = Kind.EVENT, f"{self._robot} began by itself: “{said}”"
+        of = f"{self._robot}:{task.process_id}"
+        found = [Record(Tier.M1, kind, task.created_s, text, told, who, self._spot, key=f"heard:{of}")]
+        if task.ended_s:
+            why, status = task.message[:SHOWN], task.status.name
+            text = f"{self._robot} ended “{said}”: {status.lower()}{f' ({why})' if why else ''}"
+            told = {**told, "status": status, "message": why}
+            ended_s, key = max(task.ended_s, task.created_s), f"outcome:{of}"
+            found.append(Record(Tier.M1, Kind.OUTCOME, ended_s, text, told, who, self._spot, begun_s=task.created_s, key=key))
+        return found
 
     def call(self, call: CallEvent) -> list[Record]:
-        """Return what was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
+        """What was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
         if call.function in OWN:
             return []
-        arguments, outcome, function = call.arguments, call.outcome_name or "?", readable(call.function or "?")
+        arguments, outcome = call.arguments, call.outcome_name or "?"
         who = Provenance(self._robot, "events", call.process_id)
-        done = call.outcome is Outcome.DONE
         if call.function == "text":
-            spoken = str(arguments.get("text", call.told))[:SHOWN]
-            text = f"{self._robot} said: “{spoken}”"
+            text = f"{self._robot} said: “{str(arguments.get('text', call.told))[:SHOWN]}”"
         else:
             with_ = ", ".join(f"{k}={str(v)[:60]}" for k, v in arguments.items())
             how = f", {call.told[:SHOWN]}" if call.told else ""
-            text = f"{self._robot} did {function}({with_}): {outcome.lower()}{how}"
+            text = f"{self._robot} did {readable(call.function or '?')}({with_}): {outcome.lower()}{how}"
         told = {"function": call.function or "?", "arguments": arguments, "outcome": outcome}
         found = [Record(Tier.M1, Kind.CALL, call.stamp_s, text, told, who, self._spot)]
         place = arguments.get(PLACE_ARGUMENT)
-        if done and isinstance(place, str) and place and not self._spot.room:
-            at = Spot(self._spot.x, self._spot.y, place)
-            found.append(
-                Record(
-                    Tier.M1, Kind.VISIT, call.stamp_s, f"{self._robot} came to {readable(place)}.", {"place": place}, who, at
-                )
-            )
+        if call.outcome is Outcome.DONE and isinstance(place, str) and place and not self._spot.room:
+            text, at = f"{self._robot} came to {readable(place)}.", Spot(self._spot.x, self._spot.y, place)
+            found.append(Record(Tier.M1, Kind.VISIT, call.stamp_s, text, {"place": place}, who, at))
         return found
 
     def event(self, name: str, time_s: float, text: str, process_id: str = "") -> list[Record]:
@@ -249,3 +160,10 @@ class Recorder:
         who = Provenance(self._robot, "events", process_id)
         said = f"{self._robot}: {readable(name)}{f', {text[:SHOWN]}' if text else ''}"
         return [Record(Tier.M1, Kind.EVENT, time_s, said, {"event": name}, who, self._spot)]
+
+
+def _thing(thing: SeenObject) -> dict[str, Any]:
+    told: dict[str, Any] = {"label": thing.label[:60], "track": thing.track_id, "confidence": round(thing.confidence, 2)}
+    if math.isfinite(thing.x) and math.isfinite(thing.y):
+        told |= {"x": round(thing.x, 2), "y": round(thing.y, 2)}
+    return told

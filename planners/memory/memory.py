@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
@@ -14,10 +12,9 @@ from planners.memory.embedding import Embedder, Embeddings, Passage, Retrieved, 
 from planners.memory.experience import InteractionExample, example_of
 from planners.memory.graph import Graph, load
 from planners.memory.query import Query
-from planners.memory.questions import Form, read
+from planners.memory.questions import read
 from planners.memory.records import Kind, Record, StoreError, Viewer
-from planners.memory.store import Store
-from planners.memory.writer import Background, Ticket
+from planners.memory.store import Background, Store, Ticket
 
 SHOWN = 3
 """So many passages are read out where no form fits and no model answers."""
@@ -25,15 +22,12 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Stats:
-    """How much there is: records by tier and by kind, vectors, and how writing fares."""
+    """How much there is: records by tier and by kind, vectors, and the size of the files."""
 
     tiers: dict[str, int]
     kinds: dict[str, int]
     vectors: int
     bytes: int
-    queued: int
-    dropped: int
-    problem: str
 
 
 class Memory:
@@ -56,29 +50,23 @@ class Memory:
         period_s: float = 1.0,
         on_problem: Callable[[StoreError], None] = lambda _: None,
     ) -> None:
-        self.store = store
+        self.store, self.put = store, store.put
         self._wall, self._model = wall, model
         self.embeddings = Embeddings(store, embedder, wall=wall)
         self.consolidator = Consolidator(store, settings, wall=wall, summariser=model, on_problem=on_problem)
-        self._robots: tuple[str, ...] = ()
-        self._robots_lock = threading.Lock()
-        self._threads: list[Background] = []
-        if background:
-            consolidate = self.consolidator.step
-            self._threads = [Background(consolidate, name="memory-consolidation", period_s=period_s, on_problem=on_problem)]
-            if embedder is not None:
-                embed = self.embeddings.step
-                self._threads += [Background(embed, name="memory-embedding", period_s=period_s, on_problem=on_problem)]
-
-    def put(self, *records: Record) -> Ticket[list[int]]:
-        """Remember; never waits. See `Store.put`."""
-        return self.store.put(*records)
+        self._robots: frozenset[str] = frozenset()
+        steps = {"memory-consolidation": self.consolidator.step}
+        if embedder is not None:
+            steps["memory-embedding"] = self.embeddings.step
+        self._threads = [
+            Background(step, name=name, period_s=period_s, on_problem=on_problem) for name, step in steps.items() if background
+        ]
 
     def recall(self, query: Query) -> Retrieved:
         """The records that fit a query: with a text by words and meaning, the best first; without, the newest first."""
         if query.text:
             return retrieve(self.store, self.embeddings, query)
-        return Retrieved([Passage(r, 0.0, ()) for r in self.store.find(query)])
+        return Retrieved([Passage(r) for r in self.store.find(query)])
 
     def ask(self, question: str, *, viewer: Viewer | None = None, robot: str = "", limit: int = MAX_SOURCES) -> Answer:
         """Answer a question as `robot`, from what `viewer` may see; None sees everything.
@@ -86,29 +74,36 @@ class Memory:
         Raises StoreError, and ValueError for a question that is empty or too long.
         """
         now_s = self._wall()
-        with self._robots_lock:
-            robots = tuple(sorted({*self._robots, *filter(None, [robot])}))
-        asked = read(question, now_s, robots)
-        found = Answerer(self.store, asked, viewer, robot, now_s).answer()
-        if found is not None:
-            return replace(found, sources=found.sources[:limit], note=self._noted(found.note))
-        most = min(limit, MAX_SOURCES)
-        query = Query(text=asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=most)
-        passages = self.recall(query)
-        records = [p.record for p in passages.passages]
-        text = self._model.answer(asked.text, records, now_s) if self._model is not None and records else ""
-        note = passages.note
-        if self._model is not None and not text and self._model.problem:
-            note = "; ".join(filter(None, [note, f"the model did not answer: {self._model.problem}"]))
+        asked = read(question, now_s, tuple(sorted({*self._robots, robot} - {""})))
+        answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
+        if answer is None:
+            query = Query(
+                asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=min(limit, MAX_SOURCES)
+            )
+            found = self.recall(query)
+            answer = self._from_passages(asked.text, [p.record for p in found.passages], found.note, now_s)
+        state = self.store.state
+        notes = [
+            answer.note,
+            f"nothing new is kept at present: {state.problem}" if state.problem is not None else "",
+            f"{state.dropped} records were dropped since the start" if state.dropped else "",
+        ]
+        return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
+
+    def _from_passages(self, question: str, records: list[Record], note: str, now_s: float) -> Answer:
+        text = ""
+        if self._model is not None and records:
+            text = self._model.answer(question, records, now_s)
+            if not text and self._model.problem:
+                note = "; ".join(filter(None, [note, f"the model did not answer: {self._model.problem}"]))
         if not text:
             told = [f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in records[:SHOWN]]
             text = f"What I remember of that: {' '.join(told)}" if told else "I remember nothing of that."
-        return Answer(text, tuple(records), Form.OTHER.value, self._noted(note))
+        return Answer(text, tuple(records), note=note)
 
     def know_robots(self, names: Iterable[str]) -> None:
         """Names that mean a robot in a question."""
-        with self._robots_lock:
-            self._robots = tuple(sorted({*self._robots, *names}))
+        self._robots |= frozenset(names)
 
     def examples(self, instruction: str, count: int = 5, viewer: Viewer | None = None) -> list[InteractionExample]:
         """The interaction examples nearest to an instruction, best first."""
@@ -120,30 +115,21 @@ class Memory:
         return load(self.store, viewer)
 
     def forget(self, ids: Iterable[int], *, who: str, why: str = "") -> Ticket[list[int]]:
-        """Revoke records and what was made of them; see `rows.revoke`."""
+        """Revoke records and what was made of them; see `schema.revoke`."""
         return self.store.revoke(ids, now_s=self._wall(), who=who, why=why)
 
     def stats(self) -> Stats:
         """How much there is. Takes some hundred milliseconds for a million records."""
         with self.store.reading(30.0) as file:
-            tiers = {f"M{t}": n for t, n in file.execute("SELECT tier, count(*) FROM record WHERE revoked = 0 GROUP BY tier")}
-            kinds: dict[str, Any] = dict(file.execute("SELECT kind, count(*) FROM record WHERE revoked = 0 GROUP BY kind"))
-            vectors = file.execute("SELECT count(*) FROM vector").fetchone()[0]
-        state = self.store.state
+            counted = "SELECT {0}, count(*) FROM record WHERE revoked = 0 GROUP BY {0}"
+            tiers = {f"M{tier}": count for tier, count in file.execute(counted.format("tier"))}
+            kinds = dict(file.execute(counted.format("kind")).fetchall())
+            (vectors,) = file.execute("SELECT count(*) FROM vector").fetchone()
         size = sum(p.stat().st_size for p in self.store.path.parent.glob(self.store.path.name + "*"))
-        return Stats(tiers, kinds, vectors, size, state.queued, state.dropped, str(state.problem or ""))
+        return Stats(tiers, kinds, vectors, size)
 
     def close(self) -> None:
         """End the background work, write what is left, close the file."""
         for thread in self._threads:
             thread.close()
         self.store.close()
-
-    def _noted(self, note: str) -> str:
-        state = self.store.state
-        parts = [note] if note else []
-        if state.problem is not None:
-            parts.append(f"nothing new is kept at present: {state.problem}")
-        if state.dropped:
-            parts.append(f"{state.dropped} records were dropped since the start")
-        return "; ".join(parts)

@@ -1,23 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries by time, place, kind and owner: each is answered from the index that has the fewest rows to look at."""
+"""Queries by time, place, kind, owner and words in bounded time: a query looks through the index that leaves few rows, or in
+order of time; rare words find, frequent ones only rank, and nothing in a text is syntax."""
 
 from __future__ import annotations
 
-import heapq
+import json
 import math
+import re
 import sqlite3
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
-from planners.memory.records import Tier, Viewer, Visibility
-from planners.memory.schema import CELL_M, COLUMNS, cell_of
+from planners.memory.records import MAX_TIME_S, Record, Tier, Viewer, Visibility
+from planners.memory.schema import CELL_M, cell_of, select
 
 FEW = 2000
 """An index entry with fewer rows than this is looked through whole rather than in order of time."""
 MAX_CELLS = 64
 MAX_LIMIT = 10_000
+MAX_WORDS = 24
+"""Of a longer text the first words count."""
+RARE = 1000
+"""A word in fewer records than this is looked up whole; of a more frequent one only the newest records."""
+MANY = 20_000
+"""Of the records that hold all the words so many are looked through, the newest."""
+LIMITED = "of the records with these frequent words only the newest were looked at"
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+STOP_WORDS = frozenset(
+    "a an and any are as at be been but by can could did do does for from had has have he her him his how i if in into is it "
+    "its last me my near of on or our please robot she so some tell than that the their them then there these they this "
+    "to us was we were what when where which who whom why will with would you your ever ago now know remember".split()
+)
+"""Words that say nothing about what is looked for."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +48,20 @@ class Circle:
         if not (math.isfinite(self.x) and math.isfinite(self.y) and 0 < self.radius_m < 1e6):
             raise ValueError(f"a place is a finite x and y and a radius above 0 m, not {self}")
 
-    def holds(self, x: float | None, y: float | None) -> bool:
-        """Whether a place lies in it."""
-        return x is not None and y is not None and math.hypot(x - self.x, y - self.y) <= self.radius_m
-
     def cells(self) -> list[int]:
         """The squares of the map it touches, none when they are many."""
         side = math.ceil(2 * self.radius_m / CELL_M) + 1
         if side * side > MAX_CELLS:
             return []
-        at = [
-            (self.x - self.radius_m + i * CELL_M, self.y - self.radius_m + j * CELL_M) for i in range(side) for j in range(side)
-        ]
-        return sorted({cell_of(x, y) for x, y in at})
+        x, y = self.x - self.radius_m, self.y - self.radius_m
+        return sorted({cell_of(x + i * CELL_M, y + j * CELL_M) for i in range(side) for j in range(side)})
 
 
 @dataclass(frozen=True)
 class Query:
     """What to look for; what is left out does not matter. Newest first.
 
-    `text` is searched by its words (see `fulltext`), and ranked by them before time. `viewer` None sees everything.
+    `text` is searched by its words, and ranked by them before time. `viewer` None sees everything.
     """
 
     text: str = ""
@@ -73,121 +83,114 @@ class Query:
         if not 1 <= self.limit <= MAX_LIMIT:
             raise ValueError(f"limit must be 1 to {MAX_LIMIT} records, not {self.limit}")
 
+    def times(self) -> tuple[str, list[Any]]:
+        """The condition on the time, and its values."""
+        since, until = (0.0 if self.since_s is None else self.since_s), (MAX_TIME_S if self.until_s is None else self.until_s)
+        return "time BETWEEN ? AND ?", [since, until]
 
-@dataclass(frozen=True)
-class _Branch:
-    index: str
-    condition: str
-    arguments: tuple[Any, ...] = field(default=())
+    def indexed(self) -> dict[str, tuple[str, list[Any]]]:
+        """The conditions that an index each knows, and their values."""
+        cells = self.near.cells() if self.near is not None else []
+        found: dict[str, tuple[str, list[Any]]] = {}
+        for name, chosen in (
+            ("process", [self.process] if self.process else []),
+            ("cell", cells),
+            ("room", [self.room] if self.room else []),
+            ("kind", list(dict.fromkeys(self.kinds))),
+            ("tier", list(dict.fromkeys(map(int, self.tiers)))),
+        ):
+            if chosen:
+                # An index of what is not empty is used where the condition says so.
+                told = f" AND {name} <> ''" if name in ("process", "room") else ""
+                found[name] = f"{name} IN ({', '.join('?' * len(chosen))}){told}", chosen
+        return found
 
 
-def conditions(query: Query) -> tuple[list[str], list[Any]]:
-    """The WHERE of a query, without its text."""
-    found: list[str] = []
-    values: list[Any] = []
-
-    def add(condition: str, *arguments: Any) -> None:
-        found.append(condition)
-        values.extend(arguments)
-
+def conditions(query: Query) -> tuple[str, list[Any]]:
+    """The WHERE of a query without its text, and its values."""
+    found = [*query.indexed().values(), query.times()]
     if not query.revoked:
-        add("revoked = 0")
-    if query.since_s is not None:
-        add("time >= ?", query.since_s)
-    if query.until_s is not None:
-        add("time <= ?", query.until_s)
-    for column, chosen in (("kind", query.kinds), ("tier", tuple(map(int, query.tiers)))):
-        if chosen:
-            add(f"{column} IN ({', '.join('?' * len(chosen))})", *chosen)
-    for column, value in (("robot", query.robot), ("process", query.process), ("sender", query.sender), ("room", query.room)):
-        if value:
-            add(f"{column} = ?", value)
-    if query.near is not None:
-        at = query.near
-        add("(x - ?) * (x - ?) + (y - ?) * (y - ?) <= ?", at.x, at.x, at.y, at.y, at.radius_m**2)
-    if query.viewer is not None:
-        who = query.viewer
-        add(
-            "(visibility = ? OR (robot = ? AND robot <> '' AND (visibility = ? OR (visibility = ? AND process = ? AND "
-            "process <> ''))))",
-            int(Visibility.SHARED),
-            who.robot,
-            int(Visibility.ROBOT),
-            int(Visibility.PROCESS),
-            who.process,
-        )
-    return found, values
+        found.append(("revoked = 0", []))
+    found += [(f"{name} = ?", [value]) for name, value in (("robot", query.robot), ("sender", query.sender)) if value]
+    if (at := query.near) is not None:
+        found.append(("(x - ?) * (x - ?) + (y - ?) * (y - ?) <= ?", [at.x, at.x, at.y, at.y, at.radius_m**2]))
+    if (who := query.viewer) is not None:
+        private = "robot = ? AND robot <> '' AND (visibility = ? OR (visibility = ? AND process = ? AND process <> ''))"
+        values = [int(Visibility.SHARED), who.robot, int(Visibility.ROBOT), int(Visibility.PROCESS), who.process]
+        found.append((f"(visibility = ? OR ({private}))", values))
+    return " AND ".join(condition for condition, _ in found), [v for _, values in found for v in values]
 
 
-def run(file: sqlite3.Connection, query: Query) -> list[tuple[Any, ...]]:
-    """The newest rows (of `COLUMNS`) that fit a query without text."""
-    branches = _branches(file, query)
-    # The newest of several branches are merged: how far each must be read is known only then, so the circle, which
-    # leaves out whole corners of a square, is looked at after the merge.
-    merged = len(branches) > 1
-    where, values = conditions(replace(query, near=None) if merged else query)
-    at, limit = (query.near, -1) if merged else (None, query.limit)
-
-    def rows_of(branch: _Branch) -> Iterator[tuple[Any, ...]]:
-        fits = " AND ".join([*filter(None, [branch.condition]), *where]) or "1"
-        return file.execute(
-            f"SELECT {COLUMNS} FROM record INDEXED BY {branch.index} WHERE {fits} ORDER BY time DESC, id DESC LIMIT ?",
-            (*branch.arguments, *values, limit),
-        )
-
-    found = heapq.merge(*map(rows_of, branches), key=lambda row: (-row[3], -row[0]))
-    return list(islice((r for r in found if at is None or at.holds(r[10], r[11])), query.limit))
+def index_of(file: sqlite3.Connection, query: Query) -> tuple[str, bool]:
+    """The index to look through, and whether it has few rows for this query; where none has, one in order of time."""
+    ways = query.indexed()
+    when, times = query.times()
+    for name, (condition, values) in ways.items():
+        rows = f"SELECT 1 FROM record INDEXED BY record_{name} WHERE {condition} AND {when} LIMIT {FEW}"
+        if file.execute(f"SELECT count(*) FROM ({rows})", (*values, *times)).fetchone()[0] < FEW:
+            return f"record_{name}", True
+    return f"record_{next((name for name, (_, values) in ways.items() if len(values) == 1), 'time')}", False
 
 
-def few_ids(file: sqlite3.Connection, query: Query) -> list[int] | None:
-    """The ids of all records that fit a query without its text, or None when an index leaves too many to look at."""
-    branches = _branches(file, query)
-    if _count(file, branches, query) >= FEW:
-        return None
+def find(file: sqlite3.Connection, query: Query, *, every: bool = False) -> tuple[list[Record], bool]:
+    """The records that fit, newest first, and whether older ones cannot have been left out.
+
+    With a text those with more and rarer words come first, or, with `every`, only those that hold all the words are found.
+    """
     where, values = conditions(query)
-    found: list[int] = []
-    for branch in branches:
-        fits = " AND ".join([*filter(None, [branch.condition]), *where]) or "1"
-        sql = f"SELECT id FROM record INDEXED BY {branch.index} WHERE {fits}"
-        found += [i for (i,) in file.execute(sql, (*branch.arguments, *values))]
-    return found
+    if not query.text:
+        index, _ = index_of(file, query)
+        rest = f"record INDEXED BY {index} WHERE {where} ORDER BY time DESC, id DESC LIMIT ?"
+        return select(file, rest, (*values, query.limit)), True
+    scores, complete = _scores(file, words_of(query.text), every)
+    hits = "(SELECT CAST(key AS INTEGER) AS hit, value AS score FROM json_each(?)) JOIN record ON record.id = hit"
+    rest = f"{hits} WHERE {where} ORDER BY score DESC, time DESC, record.id DESC LIMIT ?"
+    return select(file, rest, (json.dumps(scores), *values, query.limit)), complete
 
 
-def _branches(file: sqlite3.Connection, query: Query) -> Sequence[_Branch]:
-    """The index with the fewest rows for this query, one branch for each of its values that fit."""
-    ways: list[list[_Branch]] = []
-    if query.process:
-        ways.append([_Branch("record_process", "process = ? AND process <> ''", (query.process,))])
-    if query.near is not None and (cells := query.near.cells()):
-        ways.append([_Branch("record_cell", "cell = ? AND cell IS NOT NULL", (c,)) for c in cells])
-    if query.room:
-        ways.append([_Branch("record_room", "room = ? AND room <> ''", (query.room,))])
-    if query.kinds:
-        ways.append([_Branch("record_kind", "kind = ?", (k,)) for k in dict.fromkeys(query.kinds)])
-    if query.tiers:
-        ways.append([_Branch("record_tier", "tier = ?", (int(t),)) for t in dict.fromkeys(query.tiers)])
-    ways.append([_Branch("record_time", "")])
-    if len(ways) == 1:
-        return ways[0]
-    counts = [_count(file, way, query) for way in ways]
-    least = min(counts)
-    return ways[counts.index(least)] if least < FEW else ways[0]
+def all_ids(file: sqlite3.Connection, query: Query) -> list[int]:
+    """All records that fit and hold all words of the query's text, whatever its limit."""
+    where, values = conditions(query)
+    if query.text:
+        where += " AND id IN (SELECT rowid FROM record_text WHERE record_text MATCH ?)"
+        values.append(_match(words_of(query.text)))
+    return [i for (i,) in file.execute(f"SELECT id FROM record WHERE {where} ORDER BY time DESC, id DESC", values)]
 
 
-def _count(file: sqlite3.Connection, way: Sequence[_Branch], query: Query) -> int:
-    """How many rows a way looks at, counted to `FEW` only."""
-    total = 0
-    for branch in way:
-        where = [c for c in (branch.condition,) if c]
-        values = list(branch.arguments)
-        for bound, value in ((">=", query.since_s), ("<=", query.until_s)):
-            if value is not None:
-                where.append(f"time {bound} ?")
-                values.append(value)
-        total += file.execute(
-            f"SELECT count(*) FROM (SELECT 1 FROM record INDEXED BY {branch.index} WHERE {' AND '.join(where) or '1'} LIMIT ?)",
-            (*values, FEW - total),
-        ).fetchone()[0]
-        if total >= FEW:
-            break
-    return total
+def words_of(text: str) -> list[str]:
+    """The words of a text worth looking for, each once; when none is left, all of them."""
+    all_words = list(dict.fromkeys(w.casefold().replace("’", "'") for w in _WORD.findall(text)))
+    telling = [w for w in all_words if w not in STOP_WORDS]
+    return (telling or all_words)[:MAX_WORDS]
+
+
+def _match(words: list[str], by: str = " AND ") -> str:
+    """The words as FTS5 strings, in which nothing is an operator."""
+    return by.join(f'"{word}"' for word in words)
+
+
+def _scores(file: sqlite3.Connection, words: list[str], every: bool) -> tuple[dict[int, float], bool]:
+    """The records with these words and how much each tells, and whether older ones cannot have been left out."""
+
+    def newest(match: str, limit: int = RARE) -> list[int]:
+        sql = "SELECT rowid FROM record_text WHERE record_text MATCH ? ORDER BY rowid DESC LIMIT ?"
+        return [i for (i,) in file.execute(sql, (match, limit))]
+
+    if every or not words:
+        found = newest(_match(words), MANY) if words else []
+        return dict.fromkeys(found, 0.0), len(found) < MANY
+    holding = {w: newest(_match([w])) for w in words}
+    weights = {w: math.log(2.0 + RARE / (1.0 + len(ids))) for w, ids in holding.items()}
+    rare = [w for w in words if len(holding[w]) < RARE]
+    frequent = [w for w in words if len(holding[w]) >= RARE]
+    candidates = {i for w in rare for i in holding[w]}
+    complete = bool(candidates) or not frequent
+    if candidates:
+        holding |= {w: newest(f"{_match([w])} AND ({_match(rare, ' OR ')})") for w in frequent}
+    elif frequent:
+        candidates = set(newest(_match(frequent)) or holding[frequent[0]])
+    scores: defaultdict[int, float] = defaultdict(float)
+    for word, ids in holding.items():
+        for i in candidates.intersection(ids):
+            scores[i] += weights[word]
+    return scores, complete

@@ -6,47 +6,22 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 
-from planners.language.conditional import is_question
 from planners.language.lexicon import NUMBERS, UNITS, with_pieces
-
-__all__ = ["DAY_S", "MAX_QUESTION", "Form", "Question", "is_question", "read"]
 
 MAX_QUESTION = 1000
 """Longest question, in characters."""
 DAY_S = 86_400.0
 
 
-class Form(Enum):
-    """Kinds of question. `OTHER` is answered by the passages that fit best."""
-
-    COUNT_PLACES = "count_places"
-    WHICH_PLACES = "which_places"
-    LAST_SEEN = "last_seen"
-    WHETHER_SEEN = "whether_seen"
-    WHEN_SEEN = "when_seen"
-    HOW_OFTEN_SEEN = "how_often_seen"
-    WHAT_SEEN = "what_seen"
-    WHO_SEEN = "who_seen"
-    WHETHER_BEEN = "whether_been"
-    WHEN_BEEN = "when_been"
-    HOW_OFTEN_BEEN = "how_often_been"
-    WHO_ASKED = "who_asked"
-    WHAT_SAID = "what_said"
-    WHAT_DONE = "what_done"
-    WHEN_DONE = "when_done"
-    HOW_OFTEN_DONE = "how_often_done"
-    OTHER = "other"
-
-
 @dataclass(frozen=True)
 class Question:
-    """A question as it was read. `subject` is the thing, place, person or deed; `room` limits it to one. `rooms`: rooms are
-    meant rather than places; `first`: the first time is asked for, not the last. Times in seconds."""
+    """A question as it was read. `form` is a name of `_FORMS`; “other” is answered by the passages that fit best. `subject` is
+    the thing, place, person or deed; `room` limits it to one. `rooms`: rooms are meant rather than places; `first`: the
+    first time is asked for, not the last. Times in seconds."""
 
-    form: Form
+    form: str
     text: str
     subject: str = ""
     room: str = ""
@@ -57,34 +32,36 @@ class Question:
 
 
 _FORMS = r"""
-COUNT_PLACES: how many (?:different |new |other )?PLACES EXPLORE
-WHICH_PLACES: (?:which|what) (?:different )?PLACES EXPLORE
-WHICH_PLACES: where (?:DID (?:already )?(?:been|go)|were YOU)(?: so far| already)?
-HOW_OFTEN_BEEN: OFTEN DID GO SUBJECT
-HOW_OFTEN_BEEN: OFTEN were YOU (?:in|at) SUBJECT
-WHEN_BEEN: when DID TIMEGO SUBJECT
-WHEN_BEEN: when were YOU TIME(?:in|at) SUBJECT
-WHETHER_BEEN: DID (?:ever |already )?GO SUBJECT
-WHETHER_BEEN: were YOU (?:ever |already )?(?:in|at) SUBJECT
-WHO_SEEN: (?:who|whom|which people|how many people) DID (?:last )?SEEINSIDE
-WHO_ASKED: who (?:has |have )?ASKED\b(?: YOU| to YOU| with YOU)?(?: to| for| that| about)?(?: SUBJECT)?
-WHO_ASKED: who DID (?:talk|talked|speak|spoken)(?: to| with)?
-WHAT_SAID: what (?:did|has|have) (?P<subject>[\w .'-]+?) (?:last )?SAY\b.*
-HOW_OFTEN_SEEN: OFTEN DID SEE SUBJECTINSIDE
-HOW_OFTEN_SEEN: how many DEED DID SEEINSIDE
-WHEN_SEEN: when DID TIMESEE SUBJECTINSIDE
-WHEN_SEEN: when was SUBJECT TIMESEE
-LAST_SEEN: where DID TIMESEE SUBJECT
-LAST_SEEN: where (?:was|were) SUBJECT(?P<time> first| last)?(?: SEE)?
-LAST_SEEN: where (?:is|are|can i find|do i find|could) SUBJECT(?: now| be| again)?
-WHAT_SEEN: what (?:things |objects |else )?DID SEEINSIDE
-WHAT_SEEN: what (?:is|was|are|were) in THE(?P<room>[\w ]+)
-WHETHER_SEEN: DID (?:ever |already )?SEE SUBJECTINSIDE
-WHAT_DONE: what (?:DID (?:do|done|been doing)|were YOU doing|(?:has )?happened)(?: so far| before| last)?
-HOW_OFTEN_DONE: OFTEN DID DEED
-WHEN_DONE: when DID TIMEDEED
-WHEN_DONE: when (?:was|were) DEED
+count_places: how many (?:different |new |other )?PLACES EXPLORE
+which_places: (?:which|what) (?:different )?PLACES EXPLORE
+which_places: where (?:DID (?:already )?(?:been|go)|were YOU)(?: so far| already)?
+how_often_been: OFTEN DID GO SUBJECT
+how_often_been: OFTEN were YOU (?:in|at) SUBJECT
+when_been: when DID TIMEGO SUBJECT
+when_been: when were YOU TIME(?:in|at) SUBJECT
+whether_been: DID (?:ever |already )?GO SUBJECT
+whether_been: were YOU (?:ever |already )?(?:in|at) SUBJECT
+who_seen: (?:who|whom|which people|how many people) DID (?:last )?SEEINSIDE
+who_asked: who (?:has |have )?ASKED\b(?: YOU| to YOU| with YOU)?(?: to| for| that| about)?(?: SUBJECT)?
+who_asked: who DID (?:talk|talked|speak|spoken)(?: to| with)?
+what_said: what (?:did|has|have) (?P<subject>[\w .'-]+?) (?:last )?SAY\b.*
+how_often_seen: OFTEN DID SEE SUBJECTINSIDE
+how_often_seen: how many DEED DID SEEINSIDE
+when_seen: when DID TIMESEE SUBJECTINSIDE
+when_seen: when was SUBJECT TIMESEE
+last_seen: where DID TIMESEE SUBJECT
+last_seen: where (?:was|were) SUBJECT(?P<time> first| last)?(?: SEE)?
+last_seen: where (?:is|are|can i find|do i find|could) SUBJECT(?: now| be| again)?
+what_seen: what (?:things |objects |else )?DID SEEINSIDE
+what_seen: what (?:is|was|are|were) in THE(?P<room>[\w ]+)
+whether_seen: DID (?:ever |already )?SEE SUBJECTINSIDE
+what_done: what (?:DID (?:do|done|been doing)|were YOU doing|(?:has )?happened)(?: so far| before| last)?
+how_often_done: OFTEN DID DEED
+when_done: when DID TIMEDEED
+when_done: when (?:was|were) DEED
 """
+_ROWS = [tuple(row.split(": ", 1)) for row in _FORMS.strip().splitlines()]
+FORMS = frozenset(form for form, _ in _ROWS)
 _PIECES = {
     "OFTEN": r"how (?:often|many times)",
     "PLACES": r"(?P<places>places|rooms|waypoints|locations)\b.*",
@@ -121,11 +98,10 @@ _ADDRESS = re.compile(
 
 
 @lru_cache(maxsize=8)
-def _forms(robots: str) -> tuple[tuple[Form, re.Pattern[str]], ...]:
+def _forms(robots: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the forms where `robots` is the pattern of the names that mean a robot."""
-    rows = (row.partition(": ") for row in _FORMS.strip().splitlines())
     pieces = {**_PIECES, "ROBOTS": robots or "you"}
-    return tuple((Form[form], re.compile(with_pieces(pattern, pieces))) for form, _, pattern in rows)
+    return tuple((form, re.compile(with_pieces(pattern, pieces))) for form, pattern in _ROWS)
 
 
 def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
@@ -145,7 +121,7 @@ def read(question: str, now_s: float, robots: tuple[str, ...] = ()) -> Question:
             subject, room = said.get("subject", ""), said.get("room", "")
             rooms, first = said.get("places") == "rooms", said.get("time") == "first"
             return Question(form, text, subject, room, rooms, first, since_s, until_s)
-    return Question(Form.OTHER, text, since_s=since_s, until_s=until_s)
+    return Question("other", text, since_s=since_s, until_s=until_s)
 
 
 def _time(plain: str, now_s: float) -> tuple[str, float | None, float | None]:

@@ -9,7 +9,7 @@ import math
 import re
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
@@ -73,13 +73,6 @@ def named(error: Exception, path: Path) -> StoreError:
     if "interrupted" in low:
         return QueryTimeoutError("the query took longer than its deadline; ask for a shorter time or fewer records")
     return StoreError(f"{path} cannot be used ({text}); check that the folder exists, may be written and is not locked")
-
-
-def environmental(error: sqlite3.Error) -> bool:
-    """Whether the file or the disk is at fault, so that the same write may succeed later; else the record is."""
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
-    )
 
 
 MAX_TEXT = 20_000
@@ -219,10 +212,6 @@ class Record:
         if self.visibility is Visibility.SHARED:
             return ""
         return owner.robot if self.visibility is Visibility.ROBOT else f"{owner.robot}/{owner.process}"
-
-    def with_id(self, record_id: int) -> Record:
-        """The same record as it was stored."""
-        return replace(self, id=record_id)
 
 
 @dataclass(frozen=True)

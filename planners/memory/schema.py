@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory's SQLite file: its tables, how it is opened, and how a record becomes a row and back."""
+"""The memory's SQLite file: its tables, how it is opened, and how records are written, forgotten and dropped in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import math
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,9 @@ BUSY_S = 5.0
 CELL_M = 2.0
 """Side of the squares by which places are indexed."""
 _CELLS = 1 << 20
+DAY_S = 86_400.0
+CHUNK = 200
+"""Records dropped in one transaction."""
 
 _TABLES = """
 CREATE TABLE record (
@@ -77,19 +82,25 @@ COLUMNS = (
     "id, tier, kind, time, begun, robot, source, process, sender, door, x, y, room, visibility, keep_until, key, revoked, "
     "text, data"
 )
-INSERT = (
-    "INSERT INTO record (id, tier, kind, time, begun, robot, source, process, sender, door, x, y, cell, room, visibility, "
-    "keep_until, key, origin, origin_id, revoked, text, data) VALUES (" + ", ".join("?" * 22) + ")"
-)
+_WRITTEN = (*COLUMNS.split(", "), "cell")
+_INSERT = f"INSERT INTO record ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))})"
+_UPDATE = f"UPDATE record SET {', '.join(f'{name} = ?' for name in _WRITTEN[1:])}"
+_TOLD_AGAIN = frozenset({"heard", "outcome", "visit", "sighting", "episode", "digest"})
+"""Beginnings of keys that robots and consolidation put again by themselves: what was forgotten of them stays so."""
+_JOINED = frozenset({"entity", "relation"})
+"""Kinds that are made of all they were ever noted with."""
+KNOWLEDGE = "knowledge"
+"""Name of the value that says since when habits are up to date, "" when they are not."""
 
 
 def connect(path: Path, *, write: bool = False, power_safe: bool = True) -> sqlite3.Connection:
-    """A connection in WAL mode; without `write` it cannot change anything.
+    """A connection in WAL mode; without `write` it makes no file and cannot change anything.
 
     `power_safe` flushes each commit to the disk, so that it also survives a power cut; without, a killed process loses
     nothing, but a power cut may take the last commits with it.
     """
-    file = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    uri = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+    file = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     try:
         if write:
             file.execute("PRAGMA journal_mode = WAL")
@@ -109,100 +120,63 @@ def connect(path: Path, *, write: bool = False, power_safe: bool = True) -> sqli
     return file
 
 
-def prepare(path: Path) -> str:
-    """Make the file where there is none, and check the one there is. Gives the store's own name, which exports carry.
-
-    Raises StoreError.
-    """
+def prepare(path: Path) -> None:
+    """Make the file where there is none, and check the one there is. Raises StoreError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = connect(path, write=True)
+        with closing(connect(path, write=True)) as file:
+            version = file.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                own = f"INSERT INTO meta VALUES ('name', '{secrets.token_hex(8)}');"
+                file.executescript(f"BEGIN IMMEDIATE;{_TABLES}{own}PRAGMA user_version = {VERSION};COMMIT;")
+            elif version != VERSION:
+                why = "holds something else" if version == 0 else f"has format {version}, this program writes {VERSION}"
+                raise StoreCorruptError(f"{path} {why}; move it away, a new one is made")
+            file.execute("SELECT max(id) FROM record").fetchone()
+            if not meta(file, "name"):
+                raise StoreCorruptError(f"{path} has lost its name; move it away, start anew, and import the last export")
     except (OSError, sqlite3.Error) as error:
-        raise named(error, path) from error
-    try:
-        version = file.execute("PRAGMA user_version").fetchone()[0]
-        empty = not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if version == 0 and empty:
-            own = f"INSERT INTO meta VALUES ('name', '{secrets.token_hex(8)}');"
-            file.executescript(f"BEGIN IMMEDIATE;{_TABLES}{own}PRAGMA user_version = {VERSION};COMMIT;")
-        elif version != VERSION:
-            why = "holds something else" if version == 0 else f"has format {version}, this program writes {VERSION}"
-            raise StoreCorruptError(f"{path} {why}; move it away, a new one is made")
-        file.execute("SELECT max(id) FROM record").fetchone()
-        name = file.execute("SELECT value FROM meta WHERE name = 'name'").fetchone()
-        if name is None:
-            raise StoreCorruptError(f"{path} has lost its name; move it away, start anew, and import the last export")
-        return str(name[0])
-    except sqlite3.Error as error:
         if "fts5" in str(error):
             raise StoreError(f"this Python's SQLite {sqlite3.sqlite_version} has no FTS5; use one that has") from error
         raise named(error, path) from error
-    finally:
-        file.close()
 
 
 def cell_of(x: float, y: float) -> int:
     """The square of the map a place lies in."""
-    return _part(x) * _CELLS * 2 + _part(y)
+    column, row = (max(0, min(2 * _CELLS - 1, math.floor(m / CELL_M) + _CELLS)) for m in (x, y))
+    return column * _CELLS * 2 + row
 
 
-def _part(metres: float) -> int:
-    return max(0, min(2 * _CELLS - 1, math.floor(metres / CELL_M) + _CELLS))
-
-
-def row_of(record: Record, record_id: int, origin: tuple[str, int] | None = None) -> tuple[Any, ...]:
-    """The record as `INSERT` takes it. Raises ValueError for data that is no JSON."""
-    where, who, spot = origin or (None, None), record.provenance, record.spot
-    cell = None if spot.x is None or spot.y is None else cell_of(spot.x, spot.y)
-    key = f"{record.scope}\x1f{record.key}" if record.key else None
+def row_of(record: Record) -> tuple[Any, ...]:
+    """The record's values of all written columns but the id. Raises ValueError for data that is no JSON."""
+    spot = record.spot
     return (
-        record_id,
         int(record.tier),
         record.kind,
         record.time_s,
         record.start_s,
-        clean(who.robot),
-        clean(who.source),
-        clean(who.process),
-        clean(who.sender),
-        clean(who.door),
+        *map(clean, astuple(record.provenance)),
         spot.x,
         spot.y,
-        cell,
         clean(spot.room),
         int(record.visibility),
         record.keep_until_s,
-        key,
-        *where,
+        f"{record.scope}\x1f{record.key}" if record.key else None,
         record.revoked_s,
         clean(record.text),
         encoded(record.data),
+        None if spot.x is None or spot.y is None else cell_of(spot.x, spot.y),
     )
 
 
-def record_of(row: tuple[Any, ...], parents: tuple[int, ...] = ()) -> Record:
-    """The record of a row of `COLUMNS`. Raises StoreCorruptError for a row that no program of ours wrote."""
-    (
-        record_id,
-        tier,
-        kind,
-        time_s,
-        begun_s,
-        robot,
-        source,
-        process,
-        sender,
-        door,
-        x,
-        y,
-        room,
-        visibility,
-        keep,
-        key,
-        revoked,
-        text,
-        data,
-    ) = row
+def select(file: sqlite3.Connection, rest: str, values: Sequence[Any] = ()) -> list[Record]:
+    """The records of a SELECT on `record`, of which this is all that follows FROM."""
+    return [_record_of(row) for row in file.execute(f"SELECT {COLUMNS} FROM {rest}", values)]
+
+
+def _record_of(row: tuple[Any, ...]) -> Record:
+    record_id, tier, kind, time_s, begun_s = row[:5]
+    visibility, keep, key, revoked, text, data = row[13:]
     try:
         return Record(
             Tier(tier),
@@ -210,72 +184,54 @@ def record_of(row: tuple[Any, ...], parents: tuple[int, ...] = ()) -> Record:
             time_s,
             text,
             json.loads(data),
-            Provenance(robot, source, process, sender, door),
-            Spot(x, y, room),
+            Provenance(*row[5:10]),
+            Spot(*row[10:13]),
             Visibility(visibility),
             begun_s if begun_s < time_s else None,
             keep,
             key.partition("\x1f")[2] if key else "",
-            parents,
-            record_id,
-            revoked,
+            id=record_id,
+            revoked_s=revoked,
         )
     except (ValueError, TypeError) as error:
         raise StoreCorruptError(f"record {record_id} of the memory is damaged ({error}); forget it by its id") from error
 
 
-_UPDATE = (
-    "UPDATE record SET tier=?, kind=?, time=?, begun=?, robot=?, source=?, process=?, sender=?, door=?, x=?, y=?, cell=?, "
-    "room=?, visibility=?, keep_until=?, key=?, origin=?, origin_id=?, revoked=?, text=?, data=? WHERE id=?"
-)
-REVISION = "revision"
-"""Name of the store's count of revocations: whoever read before one must not write after it what it made of that."""
-_TOLD_AGAIN = frozenset({"heard", "outcome", "visit", "sighting", "episode", "digest"})
-"""Beginnings of keys that robots and consolidation put again by themselves: what was forgotten of them stays so."""
-_JOINED = frozenset({"entity", "relation"})
-"""Kinds that are made of all they were ever noted with."""
+def by_ids(file: sqlite3.Connection, ids: Iterable[int]) -> list[Record]:
+    """Records by id, in that order; those that are no more are left out."""
+    chosen = list(ids)
+    found = {r.id: r for r in select(file, "record WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(chosen)])}
+    return [found[i] for i in chosen if i in found]
 
 
-def insert(file: sqlite3.Connection, records: Sequence[Record]) -> list[int]:
+def parents_of(file: sqlite3.Connection, record_id: int) -> tuple[int, ...]:
+    """The ids of the records that a record was made of."""
+    return tuple(p for (p,) in file.execute("SELECT parent FROM link WHERE child = ? ORDER BY parent", (record_id,)))
+
+
+def insert(file: sqlite3.Connection, records: Iterable[Record]) -> list[int]:
     """Store records and give their ids. One with a key replaces an older one of that key and keeps its id; one that is only
     told again after it was forgotten is not stored, its id is 0."""
-    last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'record'").fetchone()
-    next_id = (last[0] if last else 0) + 1
-    ids: list[int] = []
-    fresh: list[tuple[Any, ...]] = []
-    for record in records:
-        if record.key:
-            file.executemany(INSERT, fresh)
-            fresh.clear()
-            record_id = _replace(file, record, next_id)
-        else:
-            record_id = next_id
-            fresh.append(row_of(record, record_id))
-        next_id = max(next_id, record_id + 1)
-        ids.append(record_id)
-    file.executemany(INSERT, fresh)
-    linked = [(parent, child) for child, r in zip(ids, records, strict=True) if child for parent in r.parents]
-    if linked:
-        file.executemany("INSERT OR IGNORE INTO link VALUES (?, ?)", linked)
-    return ids
+    return [_put(file, record) for record in records]
 
 
-def _replace(file: sqlite3.Connection, record: Record, new_id: int) -> int:
-    row = row_of(record, new_id)
-    key = row[16]
-    found = file.execute("SELECT id, time, origin, origin_id FROM record WHERE key = ?", (key,)).fetchone()
+def _put(file: sqlite3.Connection, record: Record, own_id: int | None = None) -> int:
+    row = row_of(record)
+    key = row[14]
+    found = file.execute("SELECT id, time FROM record WHERE key = ?", (key,)).fetchone() if key else None
     if found is None:
-        if _was_forgotten(file, key):
+        if key and _was_forgotten(file, key):
             return 0
-        file.execute(INSERT, row)
-        return new_id
-    record_id = int(found[0])
-    if found[1] <= record.time_s:
-        joined = record.kind in _JOINED
-        if record.tier is Tier.M3 and not joined:
-            file.execute("DELETE FROM link WHERE child = ?", (record_id,))
-        origin = found[2:] if joined else row[17:19]
-        file.execute(_UPDATE, (*row[1:17], *origin, *row[19:], record_id))
+        record_id = int(file.execute(_INSERT, (own_id, *row)).lastrowid or 0)
+    else:
+        record_id = int(found[0])
+        if found[1] <= record.time_s:
+            joined = record.kind in _JOINED
+            if record.tier is Tier.M3 and not joined:
+                file.execute("DELETE FROM link WHERE child = ?", (record_id,))
+            file.execute(f"{_UPDATE}{'' if joined else ', origin = NULL, origin_id = NULL'} WHERE id = ?", (*row, record_id))
+    if record.parents:
+        file.executemany("INSERT OR IGNORE INTO link VALUES (?, ?)", [(parent, record_id) for parent in record.parents])
     return record_id
 
 
@@ -303,22 +259,14 @@ def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], o
             revoke(file, [int(found[0])], record.revoked_s, "import", "forgotten in the store it was imported from")
         if not record.key or record.revoked_s or found[1] or record.time_s <= found[2]:
             return int(found[0]), False, False
-        record_id, changed = _replace(file, record, int(found[0])), True
     elif record.key:
-        known = file.execute("SELECT id, time FROM record WHERE key = ?", (row_of(record, 0)[16],)).fetchone()
-        changed = known is None or known[1] <= record.time_s
-        record_id = _replace(file, record, origin[1]) if home else insert(file, [record])[0]
-        found = known
-    else:
-        record_id, changed = origin[1], True
-        if home:
-            file.execute(INSERT, row_of(record, record_id))
-        else:
-            record_id = insert(file, [record])[0]
-    if not home and changed and record_id:
+        found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[14],)).fetchone()
+    record_id = _put(file, record, origin[1] if home else None)
+    changed = record_id > 0 and (found is None or found[2] <= record.time_s)
+    if not home and changed:
         file.execute("UPDATE record SET origin = NULL, origin_id = NULL WHERE origin = ? AND origin_id = ?", origin)
         file.execute("UPDATE record SET origin = ?, origin_id = ? WHERE id = ?", (*origin, record_id))
-    return record_id, found is None and record_id > 0, changed and record_id > 0
+    return record_id, found is None and record_id > 0, changed
 
 
 def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str, why: str) -> list[int]:
@@ -328,29 +276,20 @@ def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str,
     A summary that falls with one of its sources is noted to be made anew of those that are left; what cannot be is known
     by a hash of its key, so that it is not stored when it is told again.
     """
-    asked = _with_outcomes(file, ids)
-    raw = [
-        p
-        for i in asked
-        for (p,) in file.execute(
-            "SELECT parent FROM link JOIN record ON record.id = parent WHERE child = ? AND record.tier = 0", (i,)
-        )
-    ]
-    doomed, seen = list(asked), set(asked)
-    for record_id in doomed:
-        for (child,) in file.execute("SELECT child FROM link WHERE parent = ?", (record_id,)):
-            if child not in seen:
-                seen.add(child)
-                doomed.append(child)
-    gone = seen | set(raw)
+
+    def ids_of(sql: str, chosen: list[int]) -> list[int]:
+        return [i for (i,) in file.execute(sql, (json.dumps(chosen),))]
+
+    asked = list(ids)
+    asked = list(dict.fromkeys([*asked, *ids_of(_OUTCOMES, asked)]))
+    doomed = list(dict.fromkeys([*ids_of(_FALLEN, asked), *ids_of(_RAW, asked)]))
     told = json.dumps({"forgotten_by": who[:100], "why": why[:500]})
-    named = set(asked)
     done = []
-    for record_id in dict.fromkeys([*doomed, *raw]):
+    for record_id in doomed:
         row = file.execute("SELECT tier, kind, key FROM record WHERE id = ? AND revoked = 0", (record_id,)).fetchone()
         if row is None:
             continue
-        again = record_id not in named and _note_redo(file, record_id, row, gone)
+        again = record_id not in asked and _note_redo(file, record_id, row, doomed)
         if row[2] and not again:
             file.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (_hashed(row[2]),))
         file.execute(
@@ -358,35 +297,35 @@ def revoke(file: sqlite3.Connection, ids: Iterable[int], now_s: float, who: str,
             "key = NULL WHERE id = ?",
             (now_s, told, record_id),
         )
-        file.execute("DELETE FROM vector WHERE id = ?", (record_id,))
-        file.execute("DELETE FROM link WHERE child = ? OR parent = ?", (record_id, record_id))
+        _unlink(file, record_id)
         done.append(record_id)
-    if done:
-        set_meta(file, REVISION, str(int(meta(file, REVISION, "0")) + 1))
+    set_meta(file, KNOWLEDGE, "")
     return done
 
 
-def _with_outcomes(file: sqlite3.Connection, ids: Iterable[int]) -> list[int]:
-    """These ids, and those of the ends of the tasks that were asked for in them: they repeat the words."""
-    found = list(dict.fromkeys(ids))
-    for record_id in list(found):
-        row = file.execute("SELECT key FROM record WHERE id = ? AND kind IN ('heard', 'event')", (record_id,)).fetchone()
-        scope, _, name = (row[0] if row and row[0] else "").partition("\x1f")
-        if name.startswith("heard:"):
-            key = f"{scope}\x1foutcome:{name.removeprefix('heard:')}"
-            found += [i for (i,) in file.execute("SELECT id FROM record WHERE key = ?", (key,)) if i not in found]
-    return found
+_OUTCOMES = (
+    "SELECT ended.id FROM record AS asked JOIN record AS ended ON ended.key = "
+    "replace(asked.key, char(31) || 'heard:', char(31) || 'outcome:') "
+    "WHERE ended.kind = 'outcome' AND asked.id IN (SELECT value FROM json_each(?))"
+)
+"""The ends of the tasks that were asked for in these records: they repeat the words."""
+_FALLEN = (
+    "WITH RECURSIVE fallen (id) AS (SELECT value FROM json_each(?) UNION SELECT child FROM link JOIN fallen ON parent = id) "
+    "SELECT id FROM fallen"
+)
+_RAW = "SELECT parent FROM link JOIN record ON record.id = parent WHERE tier = 0 AND child IN (SELECT value FROM json_each(?))"
 
 
-def _note_redo(file: sqlite3.Connection, record_id: int, row: tuple[int, str, str | None], gone: set[int]) -> bool:
+def _note_redo(file: sqlite3.Connection, record_id: int, row: tuple[int, str, str | None], gone: list[int]) -> bool:
     """Whether it is to be made anew."""
     tier, kind, key = row
     left: list[Any] = []
     if tier in (Tier.M1, Tier.M2):
-        parents = file.execute(
-            "SELECT parent, kind FROM link JOIN record ON record.id = parent WHERE child = ?", (record_id,)
-        ).fetchall()
-        kept = [(p, of) for p, of in parents if p not in gone]
+        sql = (
+            "SELECT parent, kind FROM link JOIN record ON record.id = parent WHERE child = ? AND parent NOT IN "
+            "(SELECT value FROM json_each(?)) ORDER BY parent"
+        )
+        kept = file.execute(sql, (record_id, json.dumps(gone))).fetchall()
         # Without the end of the task there is nothing to sum up.
         left = [p for p, _ in kept] if kind != "episode" or any(of == "outcome" for _, of in kept) else []
     elif tier == Tier.M3 and kind in _JOINED and key:
@@ -396,12 +335,46 @@ def _note_redo(file: sqlite3.Connection, record_id: int, row: tuple[int, str, st
     return bool(left)
 
 
-def delete(file: sqlite3.Connection, ids: Sequence[int]) -> None:
+def delete(file: sqlite3.Connection, ids: Iterable[int]) -> None:
     """Drop records whose time is over; what was made of them stays."""
     for record_id in ids:
         file.execute("DELETE FROM record WHERE id = ?", (record_id,))
-        file.execute("DELETE FROM vector WHERE id = ?", (record_id,))
-        file.execute("DELETE FROM link WHERE parent = ? OR child = ?", (record_id, record_id))
+        _unlink(file, record_id)
+
+
+def _unlink(file: sqlite3.Connection, record_id: int) -> None:
+    file.execute("DELETE FROM vector WHERE id = ?", (record_id,))
+    file.execute("DELETE FROM link WHERE parent = ? OR child = ?", (record_id, record_id))
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Seconds that the records of each tier are kept (inf: for ever), and how many raw observations at most. A record's own
+    `keep_until_s` overrules it. Raw observations that were not consolidated yet are never dropped."""
+
+    raw_s: float = DAY_S
+    sentences_s: float = 30 * DAY_S
+    episodes_s: float = 365 * DAY_S
+    knowledge_s: float = math.inf
+    max_raw: int = 500_000
+
+
+def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consolidated: int) -> list[int]:
+    """Ids of some records whose time is over, at most `CHUNK`; the oldest of a tier first."""
+    sql = "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?"
+    found = [i for (i,) in file.execute(sql, (now_s, consolidated, CHUNK))]
+    newest = "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?"
+    beyond = file.execute(newest, (retention.max_raw,)).fetchone()
+    sql = (
+        "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
+        "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?"
+    )
+    for tier, kept_s in enumerate((retention.raw_s, retention.sentences_s, retention.episodes_s, retention.knowledge_s)):
+        before = now_s - kept_s
+        if tier == Tier.M0 and beyond:
+            before = max(before, math.nextafter(beyond[0], math.inf))
+        found += [i for (i,) in file.execute(sql, (tier, before, consolidated, max(0, CHUNK - len(found))))]
+    return found
 
 
 def meta(file: sqlite3.Connection, name: str, default: str = "") -> str:

@@ -1,73 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one store of the memory: written by one thread in batches, read by any thread, each on a connection of its own."""
+"""The one store of the memory: one thread writes in batches and acknowledges what is on disk; any thread reads."""
 
 from __future__ import annotations
 
-import math
+import os
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from planners.memory import fulltext, schema
+from planners.memory import query as queries
+from planners.memory import schema
 from planners.memory.query import Query
-from planners.memory.records import Record, StoreError, Tier, named
-from planners.memory.schema import COLUMNS, connect, prepare, record_of
-from planners.memory.writer import Ticket, Writer, WriterState
-
-DAY_S = 86_400.0
-CHUNK = 200
-"""Records dropped in one transaction."""
-
-
-@dataclass(frozen=True)
-class Retention:
-    """Seconds that the records of each tier are kept (inf: for ever), and how many raw observations at most. A record's own
-    `keep_until_s` overrules it. Raw observations that were not consolidated yet are never dropped."""
-
-    raw_s: float = DAY_S
-    sentences_s: float = 30 * DAY_S
-    episodes_s: float = 365 * DAY_S
-    knowledge_s: float = math.inf
-    max_raw: int = 500_000
-
-    def of(self, tier: Tier) -> float:
-        """Of a tier."""
-        return (self.raw_s, self.sentences_s, self.episodes_s, self.knowledge_s)[tier]
-
-
-def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consolidated: int) -> list[int]:
-    """Ids of some records whose time is over, at most `CHUNK`; the oldest of a tier first."""
-    found = [
-        i
-        for (i,) in file.execute(
-            "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?",
-            (now_s, consolidated, CHUNK),
-        )
-    ]
-    for tier in Tier:
-        before = now_s - retention.of(tier)
-        if tier is Tier.M0:
-            kept = file.execute(
-                "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?",
-                (retention.max_raw,),
-            ).fetchone()
-            before = max(before, math.nextafter(kept[0], math.inf) if kept else -math.inf)
-        if len(found) < CHUNK and before > -math.inf:
-            found += [
-                i
-                for (i,) in file.execute(
-                    "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
-                    "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?",
-                    (int(tier), before, consolidated, CHUNK - len(found)),
-                )
-            ]
-    return list(dict.fromkeys(found))
-
+from planners.memory.records import Record, RecordRefusedError, StoreError, Tier, named
+from planners.memory.schema import connect, prepare, select
 
 T = TypeVar("T")
 
@@ -75,13 +27,86 @@ QUERY_S = 2.0
 """A query that takes longer is ended with QueryTimeoutError."""
 _STEPS = 4000
 """SQLite looks at the deadline after so many of its instructions."""
+BATCH = 2000
+"""Records in one transaction at most: tens of milliseconds, in which no other program can write."""
+RETRY_S = 2.0
+"""How often a write that failed for want of space or of a sound file is tried again."""
+RAW_SHARE = 0.75
+"""Raw observations are dropped once the queue is so full; the rest is for what can be measured only once."""
+_OWN_FAULT = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.NotSupportedError)
+"""Errors of SQLite that no other file or disk would mend."""
+
+
+class Background:
+    """Runs steps on a thread of low priority: one after the other while there is work, then every `period_s`."""
+
+    def __init__(
+        self, step: Callable[[], bool], *, name: str, period_s: float, on_problem: Callable[[StoreError], None]
+    ) -> None:
+        self._step, self._period_s, self._on_problem = step, period_s, on_problem
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the step that runs."""
+        self._ending.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        _give_way()
+        wait_s = 0.0
+        while not self._ending.wait(wait_s):
+            try:
+                # A breath between two steps: readers and the writer's other work go first.
+                wait_s = 0.002 if self._step() else self._period_s
+            except Exception as error:  # noqa: BLE001 - the thread lives on; what failed is tried again
+                fault = f"{type(error).__name__} in the memory's background work: {error}"
+                self._on_problem(error if isinstance(error, StoreError) else StoreError(fault))
+                wait_s = max(2.0, self._period_s)
+
+
+def _give_way() -> None:
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
+class Ticket(Future[T]):
+    """A write under way."""
+
+    def __init__(self, store: Store, job: Callable[[sqlite3.Connection], T], records: int = 0) -> None:
+        super().__init__()
+        self._store, self.job, self.records = store, job, records
+
+    def result(self, timeout: float | None = 10.0) -> T:
+        """What was written (for records, their ids), once it is on disk and survives a kill.
+
+        Raises StoreError when it was refused or dropped, when writing fails at present (it may still be written later),
+        or when the time [s] is over.
+        """
+        with self._store.changed:
+            self._store.changed.wait_for(lambda: self.done() or self._store.state.problem is not None, timeout)
+            if not self.done():
+                late = f"the memory did not write within {timeout} s; its disk is slow or its queue long"
+                raise self._store.state.problem or StoreError(late)
+        return super().result(0)
+
+
+@dataclass
+class WriterState:
+    """How writing fares: so many records wait, were written and dropped; `problem` is why nothing is written at present."""
+
+    queued: int = 0
+    written: int = 0
+    dropped: int = 0
+    problem: StoreError | None = None
 
 
 class Store:
-    """Records on disk. All methods may be called from any thread.
+    """Writes on a thread of its own: `put` and `do` return at once. All methods may be called from any thread.
 
-    Raises StoreError where the file cannot be used; with `patient` it is then tried again in the background, and until
-    that succeeds every method raises what is wrong.
+    Raises StoreError for a file that cannot be used; `patient` tries it again and again instead. `on_problem` is told (on the
+    writer's thread) when writing begins to fail, and with None when it works again. `max_pages` bounds the size of the file.
     """
 
     def __init__(
@@ -94,63 +119,170 @@ class Store:
         on_problem: Callable[[StoreError | None], None] = lambda _: None,
         max_pages: int = 0,
     ) -> None:
-        self.path = path
-        self._local = threading.local()
-        self._open: dict[int, sqlite3.Connection] = {}
-        self._open_lock = threading.Lock()
-        problem: StoreError | None = None
+        self.path, self.max_pages = path, max_pages
+        self._power_safe, self._max_queue, self._on_problem = power_safe, max_queue, on_problem
+        self.state = WriterState()
+        self.changed = threading.Condition()
+        self._waiting: deque[Ticket[Any]] = deque()
+        self._urgent: deque[Ticket[Any]] = deque()
+        self._ending = False
         try:
             prepare(path)
         except StoreError as error:
             if not patient:
                 raise
-            problem = error
-            on_problem(error)
-        self._writer = Writer(
-            path, power_safe=power_safe, max_queue=max_queue, on_problem=on_problem, problem=problem, max_pages=max_pages
-        )
+            self._tell(error)
+        self._thread = threading.Thread(target=self._run, name="memory-writer", daemon=True)
+        self._thread.start()
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, *records: Record) -> Ticket[list[int]]:
-        """Queue records; they are written together or not at all. Never waits; see `Writer.put`."""
-        return self._writer.put(records)
+        """Queue records; they are written together or not at all. Never waits: when the queue is full they are dropped, which
+        the ticket and `state` tell."""
+        ticket = Ticket(self, lambda file: schema.insert(file, records), len(records))
+        limit = self._max_queue * (RAW_SHARE if all(r.tier is Tier.M0 for r in records) else 1.0)
+        with self.changed:
+            if self._ending or self.state.queued + len(records) > limit:
+                self.state.dropped += len(records)
+                why = "the memory is closed" if self._ending else f"{self.state.queued} records wait to be written already"
+                ticket.set_exception(self.state.problem or StoreError(f"{why}; these {len(records)} are dropped"))
+                return ticket
+            self.state.queued += len(records)
+            self._waiting.append(ticket)
+            self.changed.notify_all()
+        return ticket
 
     def do(self, job: Callable[[sqlite3.Connection], T], *, urgent: bool = False) -> Ticket[T]:
-        """Queue a change of several rows that belong together, such as those in `rows`; see `Writer.do`."""
-        return self._writer.do(job, urgent=urgent)
+        """Queue a change in a transaction of its own, after all that was queued before, or `urgent`: before it, also while that
+        cannot be written. What it raises, the ticket raises."""
+        ticket = Ticket(self, job)
+        with self.changed:
+            if self._ending:
+                ticket.set_exception(StoreError("the memory is closed"))
+                return ticket
+            (self._urgent if urgent else self._waiting).append(ticket)
+            self.changed.notify_all()
+        return ticket
 
     def revoke(self, ids: Iterable[int], *, now_s: float, who: str, why: str = "") -> Ticket[list[int]]:
-        """Forget records and what was made of them; the ticket tells which."""
+        """Forget records and what was made of them, see `schema.revoke`; the ticket tells which."""
         chosen = list(ids)
-        return self._writer.do(lambda file: schema.revoke(file, chosen, now_s, who, why))
+        return self.do(lambda file: schema.revoke(file, chosen, now_s, who, why))
 
     def scrub(self, timeout_s: float = 120.0) -> None:
         """Also take forgotten words out of the full text's index and the log file; takes seconds for a large memory."""
-        merged = "INSERT INTO record_text (record_text) VALUES ('optimize')"
-        self._writer.do(lambda file: file.execute(merged)).result(timeout_s)
+        self.do(lambda file: file.execute("INSERT INTO record_text (record_text) VALUES ('optimize')")).result(timeout_s)
         try:
             with closing(connect(self.path, write=True)) as file:
                 file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise named(error, self.path) from error
 
-    @property
-    def state(self) -> WriterState:
-        """How writing fares."""
-        return self._writer.state
-
     def flush(self, timeout_s: float = 10.0) -> None:
         """Wait until all that was put before is on disk. Raises StoreError."""
-        self._writer.do(lambda _: None).result(timeout_s)
+        self.do(lambda _: None).result(timeout_s)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
-        self._writer.close()
-        with self._open_lock:
-            for file in self._open.values():
-                file.close()
-            self._open.clear()
+        """Write what is left, within 5 s, and close the file."""
+        with self.changed:
+            self._ending = True
+            self.changed.notify_all()
+        self._thread.join(5.0)
+
+    # -- on the writer's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        _give_way()
+        file: sqlite3.Connection | None = None
+        while batch := self._next():
+            try:
+                file = file or self._open()
+                self._write(file, batch)
+            except Exception as error:  # noqa: BLE001 - without this thread nothing is ever kept again
+                if file is not None:
+                    file.close()
+                    file = None
+                self._tell(named(error, self.path))
+                with self.changed:
+                    self._waiting.extendleft(reversed(batch))
+                    if self.changed.wait_for(lambda: self._ending, RETRY_S):
+                        break
+                continue
+            if batch[0].records or not self._waiting:  # else it is not known yet whether what waits can be written now
+                self._tell(None)
+        if file is not None:
+            file.close()
+        with self.changed:
+            for ticket in (*self._urgent, *self._waiting):
+                ticket.set_exception(self.state.problem or StoreError("the memory was closed before this was written"))
+            self._waiting.clear()
+            self.state.dropped += self.state.queued
+            self.state.queued = 0
+            self.changed.notify_all()
+
+    def _open(self) -> sqlite3.Connection:
+        prepare(self.path)
+        file = connect(self.path, write=True, power_safe=self._power_safe)
+        if self.max_pages:
+            file.execute(f"PRAGMA max_page_count = {self.max_pages}")
+        return file
+
+    def _next(self) -> list[Ticket[Any]]:
+        """The next tickets for one transaction: a job alone, or what records there are. Empty at the end."""
+        with self.changed:
+            while not self._waiting and not self._urgent and not self._ending:
+                if self.state.problem is not None:
+                    return [Ticket(self, lambda file: schema.set_meta(file, "probe", "1"))]
+                self.changed.wait()
+            if self._urgent:
+                return [self._urgent.popleft()]
+            batch: list[Ticket[Any]] = []
+            while self._waiting and (
+                not batch or (batch[0].records and self._waiting[0].records and sum(t.records for t in batch) < BATCH)
+            ):
+                batch.append(self._waiting.popleft())
+            return batch
+
+    def _write(self, file: sqlite3.Connection, batch: Sequence[Ticket[Any]]) -> None:
+        done: list[Any] = []
+        file.execute("BEGIN IMMEDIATE")
+        try:
+            for ticket in batch:
+                file.execute("SAVEPOINT ticket")
+                try:
+                    done.append(ticket.job(file))
+                except Exception as error:  # a job's own fault is for whoever asked for it
+                    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _OWN_FAULT):
+                        raise
+                    file.execute("ROLLBACK TO ticket")
+                    refused = RecordRefusedError(f"it cannot be stored: {type(error).__name__}: {error}")
+                    done.append(error if isinstance(error, StoreError) else refused)
+                file.execute("RELEASE ticket")
+            file.execute("COMMIT")
+        except BaseException:
+            if file.in_transaction:
+                file.execute("ROLLBACK")
+            raise
+        with self.changed:
+            for ticket, value in zip(batch, done, strict=True):
+                failed = isinstance(value, StoreError)
+                if failed:
+                    ticket.set_exception(value)
+                else:
+                    ticket.set_result(value)
+                self.state.queued -= ticket.records
+                self.state.written += 0 if failed else ticket.records
+                self.state.dropped += ticket.records if failed else 0
+            self.changed.notify_all()
+
+    def _tell(self, problem: StoreError | None) -> None:
+        with self.changed:
+            fresh = type(self.state.problem) is not type(problem)
+            self.state.problem = problem
+            self.changed.notify_all()
+        if fresh:
+            self._on_problem(problem)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -158,49 +290,26 @@ class Store:
         """The records that fit, newest first; with a text the best first."""
         return self.search(query, deadline_s=deadline_s)[0]
 
-    def search(self, query: Query, *, deadline_s: float = QUERY_S) -> tuple[list[Record], list[float], bool]:
-        """Records, how well the text of each fits, and whether older ones cannot have been left out."""
+    def search(self, query: Query, *, every: bool = False, deadline_s: float = QUERY_S) -> tuple[list[Record], bool]:
+        """The records, and whether older ones cannot have been left out; see `query.find`."""
         with self.reading(deadline_s) as file:
-            found = fulltext.find(file, query)
-        return [record_of(row) for row in found.rows], found.scores, found.complete
-
-    def find_words(self, query: Query, *, deadline_s: float = QUERY_S) -> tuple[list[Record], bool]:
-        """The newest records that hold all words of the query's text, and whether older ones cannot have been left out."""
-        with self.reading(deadline_s) as file:
-            found = fulltext.search(file, query, newest_only=True)
-        return sorted((record_of(row) for row in found.rows), key=lambda r: (-r.time_s, -r.id)), found.complete
+            return queries.find(file, query, every=every)
 
     def all_ids(self, query: Query, *, deadline_s: float = 60.0) -> list[int]:
         """The ids of all records that fit and hold all words of the query's text, whatever its limit."""
         with self.reading(deadline_s) as file:
-            return fulltext.all_ids(file, query)
+            return queries.all_ids(file, query)
 
     def get(self, ids: Sequence[int], *, parents: bool = False) -> list[Record]:
         """Records by id, in that order; those that are no more are left out."""
         with self.reading() as file:
-            found = {row[0]: row for row in fulltext.by_id(file, list(ids))}
-            made_of = {i: _parents(file, i) if parents else () for i in found}
-        return [record_of(found[i], made_of[i]) for i in ids if i in found]
+            found = schema.by_ids(file, ids)
+            return [replace(r, parents=schema.parents_of(file, r.id)) for r in found] if parents else found
 
-    def by_key(self, key: str, scope: str = "") -> Record | None:
-        """The record of a key, or None."""
+    def by_key(self, key: str) -> Record | None:
+        """The shared record of a key, or None."""
         with self.reading() as file:
-            row = file.execute(f"SELECT {COLUMNS} FROM record WHERE key = ?", (f"{scope}\x1f{key}",)).fetchone()
-        return record_of(row) if row else None
-
-    def newest(self, prefix: str, scope: str = "") -> Record | None:
-        """The record, with its parents, whose key is the last of those that begin so, or None."""
-        bounds = f"{scope}\x1f{prefix}", f"{scope}\x1f{prefix}\U0010ffff"
-        last = f"SELECT {COLUMNS} FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT 1"
-        with self.reading() as file:
-            row = file.execute(last, bounds).fetchone()
-            return record_of(row, _parents(file, row[0])) if row else None
-
-    def after(self, record_id: int, limit: int) -> list[Record]:
-        """The next records in the order they were stored, for background work."""
-        with self.reading() as file:
-            found = file.execute(f"SELECT {COLUMNS} FROM record WHERE id > ? ORDER BY id LIMIT ?", (record_id, limit))
-            return [record_of(row) for row in found.fetchall()]
+            return next(iter(select(file, "record WHERE key = ?", (f"\x1f{key}",))), None)
 
     @property
     def name(self) -> str:
@@ -210,40 +319,11 @@ class Store:
 
     @contextmanager
     def reading(self, deadline_s: float = QUERY_S) -> Iterator[sqlite3.Connection]:
-        """A connection for reading on this thread. What SQLite raises comes out as StoreError."""
+        """A connection for reading. What SQLite raises comes out as StoreError."""
         end = time.monotonic() + deadline_s
         try:
-            file = self._connection()
-            file.set_progress_handler(lambda: int(time.monotonic() > end), _STEPS)
-            yield file
+            with closing(connect(self.path)) as file:
+                file.set_progress_handler(lambda: int(time.monotonic() > end), _STEPS)
+                yield file
         except sqlite3.Error as error:
-            self._drop()
             raise named(error, self.path) from error
-
-    def _connection(self) -> sqlite3.Connection:
-        generation = self._writer.reopened
-        made: tuple[int, sqlite3.Connection] | None = getattr(self._local, "made", None)
-        if made is not None and made[0] == generation:
-            return made[1]
-        if made is not None:
-            self._drop()
-        problem = self._writer.state.problem
-        if not self.path.exists() and problem is not None:
-            raise problem
-        file = connect(self.path)
-        self._local.made = (generation, file)
-        with self._open_lock:
-            self._open[id(file)] = file
-        return file
-
-    def _drop(self) -> None:
-        made: tuple[int, sqlite3.Connection] | None = getattr(self._local, "made", None)
-        if made is not None:
-            with self._open_lock:
-                self._open.pop(id(made[1]), None)
-            made[1].close()
-            self._local.made = None
-
-
-def _parents(file: sqlite3.Connection, record_id: int) -> tuple[int, ...]:
-    return tuple(row[0] for row in file.execute("SELECT parent FROM link WHERE child = ? ORDER BY parent", (record_id,)))

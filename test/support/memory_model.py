@@ -32,7 +32,7 @@ class Model:
             else:
                 taken = [r for r in self.records.values() if record.key and (r.key, r.scope) == (record.key, record.scope)]
                 assert not taken, "a key must have one record"
-            self.records[record_id] = record.with_id(record_id)
+            self.records[record_id] = replace(record, id=record_id)
 
     def revoke(self, asked: Sequence[int], now_s: float) -> set[int]:
         raw = {
@@ -63,7 +63,7 @@ class Model:
 
     @staticmethod
     def _fits(q: Query, r: Record) -> bool:
-        near = q.near is None or q.near.holds(r.spot.x, r.spot.y)
+        near = q.near is None or _within(q.near, r.spot)
         return (
             near
             and (q.revoked or not r.revoked_s)
@@ -76,6 +76,12 @@ class Model:
             and (not q.room or r.spot.room == q.room)
             and (q.viewer is None or q.viewer.may_read(r))
         )
+
+
+def _within(circle: Circle, spot: Spot) -> bool:
+    if spot.x is None or spot.y is None:
+        return False
+    return (spot.x - circle.x) ** 2 + (spot.y - circle.y) ** 2 <= circle.radius_m**2
 
 
 def records(ids: Sequence[int]) -> st.SearchStrategy[Record]:

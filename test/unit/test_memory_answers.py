@@ -15,7 +15,7 @@ from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
 from planners.memory.consolidation import ModelWriter
-from planners.memory.questions import Form, read
+from planners.memory.questions import FORMS, read
 from planners.models.base import CancelToken, ModelError, ModelRequest, TextDelta
 from skill_kernel.codes import ModelCode
 
@@ -23,51 +23,47 @@ from skill_kernel.codes import ModelCode
 @pytest.mark.parametrize(
     ("question", "form", "answer"),
     [
-        ("How many places have you explored?", Form.COUNT_PLACES, "I explored 3 places: hallway, kitchen and office."),
+        ("How many places have you explored?", "count_places", "I explored 3 places: hallway, kitchen and office."),
         (
             "Kalos, how many rooms did you visit today?",
-            Form.COUNT_PLACES,
+            "count_places",
             "I explored 3 rooms since 2026-05-04 00:00:00: hallway, kitchen and office.",
         ),
-        ("Where have you been so far?", Form.WHICH_PLACES, "I explored 3 places: hallway, kitchen and office."),
-        ("Where did you last see the ball?", Form.LAST_SEEN, "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
-        ("where is my red ball", Form.LAST_SEEN, "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
-        (
-            "When did you first see the apple?",
-            Form.WHEN_SEEN,
-            "I first saw the apple in the office near (1.0, 2.0) at 12:00:59.",
-        ),
-        ("Have you seen a unicorn?", Form.WHETHER_SEEN, "I remember no unicorn."),
+        ("Where have you been so far?", "which_places", "I explored 3 places: hallway, kitchen and office."),
+        ("Where did you last see the ball?", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
+        ("where is my red ball", "last_seen", "I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09."),
+        ("When did you first see the apple?", "when_seen", "I first saw the apple in the office near (1.0, 2.0) at 12:00:59."),
+        ("Have you seen a unicorn?", "whether_seen", "I remember no unicorn."),
         (
             "Did you see the ball in the office?",
-            Form.WHETHER_SEEN,
+            "whether_seen",
             "Not in the office, as far as I remember. I last saw the ball in the kitchen near (1.0, 2.0) at 12:00:09.",
         ),
         (
             "How many balls have you seen?",
-            Form.HOW_OFTEN_SEEN,
+            "how_often_seen",
             "I saw a ball once, at most 1 at a time, last in the kitchen near (1.0, 2.0) at 12:00:09.",
         ),
-        ("When were you in the kitchen?", Form.WHEN_BEEN, "I was last in the kitchen at 12:00:19."),
-        ("have you been in the lobby", Form.WHETHER_BEEN, "I remember no visit to the lobby."),
-        ("Who asked you to patrol?", Form.WHO_ASKED, "alice said through chat: “patrol the rooms” (at 12:00:00)."),
-        ("What did Alice say?", Form.WHAT_SAID, "alice said through chat: “patrol the rooms” (at 12:00:00)."),
-        ("Who did you see?", Form.WHO_SEEN, "I saw a person (once, last at 12:00:59)."),
+        ("When were you in the kitchen?", "when_been", "I was last in the kitchen at 12:00:19."),
+        ("have you been in the lobby", "whether_been", "I remember no visit to the lobby."),
+        ("Who asked you to patrol?", "who_asked", "alice said through chat: “patrol the rooms” (at 12:00:00)."),
+        ("What did Alice say?", "what_said", "alice said through chat: “patrol the rooms” (at 12:00:00)."),
+        ("Who did you see?", "who_seen", "I saw a person (once, last at 12:00:59)."),
         (
             "how often did you visit the office in the last ten minutes",
-            Form.HOW_OFTEN_BEEN,
+            "how_often_been",
             "I came to the office once since 2026-05-04 11:52:00.",
         ),
         (
             "How many places did you explore yesterday?",
-            Form.COUNT_PLACES,
+            "count_places",
             "I remember no place since 2026-05-03 00:00:00 until 2026-05-04 00:00:00.",
         ),
     ],
 )
-def test_the_usual_questions_are_answered_without_a_model(walked: Memory, question: str, form: Form, answer: str) -> None:
+def test_the_usual_questions_are_answered_without_a_model(walked: Memory, question: str, form: str, answer: str) -> None:
     found = walked.ask(question, viewer=Viewer("kalos"), robot="kalos")
-    assert (found.form, found.text) == (form.value, answer)
+    assert (found.form, found.text) == (form, answer)
     assert bool(found.sources) == ("remember no" not in answer)
 
 
@@ -118,7 +114,7 @@ def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> No
 @settings(max_examples=300, deadline=None)
 def test_any_question_is_read_as_one_form(text: str) -> None:
     if text.strip():
-        assert read(text, NOON, ("kalos",)).form in Form
+        assert read(text, NOON, ("kalos",)).form in {*FORMS, "other"}
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 1001])

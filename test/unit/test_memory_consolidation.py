@@ -14,7 +14,7 @@ from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.consolidation import ConsolidationSettings, Consolidator
-from planners.memory.store import Retention
+from planners.memory.schema import Retention
 
 
 def test_observations_without_a_break_become_one_sentence_each_with_its_sources(memory: Memory) -> None:
@@ -139,7 +139,7 @@ def test_records_go_when_their_time_is_over_but_not_before_they_are_consolidated
     memory = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=clock, settings=settings_, background=False)
     memory.put(*walk(), Record(Tier.M0, "note", NOON, "keep me", keep_until_s=math.inf)).result()
     with memory.store.reading() as file:
-        from planners.memory.store import expired
+        from planners.memory.schema import expired
 
         assert expired(file, settings_.retention, NOON + 1e6, consolidated=0) == []
     clock.now = NOON + 61

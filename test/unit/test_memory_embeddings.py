@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_kit import NOON, Clock
 
 from planners.memory import Kind, Memory, Query, Record, Store, Tier
-from planners.memory.embedding import EmbeddingError, State, VectorIndex
+from planners.memory.embedding import EmbeddingError, Embeddings, State, VectorIndex
 
 MEANING = {"ball": 0, "sphere": 0, "toy": 0, "kitchen": 1, "food": 1, "sleep": 2, "bed": 2}
 
@@ -122,27 +122,27 @@ def test_without_the_extra_the_answer_says_that_full_text_alone_was_used(with_me
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=120),
+    st.lists(st.integers(1, 40), max_size=120),
     st.integers(1, 5),
     st.one_of(st.none(), st.sets(st.integers(1, 40), max_size=10)),
+    st.sampled_from([8, 1000]),
 )
 @settings(max_examples=80, deadline=None)
 def test_the_vector_index_finds_what_a_plain_loop_finds(
-    steps: list[tuple[int, bool]], count: int, among: set[int] | None
+    added: list[int], count: int, among: set[int] | None, limit: int
 ) -> None:
     rng = np.random.default_rng(1)
-    index, plain = VectorIndex(1000), dict[int, Any]()
-    for record_id, add in steps:
+    index, plain = VectorIndex(limit), dict[int, Any]()
+    for record_id in added:
         vector = rng.normal(size=8).astype(np.float32)
-        if add:
-            index.add(record_id, vector)
-            plain[record_id] = vector
-        else:
-            index.remove([record_id])
-            plain.pop(record_id, None)
+        index.add(record_id, vector)
+        plain[record_id] = vector
+        if len(plain) > limit:
+            del plain[min(plain)]
     wanted = rng.normal(size=8).astype(np.float32)
     chosen = {i: v for i, v in plain.items() if among is None or i in among}
     best = sorted(chosen, key=lambda i: -float(chosen[i] @ wanted))[:count]
+    assert len(index) == len(plain)
     assert [i for i, _ in index.nearest(wanted, count, None if among is None else sorted(among))] == best
 
 
@@ -150,4 +150,17 @@ def test_beyond_its_limit_the_index_lets_go_of_the_oldest() -> None:
     index = VectorIndex(100)
     for n in range(105):
         index.add(n, np.ones(4, np.float32))
-    assert index.overflow() == list(range(7)) and len(index) == 98
+    index.add(3, np.ones(4, np.float32))
+    assert {i for i, _ in index.nearest(np.ones(4, np.float32), 200)} == set(range(5, 105))
+
+
+def test_an_answer_says_that_only_the_newest_sentences_are_found_by_meaning(tmp_path: Path, clock: Clock) -> None:
+    store = Store(tmp_path / "m.sqlite3", power_safe=False)
+    memory = Memory(store, wall=clock, embedder=FakeEmbedder(), background=False)
+    memory.embeddings = Embeddings(store, FakeEmbedder(), wall=clock, limit=2)
+    ids = memory.put(*[Record(Tier.M1, Kind.NOTE, NOON, f"a sphere {n}") for n in range(3)]).result()
+    clock.now += 60
+    embed_all(memory)
+    found = memory.recall(Query(text="toy"))
+    assert sorted(p.record.id for p in found.passages) == ids[1:] and "only the newest 2" in found.note
+    memory.close()

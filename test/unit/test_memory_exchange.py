@@ -14,7 +14,7 @@ from memory_kit import NOON
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
 from planners.memory.experience import TaughtRoutine, routine_record
-from planners.memory.graph import EntityType, entity, note
+from planners.memory.graph import entity, note
 
 KALOS = Provenance("kalos")
 
@@ -71,9 +71,9 @@ def test_what_replaced_a_record_of_ones_own_is_forgotten_with_its_origin(stores:
 
 def test_a_node_noted_again_here_still_falls_with_its_origin(stores: tuple[Store, Store]) -> None:
     here, there = stores
-    here.do(lambda f: note(f, [entity(EntityType.PERSON, "alice", NOON, attributes={"pin": "1234"})])).result()
+    here.do(lambda f: note(f, [entity("person", "alice", NOON, attributes={"pin": "1234"})])).result()
     pass_on(here, there)
-    there.do(lambda f: note(f, [entity(EntityType.PERSON, "alice", NOON + 5)])).result()
+    there.do(lambda f: note(f, [entity("person", "alice", NOON + 5)])).result()
     (node,) = here.find(Query())
     here.revoke([node.id], now_s=NOON + 9, who="alice").result()
     pass_on(here, there)

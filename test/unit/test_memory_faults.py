@@ -16,7 +16,8 @@ from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
-from planners.memory.graph import EntityType, entity, note
+from planners.memory.consolidation import Consolidator
+from planners.memory.graph import entity, note
 from planners.memory.records import StoreCorruptError, StoreFullError
 from planners.memory.schema import connect
 
@@ -48,12 +49,12 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
     for _ in range(40):
         memory.put(Record(Tier.M1, Kind.NOTE, NOON, "x" * 9000))
     assert full.wait(10)
-    before = len(store._writer._items)
+    before = len(store._waiting)
     for _ in range(8):
         with pytest.raises(StoreFullError):
             memory.consolidator.step()
-    assert len(store._writer._items) == before, "what failed does not wait in the queue as well"
-    store._writer._max_pages = 0
+    assert len(store._waiting) == before, "what failed does not wait in the queue as well"
+    store.max_pages = 0
     assert freed.wait(20)
     store.flush()
     settle(memory)
@@ -85,28 +86,14 @@ def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path)
     memory.close()
 
 
-def test_a_job_under_way_that_was_taken_back_is_not_tried_again(tmp_path: Path) -> None:
-    freed = threading.Event()
-    store = Store(tmp_path / "m.sqlite3", on_problem=lambda problem: freed.set() if problem is None else None)
-    tries: list[int] = []
-
-    def failing(_: sqlite3.Connection) -> None:
-        tries.append(1)
-        raise sqlite3.OperationalError("disk I/O error")
-
-    ticket = store.do(failing)
-    with pytest.raises(StoreError):
-        ticket.result()
-    ticket.withdraw()
-    assert freed.wait(20) and len(tries) == 1
-    store.close()
-
-
 def test_two_consolidators_of_one_store_count_nothing_twice(memory: Memory) -> None:
     memory.put(*map(heard, range(5))).result()
-    read = memory.store.after(0, 100)
-    memory.consolidator.step()
-    memory.consolidator._take(read, 0)
+    both = [memory.consolidator, Consolidator(memory.store, wall=lambda: NOON + 100)]
+    threads = [threading.Thread(target=each.step) for each in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
     (talked,) = memory.store.find(Query(kinds=("relation",)))
     assert talked.data["count"] == 5
 
@@ -146,10 +133,8 @@ def test_no_fault_ends_the_thread_that_writes(tmp_path: Path, monkeypatch: pytes
     def broken(_: Path) -> str:
         raise TypeError("no such thing")
 
-    store = Store(tmp_path / "m.sqlite3")
-    store.close()
-    monkeypatch.setattr("planners.memory.writer.prepare", broken)
     store = Store(tmp_path / "m.sqlite3", on_problem=on_problem)
+    monkeypatch.setattr("planners.memory.store.prepare", broken)
     waiting = store.put(Record(Tier.M1, Kind.NOTE, NOON, "kept"))
     assert freed.wait(20) and "TypeError: no such thing" in str(told[0])
     assert waiting.result()
@@ -180,7 +165,7 @@ def test_a_node_without_a_name_is_left_out_of_the_graph(memory: Memory) -> None:
         Record(Tier.M3, Kind.ENTITY, NOON, "x", {"a": 1}), Record(Tier.M3, Kind.RELATION, NOON, "y", {"subject": "a:b"})
     ).result()
     clash = {"type": "spook", "record": 7, "key": "k"}
-    memory.store.do(lambda f: note(f, [entity(EntityType.PERSON, "alice", NOON, attributes=clash)])).result()
+    memory.store.do(lambda f: note(f, [entity("person", "alice", NOON, attributes=clash)])).result()
     graph = memory.graph()
     assert list(graph) == ["person:alice"] and graph.nodes["person:alice"]["type"] == "person"
     assert memory.ask("who did you see?", robot="kalos").text == "I remember nobody."

@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from memory_kit import NOON, Clock, settle, told
 from memory_model import observation
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Tier, Viewer, Visibility
-from planners.memory.consolidation import Consolidator
-from planners.memory.experience import Recorder, Task
+from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer, Visibility
+from planners.memory.consolidation import ModelWriter
+from planners.memory.experience import Recorder
+from skill_kernel.processes.process import Process, ProcessStatus
 
-ASKED = Task("p1", "my PIN is 1234", "bob", "chat", NOON)
-OVER = replace(ASKED, ended_s=NOON + 9, status="SUCCESS")
+ASKED = Process("p1", "my PIN is 1234", "chat", "bob", "stream", NOON)
+OVER = replace(ASKED, ended_s=NOON + 9, status=ProcessStatus.SUCCESS)
 
 
 @pytest.fixture
@@ -39,7 +43,9 @@ def everything(memory: Memory) -> str:
 
 @pytest.mark.parametrize("first", [ASKED, OVER], ids=["alive", "ended"])
 @pytest.mark.parametrize("again", [ASKED, OVER], ids=["told again alive", "told again ended"])
-def test_forgotten_words_do_not_come_back_when_the_robot_tells_them_again(memory: Memory, first: Task, again: Task) -> None:
+def test_forgotten_words_do_not_come_back_when_the_robot_tells_them_again(
+    memory: Memory, first: Process, again: Process
+) -> None:
     memory.put(*Recorder("kalos").task(first)).result()
     settle(memory)
     forget(memory, *found(memory, Kind.HEARD))
@@ -58,45 +64,42 @@ def test_a_note_of_the_same_key_may_be_taken_down_again(memory: Memory) -> None:
     assert [r.text for r in found(memory, Kind.NOTE)] == ["new"]
 
 
-def test_what_is_forgotten_while_consolidation_works_on_it_is_not_written(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.put(*[observation(NOON + t, "kitchen", ["ball"]) for t in range(5)]).result()
-    settle(memory)
-    sighting = found(memory, Kind.SIGHTING)[0]
-    memory.put(observation(NOON + 5, "kitchen", ["ball"])).result()
-    take = Consolidator._take
-
-    def forgetting(self: Consolidator, read: list[Record], cursor: int) -> None:
-        monkeypatch.undo()
-        real = self._distiller.drain
-
-        def drain(now_s: float) -> list[Record]:
-            made = real(now_s)
-            forget(memory, sighting, *read)
-            return made
-
-        with monkeypatch.context() as patch:
-            patch.setattr(self._distiller, "drain", drain)
-            take(self, read, cursor)
-
-    monkeypatch.setattr(Consolidator, "_take", forgetting)
+def test_what_is_forgotten_while_consolidation_works_is_not_written(memory: Memory) -> None:
+    ids = memory.put(*[observation(NOON + t, "kitchen", ["ball"]) for t in range(600)]).result()
+    working = threading.Thread(target=settle, args=[memory])
+    working.start()
+    memory.forget(ids, who="bob").result()
+    working.join(20)
     settle(memory)
     assert found(memory, Kind.SIGHTING) == [] and "ball" not in everything(memory)
 
 
-def test_an_observation_forgotten_while_its_first_sentence_is_made_is_in_no_sentence(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("forgotten", [Kind.SIGHTING, Kind.EPISODE])
+def test_what_is_forgotten_while_a_model_words_the_summary_does_not_come_back(
+    tmp_path: Path, clock: Clock, forgotten: Kind
 ) -> None:
+    class Slow(ModelWriter):
+        def summarise(self, plain: str, sentences: Sequence[str]) -> str:
+            asked.append(plain)
+            if "ball" in plain:
+                forget(memory, *found(memory, forgotten))
+            return f"In few words: {plain}"
+
+    asked: list[str] = []
+    store = Store(tmp_path / "m.sqlite3", power_safe=False)
+    memory = Memory(store, wall=clock, background=False, model=Slow(None))  # type: ignore[arg-type]
+    memory.put(observation(NOON + 1, "kitchen", ["ball"]), *Recorder("kalos").task(OVER)).result()
+    settle(memory)
+    assert asked and "ball" not in " ".join(r.text for r in found(memory, Kind.EPISODE))
+    if forgotten is Kind.SIGHTING:
+        (episode,) = found(memory, Kind.EPISODE)
+        assert episode.text.startswith("In few words:") and "kitchen" in episode.text
+    memory.close()
+
+
+def test_an_observation_forgotten_before_its_sentence_is_made_is_in_no_sentence(memory: Memory) -> None:
     ids = memory.put(*[observation(NOON + t, "kitchen", ["ball"] if t == 2 else []) for t in range(5)]).result()
-    real = memory.consolidator._distiller.drain
-
-    def drain(now_s: float) -> list[Record]:
-        monkeypatch.undo()
-        memory.forget([ids[2]], who="bob").result()
-        return real(now_s)
-
-    monkeypatch.setattr(memory.consolidator._distiller, "drain", drain)
+    memory.forget([ids[2]], who="bob").result()
     settle(memory)
     assert "ball" not in everything(memory)
     (visit,) = found(memory, Kind.VISIT)

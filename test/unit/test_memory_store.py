@@ -156,10 +156,10 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
         store.put(note(4.0, "beyond the queue"))
     state = store.state
     assert state.queued <= 50 and state.dropped > 0 and isinstance(state.problem, StoreFullError)
-    store._writer._max_pages = 0
+    store.max_pages = 0
     assert freed.wait(20) and told[-1] is None
     store.flush()
-    assert sum(t.done for t in big) == 40 and store.state.queued == 0
+    assert sum(t.done() for t in big) == 40 and store.state.queued == 0
     assert store.put(note(5.0, "room again")).result()
     store.close()
 
@@ -283,7 +283,7 @@ def test_any_text_is_stored_found_again_and_never_an_error(store: Store, text: s
     (record_id,) = store.put(note(1.0, text)).result()
     assert store.get([record_id])[0].text == text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     store.find(Query(text=text))
-    store.find_words(Query(text=text))
+    store.search(Query(text=text), every=True)
 
 
 def test_rare_words_come_before_frequent_ones_however_old(store: Store) -> None:
@@ -291,9 +291,9 @@ def test_rare_words_come_before_frequent_ones_however_old(store: Store) -> None:
     for begin in range(0, 5000, 500):
         store.put(*[note(10.0 + begin + n, "a red ball in the lobby") for n in range(500)])
     store.flush()
-    found, scores, complete = store.search(Query(text="where is the red umbrella", limit=3))
-    assert [r.text[:16] for r in found] == ["the red umbrella"] and scores[0] > 0 and complete
-    frequent, _, complete = store.search(Query(text="red lobby", limit=3))
+    found, complete = store.search(Query(text="where is the red umbrella", limit=3))
+    assert [r.text[:16] for r in found] == ["the red umbrella"] and complete
+    frequent, complete = store.search(Query(text="red lobby", limit=3))
     assert frequent[0].time_s == 5009.0 and not complete, "of frequent words the newest, and it says so"
 
 

@@ -6,17 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ghostshell.msg import Observation, ProcessArray
+from ghostshell.msg import Observation, ProcessArray, ProcessState
 
 from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode
 from ghostshell_ros.wire.events import read_events
-from ghostshell_ros.wire.memory_messages import task_of
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.values import seconds
-from planners.memory.experience import LEAST_S, Recorder
+from planners.memory.experience import Recorder
 from planners.memory.records import Record
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 
+LEAST_S = 0.2
+"""Observations are looked at no more often than that."""
+MANY_TASKS = 1000
 TOLD = {
     NoticeKind.MESSAGE: "notice",
     NoticeKind.HALTED: "halted",
@@ -25,35 +28,29 @@ TOLD = {
     ProcessKind.INTERRUPTED: "interrupted",
 }
 """Events that are remembered beside the calls; what becomes of processes is read from `processes`."""
-MANY_TASKS = 1000
 
 
 class RobotListener:
     """Subscribes `events`, `processes` and `observation` below the robot's namespace and hands on the records. On the
     executor's thread."""
 
-    def __init__(self, node: RuntimeNode, robot: str, put: Callable[[list[Record]], object], *, period_s: float) -> None:
+    def __init__(self, node: RuntimeNode, robot: str, put: Callable[..., object], *, period_s: float) -> None:
         self._node, self._put = node, put
         self._recorder = Recorder(robot, period_s=period_s)
         self._told: dict[str, bool] = {}
         """Processes that were told, and whether also of their end."""
         self._observed_s = 0.0
-        for kind, topic, callback, qos in (
-            (ProcessArray, "processes", self._processes, LATCHED),
-            (Observation, "observation", self._observation, OBSERVATION),
-        ):
-            node.create_subscription(kind, f"/{robot}/{topic}", self._guarded(callback), qos)
+        node.create_subscription(ProcessArray, f"/{robot}/processes", self._guarded(self._processes), LATCHED)
+        node.create_subscription(Observation, f"/{robot}/observation", self._guarded(self._observation), OBSERVATION)
         read_events(node, self._guarded(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
 
     def _guarded(self, callback: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
         def take(message: Any) -> None:
             try:
-                found = callback(message)
+                if found := callback(message):
+                    self._put(*found)
             except ValueError as error:
                 self._node.get_logger().warning(f"a message is not remembered: {error}", throttle_duration_sec=10.0)
-                return
-            if found:
-                self._put(found)
 
         return take
 
@@ -67,12 +64,12 @@ class RobotListener:
 
     def _processes(self, message: ProcessArray) -> list[Record]:
         found: list[Record] = []
-        for process in message.processes:
-            task = task_of(process)
-            known = self._told.get(task.process_id)
-            if known is None or (task.ended_s and not known):
-                self._told[task.process_id] = bool(task.ended_s)
-                found += self._recorder.task(task)
+        for state in message.processes:
+            ended = bool(seconds(state.ended))
+            known = self._told.get(state.process_id)
+            if known is None or (ended and not known):
+                self._told[state.process_id] = ended
+                found += self._recorder.task(_process(state))
         while len(self._told) > MANY_TASKS:
             del self._told[next(iter(self._told))]
         return found
@@ -84,3 +81,18 @@ class RobotListener:
         self._observed_s = time_s
         now = self._node.steady_now()
         return self._recorder.observation(from_message(message, now), now)
+
+
+def _process(state: ProcessState) -> Process:
+    return Process(
+        state.process_id,
+        state.instruction,
+        state.door,
+        state.sender,
+        state.strategy,
+        seconds(state.created),
+        ProcessSource(state.source),
+        ProcessStatus(state.status),
+        ended_s=seconds(state.ended),
+        message=state.message,
+    )

@@ -4,27 +4,35 @@
 from __future__ import annotations
 
 import fcntl
+import json
+import math
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
+from ghostshell.msg import MemoryRecord
 from ghostshell.srv import QueryMemory
 from rclpy.task import Future
 
 from ghostshell_ros.nodes.memory.memory_listener import RobotListener
-from ghostshell_ros.nodes.memory.memory_settings import MemorySettings, declare_memory
 from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.model_setup import declare_fleet_model
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import RuntimeNode, run
-from ghostshell_ros.wire.memory_messages import query_of, record_message, viewer_of
-from ghostshell_ros.wire.values import ros_text
-from planners.memory import Memory, Record, Store, StoreError
+from ghostshell_ros.wire.values import ros_text, seconds, time_message
+from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
+from planners.memory.consolidation import ConsolidationSettings, ModelWriter
+from planners.memory.embedding import SentenceTransformerEmbedder
+from planners.memory.graph import Labels
+from planners.memory.schema import DAY_S, Retention
 from skill_kernel.codes import MemoryCode
 
 LOOK_S = 1.0
 """How often new robots are looked for, and the file of another memory that may have ended."""
+LIMIT, MOST = 20, 1000
+"""Records of an answer when the request names no number, and at most."""
 WAITING = 16
 """Questions that wait for an answer at most; more are refused."""
 OBSERVED = {"ghostshell/msg/CallEvent": "events/calls", "ghostshell/msg/Observation": "observation"}
@@ -42,9 +50,18 @@ class MemoryNode(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("memory")
-        self._settings: MemorySettings = declare_memory(self)
-        folder = data_folder(self._settings.data_dir) / "memory"
-        self._path = folder / "memory.sqlite3"
+        folder = self.declare("data_dir", "", "folder of the memory; empty: $GHOSTSHELL_DATA or the user's data folder")
+        self._path = data_folder(folder) / "memory" / "memory.sqlite3"
+        robots = self.declare("robots", [""], "namespaces of the robots; empty: all that are seen")
+        self._robots = [robot for given in robots if (robot := given.strip("/"))]
+        self._period_s = self.declare(
+            "observation_period_s",
+            1.0,
+            "an observation is kept so often, and when the scene changes [s]",
+            minimum=0.2,
+            maximum=3600.0,
+        )
+        self._of_store, self._of_memory = self._declare_store(), self._declare_memory()
         self._lock: IO[str] | None = None
         self._memory: Memory | None = None
         self._problem = ""
@@ -55,31 +72,64 @@ class MemoryNode(RuntimeNode):
         self.steady_timer(LOOK_S, self._look)
         self._look()
 
+    def _declare_store(self) -> dict[str, Any]:
+        return {
+            "power_safe": self.declare(
+                "power_safe", True, "flush each commit, so that what is acknowledged survives a power cut"
+            ),
+            "max_queue": self.declare(
+                "max_queue", 20_000, "records that wait to be written at most", minimum=100, maximum=1_000_000
+            ),
+        }
+
+    def _declare_memory(self) -> dict[str, Any]:
+        def days(name: str, default: float, description: str) -> float:
+            return self.declare(name, default, f"{description} [days]", minimum=0.01, maximum=36_500.0) * DAY_S
+
+        def labels(name: str, default: str) -> frozenset[str]:
+            return frozenset(filter(None, self.declare(name, [default], f"labels of the detector that are {name}")))
+
+        retention = Retention(
+            self.declare("keep_raw_h", 24.0, "raw observations are kept so long [h]", minimum=0.1, maximum=87_600.0) * 3600.0,
+            days("keep_sentences_days", 30.0, "what was seen, heard and done"),
+            days("keep_episodes_days", 365.0, "summaries of tasks and hours"),
+            max_raw=self.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
+        )
+        embedding = self.declare(
+            "embedding_model", "", "sentence-transformers model, by name or folder; empty: full text alone"
+        )
+        threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", minimum=1, maximum=64)
+        client = declare_fleet_model(self)
+        return {
+            "settings": ConsolidationSettings(retention, Labels(labels("people", "person"), labels("facilities", "door"))),
+            "embedder": SentenceTransformerEmbedder(embedding, threads=threads) if embedding else None,
+            "model": ModelWriter(client) if client is not None else None,
+            "period_s": self.declare(
+                "consolidation_period_s", 1.0, "how often new records are made into sentences [s]", minimum=0.05, maximum=3600.0
+            ),
+        }
+
     # -- the file -----------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         if self._memory is None:
             if not self._own(self._path.with_suffix(".lock")):
                 return
-            store = Store(
-                self._path,
-                power_safe=self._settings.power_safe,
-                max_queue=self._settings.max_queue,
-                patient=True,
-                on_problem=lambda problem: self.call_soon(self._file_is, problem),
-            )
+
+            def told(problem: StoreError | None) -> None:
+                self.call_soon(self._tell, "" if problem is None else str(problem))
+
+            store = Store(self._path, patient=True, on_problem=told, **self._of_store)
             self._memory = Memory(
-                store,
-                wall=self.now_s,
-                settings=self._settings.consolidation,
-                embedder=self._settings.embedder,
-                model=self._settings.model,
-                period_s=self._settings.consolidation_period_s,
-                on_problem=lambda problem: self.call_soon(self._background_failed, problem),
+                store, wall=self.now_s, on_problem=lambda why: self.call_soon(self._background_failed, why), **self._of_memory
             )
             # One that stands by must not answer in the place of the one that knows.
             self.create_service(QueryMemory, "query_memory", self._query)
-        self._meet_robots()
+        for robot in self._robots or self._found():
+            if robot not in self._listeners:
+                self._listeners[robot] = RobotListener(self, robot, self._memory.put, period_s=self._period_s)
+                self.get_logger().info(f"remembers what robot '{robot}' does")
+        self._memory.know_robots(self._listeners)
         dropped = self._memory.store.state.dropped
         if dropped > self._dropped_told:
             self._dropped_told = dropped
@@ -103,9 +153,6 @@ class MemoryNode(RuntimeNode):
         self._tell("")
         return True
 
-    def _file_is(self, problem: StoreError | None) -> None:
-        self._tell("" if problem is None else str(problem))
-
     def _background_failed(self, problem: StoreError) -> None:
         self.get_logger().warning(f"background work waits: {problem}", throttle_duration_sec=30.0)
 
@@ -118,17 +165,6 @@ class MemoryNode(RuntimeNode):
         else:
             self.get_logger().info(f"memory in {self._path}")
 
-    # -- the robots ---------------------------------------------------------------------------------------------------
-
-    def _meet_robots(self) -> None:
-        for robot in self._settings.robots or self._found():
-            if robot not in self._listeners:
-                period_s = self._settings.observation_period_s
-                self._listeners[robot] = RobotListener(self, robot, self._put, period_s=period_s)
-                self.get_logger().info(f"remembers what robot '{robot}' does")
-        if self._memory is not None:
-            self._memory.know_robots(self._listeners)
-
     def _found(self) -> list[str]:
         found = set()
         for name, types in self.get_topic_names_and_types():
@@ -136,10 +172,6 @@ class MemoryNode(RuntimeNode):
                 if name.endswith(f"/{topic}") and (namespace := name.removesuffix(topic).strip("/")):
                     found.add(namespace)
         return sorted(found)
-
-    def _put(self, records: list[Record]) -> None:
-        if self._memory is not None:
-            self._memory.put(*records)
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -194,18 +226,52 @@ class MemoryNode(RuntimeNode):
 
 def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response) -> None:
     """The answer to a question, or what fits the filters. Raises StoreError or ValueError."""
-    query = query_of(request)
+    robot, limit = request.robot.strip("/"), min(request.limit or LIMIT, MOST)
+    viewer = Viewer(robot, request.process_id)
+    if unknown := [t for t in request.tiers if t not in tuple(Tier)]:
+        raise ValueError(f"there is no tier {unknown[0]}; use 0 to 3")
+    query = Query(
+        request.text,
+        tuple(request.kinds),
+        tuple(Tier(t) for t in request.tiers),
+        seconds(request.since) or None,
+        seconds(request.until) or None,
+        room=request.room,
+        near=Circle(request.x, request.y, request.radius) if request.radius else None,
+        viewer=viewer,
+        limit=limit,
+    )
     if request.question:
-        robot = request.robot.strip("/")
-        answer = memory.ask(request.question, viewer=viewer_of(request), robot=robot, limit=query.limit)
-        response.answer, response.form, response.note = ros_text(answer.text), answer.form, ros_text(answer.note)
-        found = list(answer.sources)
+        answer = memory.ask(request.question, viewer=viewer, robot=robot, limit=limit)
+        response.answer, response.form, note, found = ros_text(answer.text), answer.form, answer.note, answer.sources
     else:
         retrieved = memory.recall(query)
-        response.note = ros_text(retrieved.note)
-        found = [p.record for p in retrieved.passages]
-    response.records = [record_message(r) for r in found]
+        note, found = retrieved.note, tuple(p.record for p in retrieved.passages)
+    response.note = ros_text(note)
+    response.records = [_message(r) for r in found]
     response.success = True
+
+
+def _message(record: Record) -> MemoryRecord:
+    who, spot = record.provenance, record.spot
+    return MemoryRecord(
+        id=record.id,
+        tier=int(record.tier),
+        kind=record.kind,
+        begun=time_message(record.start_s),
+        time=time_message(record.time_s),
+        text=ros_text(record.text),
+        data_json=ros_text(json.dumps(record.data, ensure_ascii=False)),
+        robot=ros_text(who.robot),
+        source=ros_text(who.source),
+        process_id=ros_text(who.process),
+        sender=ros_text(who.sender),
+        door=ros_text(who.door),
+        x=math.nan if spot.x is None else spot.x,
+        y=math.nan if spot.y is None else spot.y,
+        room=ros_text(spot.room),
+        visibility=int(record.visibility),
+    )
 
 
 def main() -> int:
