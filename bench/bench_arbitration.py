@@ -127,7 +127,7 @@ def refusals(execute: Callable[[], threading.Event | None]) -> dict[str, float]:
 
 
 def change_of_hands(runner: Runner) -> dict[str, dict[str, float]]:
-    """A process is preempted in mid-call, at some moment of its turn of 1 ms: to the first statement of the other's call;
+    """Preempt a process in mid-call, at some moment of its turn of 1 ms: to the first statement of the other's call;
     and how long the end of the other takes, which lets it go on."""
     kernel, there, back = runner.kernel, [], []
     for trial in range(TRIALS // 5):

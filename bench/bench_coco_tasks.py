@@ -29,7 +29,7 @@ PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-
 
 
 def offline(store: RoutineStore, robot: Robot) -> ModelClient:
-    """The embedded command parser over CoCo's skills."""
+    """Return the offline parser over CoCo's skills."""
     return OfflineClient(robot.registry, store, options=robot.options, robot_name=robot.config.name)
 
 

@@ -88,7 +88,7 @@ class Probe(ros_probe.Probe):
 
 @contextmanager
 def brought_up() -> Iterator[tuple[Probe, int]]:
-    """The detector, the echo and the probe; gives the probe and the detector's process id."""
+    """Start the detector, the echo and the probe; return the probe and the detector's process id."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     parameters = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "--params-file", str(ROOT / "config" / "object_detector.yaml")]
     detector = subprocess.Popen([sys.executable, "-m", "ghostshell_ros.nodes.object_detector.node", *parameters], cwd=ROOT)

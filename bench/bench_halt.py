@@ -82,7 +82,7 @@ class Probe(ros_probe.Probe):
 
 
 def measure(probe: Probe, trials: int, *, model: bool) -> dict[str, list[float]]:
-    """Times in seconds of halts and plain round trips; with `model` its answer is in flight at each halt."""
+    """Return times in seconds of halts and plain round trips; with `model` its answer is in flight at each halt."""
     times: dict[str, list[float]] = {"halt": [], "answer": [], "round trip": []}
     disturbed = 0
     while len(times["halt"]) < trials:
@@ -142,7 +142,7 @@ def _model(stack: ExitStack) -> str:
 
 
 def _config(stack: ExitStack, *, ordinary: bool) -> Path:
-    """The folder of the nodes' parameters; with `ordinary` a copy in which the gate leaves its priority as it is."""
+    """Return the folder of the nodes' parameters; with `ordinary` a copy in which the gate leaves its priority as it is."""
     if not ordinary:
         return ROOT / "config"
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "config"

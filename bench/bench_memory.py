@@ -75,7 +75,7 @@ def insert(store: Store, count: int) -> float:
 
 
 def insert_plainly(path: Path, count: int) -> float:
-    """The same records into one plain table without any index, a commit a batch."""
+    """Insert the same records into one plain table without any index, a commit a batch."""
     file = sqlite3.connect(path)
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = FULL")
@@ -105,7 +105,7 @@ def timed(ask: Callable[[], Any], trials: int = TRIALS) -> dict[str, float]:
 
 
 def queries(store: Store, count: int) -> dict[str, Callable[[], Any]]:
-    """A query of each sort, its values at random."""
+    """Return a query of each sort, its values at random."""
     rng, records = random.Random(2), Records(3)
 
     def then() -> float:
@@ -143,7 +143,7 @@ def plain_select(path: Path, count: int) -> Callable[[], Any]:
 
 
 def while_consolidating(store: Store) -> dict[str, float]:
-    """Queries while consolidation works off the raw records behind them."""
+    """Time queries while consolidation works off the raw records behind them."""
     memory = Memory(store, wall=lambda: BEGIN_S, background=False)
     done = threading.Event()
 

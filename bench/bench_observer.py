@@ -166,7 +166,7 @@ def observe() -> None:
 
 
 def measure(trials: int) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Times in seconds by what was measured, and the observer's load."""
+    """Return times in seconds by what was measured, and the observer's load."""
     ros = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "-p", f"robot:={ROBOT}"]
     command = [sys.executable, sys.argv[0], ros_probe.ECHO]
     observer = subprocess.Popen([*command, OBSERVE, *ros], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -57,20 +57,20 @@ class _Taker:
 
 
 def ghostshell(mode: Literal["strict", "lenient"]) -> Feed:
-    """A fresh StreamingParser whose tokens are taken as they come."""
+    """Return a fresh StreamingParser whose tokens are taken as they come."""
     parser = StreamingParser(mode, ParserLimits(total_length=2**40))
     return parser.feed
 
 
 def lxml_feed(target: bool) -> Feed:
-    """The feed method of a fresh lxml parser inside an open root element."""
+    """Return the feed method of a fresh lxml parser inside an open root element."""
     parser = etree.XMLParser(target=_Taker(), huge_tree=True) if target else etree.XMLParser(huge_tree=True)
     parser.feed("<root>")
     return parser.feed
 
 
 def lxml_pull() -> Feed:
-    """Feeds an XMLPullParser and reads its events after each chunk, as one must to act on them at once."""
+    """Feed an XMLPullParser and read its events after each chunk, as one must to act on them at once."""
     parser = etree.XMLPullParser(events=("start", "end"), huge_tree=True)
     parser.feed("<root>")
 

@@ -55,7 +55,7 @@ class Probe(ros_probe.Probe):
         return self.processes[-1].process_id, said_s
 
     def event(self, kind: EventKind, process_id: str, since: int = 0) -> RunEvent | None:
-        """The first event of a process, not among the first `since`."""
+        """Return the first event of a process, not among the first `since`."""
         return next((e for e in self.events[since:] if e.kind == kind and e.process_id == process_id), None)
 
     def stamp(self, kind: EventKind, process_id: str, what: str) -> float:

@@ -83,7 +83,7 @@ class Probe(ros_probe.Probe):
         self.steady_timer(0.1, lambda: self._beat.publish(ProcessHeartbeat(process_ids=["walker"])))
 
     def scan(self) -> LaserScan:
-        """What the laser sees now."""
+        """Return what the laser sees now."""
         message = LaserScan(angle_min=-math.pi, angle_max=math.pi, angle_increment=2 * math.pi / BEAMS)
         message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), "laser"
         message.range_min, message.range_max = 0.05, 12.0
@@ -176,7 +176,7 @@ class Echo(RuntimeNode):
 
 
 def latencies(probe: Probe, trials: int) -> dict[str, list[float]]:
-    """Times in seconds from scan to stop, and of round trips."""
+    """Return times in seconds from scan to stop, and of round trips."""
     times: dict[str, list[float]] = {"stop": [], "round trip": []}
     for trial in range(-WARM_UP, trials):
         # Off the beat of the timers, and long enough that the reflex is armed again.
@@ -255,7 +255,7 @@ def main() -> int:
 
 
 def _config(folder: Path) -> Path:
-    """The shipped configuration, with the reflexes of this benchmark."""
+    """Return the shipped configuration, with the reflexes of this benchmark."""
     target = folder / "config"
     shutil.copytree(ROOT / "config", target)
     shipped = target / "bench_reflexes_rules.yaml"

@@ -168,7 +168,7 @@ def kernel_latency(registry: SkillRegistry, trials: int) -> list[float]:
 
 
 def call_chain(trials: int) -> list[float]:
-    """The reference: three plain Python calls with the same arguments, ending in the same time stamp."""
+    """Measure the reference: three plain Python calls with the same arguments, ending in the same time stamp."""
 
     def last(action: str, duration: float) -> float:
         return time.perf_counter()
@@ -187,7 +187,7 @@ def call_chain(trials: int) -> list[float]:
 
 
 def thread_start(trials: int) -> list[float]:
-    """The kernel's reference: a bare thread until its first statement."""
+    """Measure the kernel's reference: a bare thread until its first statement."""
     times: list[float] = []
     for _ in range(trials):
         began = time.perf_counter()
@@ -223,7 +223,7 @@ def together(registry: SkillRegistry, trials: int, make: Callable[[Loop], Noting
 
 
 def asyncio_together(trials: int) -> list[float]:
-    """The reference: 20 asyncio tasks that one event sets free."""
+    """Measure the reference: 20 asyncio tasks that one event sets free."""
 
     async def once() -> float:
         times: list[float] = []
@@ -243,7 +243,7 @@ def asyncio_together(trials: int) -> list[float]:
 
 
 def threads_together(trials: int) -> list[float]:
-    """The kernel's reference: 20 bare threads started one after the other."""
+    """Measure the kernel's reference: 20 bare threads started one after the other."""
     spreads = []
     for _ in range(trials):
         times: list[float] = []

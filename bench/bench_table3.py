@@ -212,7 +212,7 @@ def _events(
     name: str,
     tools: tuple[ToolSpec, ...],
 ) -> Iterator[Any]:
-    """The events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
+    """Yield the events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
     url = server.openai_url if provider == "openai" else server.anthropic_url
     client: Any = make_client(ModelConfig.model_validate({"provider": provider, "model": "local", "base_url": url}))
     client.prepare()
@@ -261,7 +261,7 @@ def _completed(pattern: Pattern, tokens: bool, body: Body | None, robot: Robot) 
 
 
 def _as_tokens(call: ToolCall) -> list[FunctionToken]:
-    """A native call as what the scheduler takes: a self-contained token, or text for `speak`."""
+    """Translate a native call into what the scheduler takes: a self-contained token, or text for `speak`."""
     values = {k: v if isinstance(v, str) else f"{v:g}" for k, v in parse_json(call.name, call.arguments).items()}
     if call.name == SPEAK:
         return [FunctionToken(TokenKind.CHAR, "", {}, values["text"])]

@@ -33,7 +33,7 @@ class Target:
         return self.value >= self.bound if self.least else self.value <= self.bound
 
     def as_json(self) -> dict[str, Any]:
-        """The target with its verdict."""
+        """Return the target with its verdict."""
         sign = ">=" if self.least else "<="
         bound = f"{sign} {self.bound:g}"
         return {"what": self.what, "value": self.value, "bound": bound, "unit": self.unit, "met": self.met}
@@ -60,7 +60,7 @@ def machine() -> dict[str, Any]:
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """The nearest-rank percentile; raises ValueError where there are no values."""
+    """Return the nearest-rank percentile; raises ValueError where there are no values."""
     ranked = sorted(values)
     if not ranked:
         raise ValueError("a percentile of no values; measure at least once")
@@ -79,7 +79,7 @@ def spread_of(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """The options every benchmark has."""
+    """Add the options that every benchmark has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="print the JSON instead of the tables")
     return parser
@@ -95,7 +95,7 @@ class Table:
 
 
 def spread_table(title: str, results: Mapping[str, Mapping[str, float]]) -> Table:
-    """What `spread_of` gave, a row for each name."""
+    """Print what `spread_of` gave, a row for each name."""
     rows: list[list[object]] = [
         [name, r["min_ms"], r["median_ms"], r["p99_ms"], r["max_ms"], r["trials"]] for name, r in results.items()
     ]

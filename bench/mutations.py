@@ -36,7 +36,7 @@ class Node:
     empty: bool = True
 
     def source(self) -> str:
-        """The stream that the node stands for."""
+        """Return the stream that the node stands for."""
         if not self.name:
             return escape(self.text, quote=False)
         attrs = "".join(f' {name}="{escape(value)}"' for name, value in self.attrs.items())
@@ -46,7 +46,7 @@ class Node:
 
 
 def tree(stream: str) -> Node:
-    """The stream as a tree below a nameless root; raises ParseError where it is not well-formed."""
+    """Return the stream as a tree below a nameless root; raises ParseError where it is not well-formed."""
     root = Node(empty=False)
     path = [root]
     parser = StreamingParser("strict")

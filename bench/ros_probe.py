@@ -129,7 +129,7 @@ def serve_echo(make: Callable[[], RuntimeNode]) -> None:
 
 @contextmanager
 def brought_up(robot: str, make: Callable[[], P], /, **arguments: str) -> Iterator[P]:
-    """A robot with all of its nodes, the other process of this benchmark, and a probe; its last lines are printed when
+    """Bring up a robot with all of its nodes, the other process of this benchmark, and a probe; its last lines are printed when
     something does not come."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     lines: list[str] = []

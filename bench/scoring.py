@@ -185,12 +185,12 @@ class Score:
         return s_max(task.size) * self.correctness
 
     def bcm(self, task: Task) -> float:
-        """The normalised score, equation 14; S_min is 0."""
+        """Return the normalised score, equation 14; S_min is 0."""
         return self.raw(task) / s_max(task.size)
 
 
 def s_max(actions: int) -> int:
-    """The highest raw score of a task with so many coordinated actions."""
+    """Return the highest raw score of a task with so many coordinated actions."""
     return 2 if actions <= 2 else 5 if actions <= 5 else 10
 
 
@@ -280,7 +280,7 @@ class _Matcher:
         self._leaves = 0
 
     def best(self) -> dict[str, CallRecord]:
-        """The best assignment found, expectation's name to call."""
+        """Return the best assignment found, expectation's name to call."""
         self._search(0, {})
         return {name: self._records[i] for name, i in self._best.items()}
 

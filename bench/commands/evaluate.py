@@ -23,7 +23,7 @@ SEED = 7
 
 @bench.callback()
 def _bench() -> None:
-    """Keeps sub-commands named even while there is only one."""
+    """Keep sub-commands named even while there is only one."""
 
 
 @bench.command("typego")
@@ -86,7 +86,7 @@ def _check(tasks: Sequence[str], strategies: Sequence[str], model: str, plain: b
 
 
 def _table(model: str) -> str:
-    """The hash of the simulated model's table, "" for another model."""
+    """Return the hash of the simulated model's table, "" for another model."""
     if model != SIMULATED:
         return ""
     from bench.evaluation.models import table_hash
@@ -164,7 +164,7 @@ def _words(text: str) -> list[str]:
 
 
 def _rates(text: str, most: float) -> list[float]:
-    """Raises ValueError."""
+    """Check the options; raise ValueError."""
     rates = [float(word) for word in _words(text)]
     if not rates or not all(0.0 <= rate <= most for rate in rates):
         raise ValueError(f"'{text}' is no list of numbers from 0 to {most:g}, such as 0,0.1,0.2")

@@ -55,7 +55,7 @@ def simulated_model(
 
 
 def _next(port: int, url: str, rows: list[str]) -> str:
-    """What to type next."""
+    """Say what to type next."""
     if port == PORT:
         names = "model:=simulated fast_model:=simulated-fast"
     else:

@@ -61,7 +61,7 @@ class Facts:
 
 
 def judge(task: Task, setting: Setting, trace: Trace, facts: Facts) -> Verdict:
-    """The verdict on a trial; the planner's own opinion of it does not count."""
+    """Return the verdict on a trial; the planner's own opinion of it does not count."""
     if not trace.poses:
         return Verdict(("the simulator told no true pose",))
     reasons = list(_CRITERIA[task.id](setting, trace, facts))

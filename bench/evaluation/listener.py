@@ -62,7 +62,7 @@ class Listener(RuntimeNode):
         return float(self.get_clock().now().nanoseconds * 1e-9)
 
     def begin(self) -> Trace:
-        """A new trace from now on."""
+        """Begin a new trace."""
         with self.changed:
             self.trace, self._calls = Trace(asked=self.ros_now()), {}
             self.trace.postures.append((self.trace.asked, self._posture))
@@ -70,7 +70,7 @@ class Listener(RuntimeNode):
             return self.trace
 
     def end(self) -> None:
-        """What is heard from now on belongs to no trial."""
+        """End the trace: what is heard from now on belongs to no trial."""
         with self.changed:
             self.trace, self._calls = Trace(), {}
 

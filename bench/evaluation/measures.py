@@ -35,7 +35,7 @@ def figures(trace: Trace) -> dict[str, Any]:
 
 
 def stall(trace: Trace) -> float:
-    """The longest time in s that the simulator told nothing: then the machine, not the robot, was measured."""
+    """Return the longest time in s that the simulator told nothing: then the machine, not the robot, was measured."""
     times = [trace.asked, *(p.at for p in trace.poses), *([] if math.isnan(trace.end) else [trace.end])]
     return round(max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0), 3)
 
@@ -75,7 +75,7 @@ def layers(trace: Trace) -> dict[str, dict[str, float]]:
 
 
 def between(trace: Trace) -> dict[str, Any]:
-    """What a second activity took (T6 to T8): its own time, and how long after it nothing was done for the first task, split
+    """Return what a second activity took (T6 to T8): its time, and how long after it nothing was done for the first task, split
     into the time in which S1 was asked and the rest."""
     reflexes = [c for c in trace.calls if c.process_id.startswith("reflex-") and c.started >= trace.added]
     if trace.added_id:
@@ -111,7 +111,7 @@ def _works_again(trace: Trace, since: float) -> float | None:
 
 
 def _pauses(trace: Trace, process_id: str) -> list[Span]:
-    """Times in which a process was paused."""
+    """Return times in which a process was paused."""
     spans: list[Span] = []
     since: float | None = None
     for state in sorted((s for s in trace.states if s.process_id == process_id), key=lambda s: s.at):

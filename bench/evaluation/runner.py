@@ -75,7 +75,7 @@ class Plan:
     table: str = ""
 
     def trials_in_order(self) -> Iterator[Key]:
-        """The trials in their order: error rate, then S1P's speed, then trial, task, strategy; the strategies take turns in
+        """Yield the trials in order: error rate, then S1P's speed, then trial, task, strategy; the strategies take turns in
         going first, so that a machine that grows slow or warm treats them alike."""
         for error in self.errors:
             for scale in self.fast_scales:

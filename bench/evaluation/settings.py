@@ -16,7 +16,7 @@ TRUTH_HZ = 20.0
 
 
 def settings(shipped: Path, folder: Path, models: Mapping[str, Mapping[str, Any]]) -> Path:
-    """A copy of the configuration `shipped` in `folder`, in which budgets are unbounded, true poses are told often enough to
+    """Copy the configuration `shipped` to `folder`, with unbounded budgets and true poses told often enough to
     count nods, and `models` are known by name; its path."""
     shutil.copytree(shipped, folder, dirs_exist_ok=True)
     named = folder / "models.yaml"

@@ -75,7 +75,7 @@ def ratio(a: Spread, b: Spread) -> float:
 
 
 def kind_of(reason: str) -> str:
-    """A reason without what differs from trial to trial: numbers, and what was said or named."""
+    """Return a reason without what differs from trial to trial: numbers, and what was said or named."""
     return re.sub(r"\d+(\.\d+)?", "…", re.sub(r"“[^”]*”|: .*$", "", reason)).strip()
 
 

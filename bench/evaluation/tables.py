@@ -70,7 +70,7 @@ def table3(lines: Sequence[Line]) -> Table:
 
 
 def token_table(lines: Sequence[Line]) -> Table:
-    """What a trial takes of models, by strategy and layer."""
+    """Return what a trial takes of models, by strategy and layer."""
     rows = []
     for name, own in _by_strategy(usual(lines)).items():
         layers: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
@@ -124,7 +124,7 @@ def table4(lines: Sequence[Line]) -> Table:
 
 
 def aims(lines: Sequence[Line]) -> Table:
-    """The figures that were aimed at, as they came out."""
+    """Return the figures that were aimed at, as they came out."""
     main = _by_strategy(x for x in usual(lines) if x["task"] in MAIN_TASKS)
     first = {name: Spread.of(x.get("ttfa_s") for x in own) for name, own in main.items()}
     waits = {name: Spread.of(map(wait, own)) for name, own in main.items()}

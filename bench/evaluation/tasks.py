@@ -149,7 +149,7 @@ _LOUNGE: tuple[tuple[tuple[float, float], tuple[tuple[float, float], ...]], ...]
 
 
 def setting(task_id: str, trial: int) -> Setting:
-    """The world of a trial: varies with the trial, is the same for every strategy, and T6 to T8 have that of every other
+    """Return the world of a trial: varies with the trial, is the same for every strategy, and T6 to T8 have that of every other
     trial of T5, in which there is a ball."""
     if task_id in ("T5", *CONCURRENT_TASKS, *ADD_ONS.values()):
         return _lounge(trial if task_id == "T5" else 2 * trial)

@@ -127,12 +127,12 @@ class Trace:
         return self.end - self.asked
 
     def own(self, process_id: str = "") -> list[Call]:
-        """Calls of the task's process (or of another), by their start."""
+        """Return the calls of the task's process (or of another), by their start."""
         wanted = process_id or self.process_id
         return sorted((c for c in self.calls if c.process_id == wanted), key=lambda c: c.started)
 
     def pose_at(self, time: float) -> PoseAt:
-        """The last true pose at a time, or the first one."""
+        """Return the last true pose at a time, or the first one."""
         before = [p for p in self.poses if p.at <= time]
         return before[-1] if before else self.poses[0]
 
@@ -143,7 +143,7 @@ class Trace:
         return before[-1][1:] if before else (math.nan, math.nan)
 
     def posture_at(self, time: float) -> str:
-        """The true posture at a time."""
+        """Return the true posture at a time."""
         before = [p for p in self.postures if p[0] <= time] or self.postures[:1]
         return before[-1][1] if before else ""
 
@@ -164,7 +164,7 @@ class Trace:
 
     @classmethod
     def read(cls, path: Path) -> Trace:
-        """A trace as `write` kept it."""
+        """Return a trace as `write` kept it."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         raw["poses"] = [PoseAt(**p) for p in raw["poses"]]
         raw["calls"] = [Call(**{**c, "channels": tuple(c["channels"])}) for c in raw["calls"]]

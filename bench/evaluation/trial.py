@@ -57,7 +57,7 @@ def _perform(robot: Robot, task: Task, setting: Setting, strategy: str, trace: T
 
 
 def _add(robot: Robot, task: Task, trace: Trace, strategy: str, limit: float, ended: Callable[[], str]) -> None:
-    """The second activity, to its end."""
+    """Wait for the second activity's end."""
     trace.added = robot.heard.ros_now()
     if task.person:
         _step_in(robot, trace, ended)

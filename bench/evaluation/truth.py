@@ -57,7 +57,7 @@ def distance(pose: PoseAt, x: float, y: float) -> float:
 
 
 def nods(poses: Iterable[PoseAt]) -> list[float]:
-    """Times of the nods."""
+    """Return the times of the nods."""
     times, down = [], False
     for pose in poses:
         if not down and pose.pitch > NOD_DOWN:
@@ -69,7 +69,7 @@ def nods(poses: Iterable[PoseAt]) -> list[float]:
 
 
 def faced_all_around(poses: Sequence[PoseAt]) -> float:
-    """The largest angle in rad that was never within the camera's view."""
+    """Return the largest angle in rad that was never within the camera's view."""
     seen = sorted(math.remainder(p.yaw, math.tau) for p in poses)
     if not seen:
         return math.tau
@@ -87,7 +87,7 @@ def rests(poses: Sequence[PoseAt], since: float, within_s: float) -> bool:
 
 
 def number_said(text: str) -> int | None:
-    """The number of places that a text tells, as digits or a word; "only" and "no" count when there is no number."""
+    """Return the number of places that a text tells, as digits or a word; "only" and "no" count when there is no number."""
     for pattern in _SAID:
         if found := pattern.search(text):
             word = found.group(1).lower()
@@ -106,7 +106,7 @@ class Places:
         self._since: tuple[str, float] = ("", math.inf)
 
     def add(self, pose: PoseAt) -> None:
-        """It is there now."""
+        """Return whether it is there now."""
         room = self._room(pose.x, pose.y)
         if room != self._since[0]:
             self._since = room, pose.at
@@ -126,7 +126,7 @@ class Places:
 
 
 def room_of(robot: RobotConfig, pose: PoseAt) -> str:
-    """The room it is in, "" in a doorway or outside."""
+    """Return the room it is in, "" in a doorway or outside."""
     return next((name for name, room in robot.rooms.items() if room.holds(pose.x, pose.y)), "")
 
 

@@ -81,7 +81,7 @@ class RecordedRequest:
 
 
 def texts_of(content: object) -> list[str]:
-    """The text parts of a message's content."""
+    """Return the text parts of a message's content."""
     if isinstance(content, str):
         return [content]
     return [p["text"] for p in content if p.get("type") == "text"] if isinstance(content, list) else []
@@ -108,7 +108,7 @@ def tokens_in(text: str) -> int:
 
 
 def _cut(text: str, breaks: tuple[int, ...] = ()) -> Iterator[str]:
-    """The text in pieces of one token, cut at `breaks` as well."""
+    """Yield the text in pieces of one token, cut at `breaks` as well."""
     start = 0
     for end in sorted(
         {*range(CHARS_PER_TOKEN, len(text), CHARS_PER_TOKEN), *(b for b in breaks if 0 < b < len(text)), len(text)}
@@ -142,7 +142,7 @@ def _count(request: RecordedRequest, answer: Answer) -> _Count:
 
 
 def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, ...]) -> Iterator[Event]:
-    """The chunks of a chat completion, its usage where it was asked for, and [DONE]."""
+    """Yield the chunks of a chat completion, its usage where it was asked for, and [DONE]."""
     count = _count(request, answer)
 
     def chunk(delta: Mapping[str, object] | None, finish: str | None = None, *, tokens: int = 0, chars: int = 0) -> Event:
@@ -179,7 +179,7 @@ def openai_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, .
 
 
 def anthropic_events(request: RecordedRequest, answer: Answer, breaks: tuple[int, ...]) -> Iterator[Event]:
-    """The events of a message, each content block with its start and stop."""
+    """Yield the events of a message, each content block with its start and stop."""
     count = _count(request, answer)
     usage = {
         "input_tokens": count.prompt - count.cached,
@@ -247,7 +247,7 @@ def anthropic_events(request: RecordedRequest, answer: Answer, breaks: tuple[int
 
 
 def error_body(dialect: str, kind: str, message: str) -> dict[str, object]:
-    """A provider's error as JSON."""
+    """Return a provider's error as JSON."""
     if dialect == "anthropic":
         return {"type": "error", "error": {"type": kind, "message": message}}
     return {"error": {"type": kind, "message": message, "code": kind, "param": None}}

@@ -34,14 +34,14 @@ class Fault:
         echo_key: bool = False,
         location: str | None = None,
     ) -> Fault:
-        """An HTTP error or redirect instead of an answer; `kind` is the provider's word for it, `echo_key` repeats the
+        """Answer with an HTTP error or redirect; `kind` is the provider's word for it, `echo_key` repeats the
         request's key in it, `retry_after_s` may be a date as well."""
         after = None if retry_after_s is None else str(retry_after_s)
         return cls("status", times, code, retry_after=after, word=kind, echo_key=echo_key, location=location)
 
     @classmethod
     def drop(cls, after_chars: int, *, how: Literal["reset", "cut", "end"] = "reset", times: int = 1) -> Fault:
-        """The connection ends after some characters of text: by RST, in the midst of the HTTP body, or as if all were
+        """End the connection after some characters of text: by RST, in the midst of the HTTP body, or as if all were
         said."""
         return cls(how, times, after_chars=after_chars)
 
@@ -52,20 +52,20 @@ class Fault:
 
     @classmethod
     def malformed(cls, after_chars: int, *, times: int = 1) -> Fault:
-        """An event that is no JSON."""
+        """Send an event that is no JSON."""
         return cls("malformed", times, after_chars=after_chars)
 
     @classmethod
     def error_event(cls, after_chars: int, kind: str, *, times: int = 1) -> Fault:
-        """The provider's own error event inside the stream, such as `overloaded_error`."""
+        """Send the provider's own error event inside the stream, such as `overloaded_error`."""
         return cls("error_event", times, after_chars=after_chars, word=kind)
 
     @classmethod
     def slow_first_token(cls, seconds: float, *, times: int = 1) -> Fault:
-        """The first token is late."""
+        """Delay the first token."""
         return cls("slow", times, seconds=seconds)
 
     @classmethod
     def reject_option(cls, name: str, *, times: int = 1) -> Fault:
-        """A 400 for a request that holds the option `name`; others pass."""
+        """Answer with a 400 a request that holds the option `name`; others pass."""
         return cls("reject_option", times, word=name)

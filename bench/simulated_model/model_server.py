@@ -150,7 +150,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves is counted where it matters; nothing is printed."""
+        """Count a client that leaves where it matters, and print nothing."""
 
 
 class _ClientLeftError(Exception):
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are recorded, not printed."""
+        """Record requests and print nothing."""
 
     def do_POST(self) -> None:
         owner = self.server.owner

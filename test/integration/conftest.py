@@ -43,7 +43,7 @@ def namespace() -> str:
 
 @pytest.fixture
 def robot_file(tmp_path: Path) -> str:
-    """A robot of three joints that each do 2 rad/s."""
+    """Return a robot of three joints that each do 2 rad/s."""
     path = tmp_path / "stub.yaml"
     path.write_text(ROBOT)
     return str(path)

@@ -61,7 +61,7 @@ def ready(robot: BroughtUp) -> None:
 
 
 def walking(robot: BroughtUp, way: Way) -> Walk:
-    """A task in whose midst the robot moves."""
+    """Return a task in whose midst the robot moves."""
     ready(robot)
     for _ in range(3):
         walk = _begun(robot.observer, way)
@@ -71,7 +71,7 @@ def walking(robot: BroughtUp, way: Way) -> Walk:
 
 
 def _begun(watch: Observer, way: Way) -> Walk | None:
-    """A walk under way, or None where it could not begin: what is sent while the successor of a node that was killed is
+    """Return a walk under way, or None where it could not begin: what is sent while the successor of a node that was killed is
     not yet known to the others is lost, and the task says so."""
     since, from_s = len(watch.events), time.monotonic()
     task = watch.task(way.instruction)
@@ -94,7 +94,7 @@ def _begun(watch: Observer, way: Way) -> Walk | None:
 
 
 def killed(robot: BroughtUp, way: Way, *names: str) -> Walk:
-    """A walk, and in its midst the death of the processes of these executables, in this order."""
+    """Return a walk, and in its midst the death of the processes of these executables, in this order."""
     walk = walking(robot, way)
     for name in names:
         walk.killed_s = robot.kill(name)
@@ -102,13 +102,13 @@ def killed(robot: BroughtUp, way: Way, *names: str) -> Walk:
 
 
 def came_back(watch: Observer, walk: Walk, *nodes: str) -> None:
-    """The launch started the process anew: its nodes report themselves again, and are known to the others by then."""
+    """Wait until launch restarted the process: its nodes report themselves again, and are known to the others by then."""
     later_s = walk.killed_s + 0.3
     wait_until(lambda: all(watch.reported_s.get(node, 0.0) > later_s for node in nodes), 12.0, f"{nodes} are started anew")
 
 
 def ended(watch: Observer, walk: Walk, timeout_s: float, *outcomes: Outcome) -> RunEvent:
-    """The one end of the call."""
+    """Return the one end of the call."""
     wait_until(lambda: walk.ends(watch), timeout_s, "the call ends")
     (event,) = walk.ends(watch)
     assert event.outcome in outcomes, (event.outcome, event.error_msg)
@@ -117,7 +117,7 @@ def ended(watch: Observer, walk: Walk, timeout_s: float, *outcomes: Outcome) -> 
 
 
 def failed(walk: Walk, timeout_s: float) -> Any:
-    """The task's one result, with a reason."""
+    """Return the task's one result, with a reason."""
     result = walk.task.result(timeout_s)
     assert result.status in (ProcessState.FAILED, ProcessState.STOPPED) and result.error_msg, result
     return result

@@ -222,7 +222,7 @@ def at_rest(robot: Robot, journey: Journey, within_s: float) -> float:
 
 
 def ended(robot: Robot, journey: Journey, within_s: float, *statuses: int) -> Any:
-    """The task has one of these ends, in time and, unless it succeeded, with a reason."""
+    """Check that the task has one of these ends, in time and, unless it succeeded, with a reason."""
     result = journey.task.result(within_s)
     assert result.status in statuses, (result.status, result.error_code, result.error_msg)
     assert result.status == ProcessState.SUCCESS or result.error_msg, "without a reason"
@@ -230,7 +230,7 @@ def ended(robot: Robot, journey: Journey, within_s: float, *statuses: int) -> An
 
 
 def truthful(robot: Robot, journey: Journey, within_s: float, done: Callable[[], bool]) -> Any:
-    """The task ends in success only if what it asked for is true, else with a reason."""
+    """Check that the task ends in success only if what it asked for is true, else with a reason."""
     result = ended(robot, journey, within_s, ProcessState.SUCCESS, ProcessState.FAILED)
     assert result.status != ProcessState.SUCCESS or done(), robot.watch.truth[-1]
     return result

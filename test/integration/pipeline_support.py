@@ -178,7 +178,7 @@ class Observer(RuntimeNode):
         return epoch
 
     def newest_epoch(self) -> int:
-        """The epoch that a new process should have."""
+        """Return the epoch that a new process should have."""
         return int(self.ask(self.clients_of["skill_kernel"], Interrupt.Request(process_id=uuid.uuid4().hex)).epoch)
 
     def stream(self, text: str, *, process_id: str = "", pieces: int = 1, last: bool = True) -> str:
@@ -305,7 +305,7 @@ class BroughtUp:
         return self._exited
 
     def pid(self, executable: str) -> int:
-        """The pid of the process that was started last from that executable."""
+        """Return the pid of the process that was started last from that executable."""
         self.take_events()
         return self._pids[executable][-1]
 
@@ -315,7 +315,7 @@ class BroughtUp:
         return self._pids[executable]
 
     def kill(self, executable: str) -> float:
-        """kill -9; gives the steady time."""
+        """Kill -9; gives the steady time."""
         os.kill(self.pid(executable), signal.SIGKILL)
         return time.monotonic()
 
@@ -325,7 +325,7 @@ class BroughtUp:
 
 
 def config_dir(folder: Path, models: dict[str, Any] | None = None, **changes: dict[str, Any]) -> Path:
-    """A copy of the shipped configuration, with named models of the test's own and other parameters by node."""
+    """Return a copy of the shipped configuration, with named models of the test's own and other parameters by node."""
     target = folder / "config"
     shutil.copytree(ROOT / "config", target)
     if models is not None:
@@ -391,7 +391,7 @@ def brought_up(
 
 
 def missing(robot: BroughtUp) -> list[str]:
-    """What is not there yet: nodes, what the observer needs connected both ways, active drivers, the model's SDK."""
+    """Return what is not there yet: nodes, what the observer needs connected both ways, active drivers, the model's SDK."""
     if not robot.alive():
         pytest.fail("a process ended while the robot was starting:\n" + "\n".join(robot.log))
     observer = robot.observer
@@ -422,7 +422,7 @@ def assert_mapped(robot: BroughtUp, name: str) -> None:
 
 
 def only(found: list[RunEvent], function: str) -> RunEvent:
-    """The one event of a function."""
+    """Return the one event of a function."""
     (event,) = [e for e in found if e.function == function]
     return event
 

@@ -35,7 +35,7 @@ NEAR, FAR = 0.1, 2.0
 
 
 def reflex(name: str, condition: str, *action: str, **settings: Any) -> dict[str, Any]:
-    """A shipped reflex."""
+    """Return a shipped reflex."""
     body = "".join(f"    {line}\n" for line in action)
     source = f"def condition():\n    return {condition}\n\n\ndef action():\n{body}"
     return {"name": name, "sentence": name, "source": source, "cooldown_s": 0.2, **settings}
@@ -153,7 +153,7 @@ class Setting:
 
 
 def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> RunEvent:
-    """The notice that a reflex's action is over."""
+    """Return the notice that a reflex's action is over."""
     found: list[RunEvent] = []
 
     def look() -> bool:

@@ -77,7 +77,7 @@ def ask(node: RuntimeNode, client: Any, request: Any, timeout_s: float = 5.0, *,
 
 @contextmanager
 def launched(specs: list[launcher.ProcessSpec], log: Path) -> Iterator[list[str]]:
-    """A launch for a test; gives the lines that its nodes say. None may be of a traceback or of a node that cannot start."""
+    """Launch for a test; yield the lines that its nodes say. None may be of a traceback or of a node that cannot start."""
     said: list[str] = []
 
     def heard(event: launcher.Event) -> None:

@@ -50,7 +50,7 @@ class Kernel(RuntimeNode):
             self.call_soon(self.tokens.publish, token)
 
     def refuse(self, goal: Goal) -> None:
-        """The subsystem is another's, and then it is free."""
+        """Refuse a goal because its subsystem is taken, and then free the subsystem."""
         result = ExecuteSkill.Result(outcome=CallMessage.REFUSED, error_code=ExecuteSkill.Goal.SUBSYSTEM_HELD, start_s=-1.0)
         self.call_soon(goal.abort, result)
         self.call_soon(self._state.publish, KernelState())

@@ -49,7 +49,7 @@ class Robot(RuntimeNode):
 
 @pytest.fixture
 def alone(namespace: str, robot_file: str, host: Callable[..., Any]) -> Robot:
-    """The kernel's place where there is nobody else, or whom the test starts."""
+    """Return the kernel's place where there is nobody else, or whom the test starts."""
     made = Robot(namespace, robot_file)
     host(made)
     return made
@@ -110,7 +110,7 @@ class Rig:
         return name in self.running and self.running[name].poll() is None
 
     def _home(self) -> bool:
-        """A driver that was just started may still refuse."""
+        """Send again while a driver that was just started still refuses."""
         return self.robot.drivers.move_joints(list(JOINTS), [0.6], [[0.0] * len(JOINTS)], stop=threading.Event()).ok
 
 
@@ -141,7 +141,7 @@ def plant(rig: Rig, robot: Robot) -> Plant:
 
 @pytest.fixture
 def body(rig: Rig, robot: Robot) -> dict[str, Any]:
-    """The processes of gate and drivers."""
+    """Return the processes of gate and drivers."""
     return rig.running
 
 

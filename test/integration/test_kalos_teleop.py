@@ -90,7 +90,7 @@ def kalos(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opera
 
 @pytest.fixture
 def operator(kalos: Operator) -> Iterator[Operator]:
-    """The operator of a robot that stands idle at its start, or somewhere on its way."""
+    """Return the operator of a robot that stands idle at its start, or somewhere on its way."""
     yield kalos
     kalos.holds.clear()
     kalos.ask(kalos.release, Trigger.Request())

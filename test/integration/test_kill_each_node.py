@@ -35,7 +35,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Broug
 
 
 def at_rest(watch: Observer, walk: Walk, within_s: float) -> None:
-    """The set-points stand still in time, and no joint was ever sent beyond its limits."""
+    """Check that the set-points stand still in time, and that no joint was ever sent beyond its limits."""
     assert watch.wait_still(0.4, within_s + 5.0) - walk.killed_s < within_s
     assert not watch.beyond_limits()
 

@@ -60,7 +60,7 @@ def in_office(robot: Robot) -> bool:
 
 
 def told(robot: Robot, instruction: str) -> Journey:
-    """A task that is given without waiting for anything."""
+    """Return a task that is given without waiting for anything."""
     task = robot.watch.task(instruction)
     return Journey(task, task.process_id, 0, time.monotonic())
 
@@ -112,7 +112,7 @@ def test_a_model_that_talks_nonsense_moves_nothing(kalos: Robot) -> None:
 
 @contextmanager
 def blinded(robot: Robot) -> Iterator[None]:
-    """The detector is killed as often as it is started anew."""
+    """Kill the detector as often as it is started anew."""
     sees = threading.Event()
 
     def kill() -> None:

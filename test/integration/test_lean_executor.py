@@ -55,7 +55,7 @@ def node(namespace: str, spin: Spin) -> RuntimeNode:
 
 
 def on_executor(node: RuntimeNode, call: Callable[[], Any]) -> Any:
-    """What `call` gives on the executor's thread."""
+    """Return what `call` gives on the executor's thread."""
     answers: list[Any] = []
     node.call_soon(lambda: answers.append(call()))
     wait_until(lambda: answers, 5.0, "the executor's thread ran it")

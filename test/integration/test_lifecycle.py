@@ -60,7 +60,7 @@ class Engineer(RuntimeNode):
                 self.reports[status.name.rpartition("/")[2]] = status
 
     def says(self, node: str) -> str:
-        """The message of a node's diagnostics, empty before the first."""
+        """Return the message of a node's diagnostics, empty before the first."""
         return str(self.reports[node].message) if node in self.reports else ""
 
     def all_are(self, state: str, names: set[str] = NAMES) -> bool:

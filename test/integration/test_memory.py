@@ -51,7 +51,7 @@ class Robot(RuntimeNode):
         self.observations.publish(ObservationMsg(stamp=self.stamp(ago_s), seq=1, fields=[where, objects]))
 
     def ask(self, question: str = "", timeout_s: float = 5.0, **fields: Any) -> QueryMemory.Response | None:
-        """A call of the service from the test's thread."""
+        """Return a call of the service from the test's thread."""
         return ask(self, self.client, QueryMemory.Request(question=question, **fields), timeout_s)
 
     def by_skill(self, question: str, timeout_s: float = 5.0) -> MemoryAnswer:
@@ -85,7 +85,7 @@ def name_of(robot: Robot) -> str:
 
 
 def answered(robot: Robot, question: str, beginning: str) -> MemoryAnswer:
-    """The answer, once the memory has made sentences of what it heard."""
+    """Return the answer, once the memory has made sentences of what it heard."""
     last: list[MemoryAnswer] = []
 
     def come() -> bool:

@@ -125,7 +125,7 @@ class Rig:
         return self.robot.drivers.navigate(stop=stop or threading.Event(), **where)
 
     def going(self, stop: threading.Event | None = None) -> Any:
-        """The call of a long way, once the base moves."""
+        """Return the call of a long way, once the base moves."""
         call = self.pool.submit(self.go, stop, pose=Pose2D(6.0, 0.0, 0.0))
         wait_until(lambda: self.plant.speed > 0.3, 5.0, "it moves")
         return call

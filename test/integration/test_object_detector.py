@@ -62,7 +62,7 @@ class Camera(RuntimeNode):
 
 @pytest.fixture(scope="module")
 def picture() -> np.ndarray:
-    """A person, a ball and a chair in the hallway, by Kalos's camera."""
+    """Return a person, a ball and a chair in the hallway, by Kalos's camera."""
     world = SimWorld("robots/kalos/kalos.xml", world="building")
     Legged(world)
     world.step(400)
@@ -89,7 +89,7 @@ def camera(namespace: str, host: Callable[..., Any], processes: Processes) -> Ca
 
 
 def _shown(camera: Camera, number: int, pixels: np.ndarray) -> dict[str, Any]:
-    """What the detector sees in a picture, by label."""
+    """Return what the detector sees in a picture, by label."""
 
     def answered() -> bool:
         camera.show(number, to_message(pixels, camera.get_clock().now().to_msg(), "camera_optical_frame"))

@@ -117,14 +117,14 @@ class Sensors(RuntimeNode):
         self.observations.append((self.steady_now(), message))
 
     def view(self) -> View:
-        """The newest observation through the accessors, now."""
+        """Return the newest observation through the accessors, now."""
         if not self.observations:
             return View(None, self._table, self.steady_now())
         at, message = self.observations[-1]
         return View(from_message(message, at), self._table, self.steady_now())
 
     def number(self, name: str) -> float:
-        """What an accessor gives, nan for a stale field."""
+        """Return what an accessor gives, nan for a stale field."""
         try:
             return float(self.view().call(name))
         except StaleFieldError:

@@ -76,7 +76,7 @@ class Watcher(RuntimeNode):
         self.drivers = {status.name.rpartition("/")[2]: status.message for status in message.status}
 
     def missing(self) -> list[str]:
-        """What is not there yet: nodes, readers of what is said here, services, the gate's word and its first command."""
+        """Return what is missing: nodes, readers of what is said here, services, the gate's word and its first command."""
         found = {node for node, ns in self.get_node_names_and_namespaces() if ns == self.get_namespace()}
         missing = sorted(NODES - found)
         unheard = [topic.topic for topic in (self.instruction, self.wish) if not topic.get_subscription_count()]
@@ -110,7 +110,7 @@ class Watcher(RuntimeNode):
 
 @pytest.fixture(scope="module")
 def watcher(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
-    """The example brought up by the runner, its servo node beside it."""
+    """Return the example brought up by the runner, its servo node beside it."""
     folder = tmp_path_factory.mktemp("own_robot")
     name = f"own{os.getpid()}"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -54,7 +54,7 @@ def robot(server: ModelServer, tmp_path_factory: pytest.TempPathFactory, ros: No
 
 @pytest.fixture
 def watch(robot: BroughtUp, server: ModelServer) -> Iterator[Observer]:
-    """The observer of a robot that is up and idle; every test leaves it so, with all processes but killed ones alive."""
+    """Return the observer of a robot that is up and idle; every test leaves it so, with all processes but killed ones alive."""
     server.answer, server.rate = NOD, None
     observer = robot.observer
     observer.set_points.clear()
@@ -285,7 +285,7 @@ def test_a_fault_of_the_model_is_named_and_ends_safely(
 
 
 def obeys(watch: Observer) -> None:
-    """A good stream of one's own runs."""
+    """Return a good stream of one's own runs."""
     swing = only(watch.drained(watch.stream(SWING)), "ear_swing")
     assert swing.outcome == Outcome.DONE, swing
 

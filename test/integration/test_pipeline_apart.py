@@ -55,7 +55,7 @@ def test_a_function_starts_while_the_model_is_still_writing(apart: BroughtUp, se
 
 
 def stops_moving(watch: Observer, since_s: float, within_s: float) -> None:
-    """The set-points stand still soon after something broke."""
+    """Check that the set-points stand still soon after something broke."""
     assert watch.wait_still(0.4, within_s + 3.0) - since_s < within_s
 
 

@@ -138,7 +138,7 @@ def racer(
 
 
 def script(rng: random.Random, tag: str) -> str:
-    """A stream of some calls, nested or not; each bears a tag of its own."""
+    """Return a stream of some calls, nested or not; each bears a tag of its own."""
     parts: list[str] = []
     for number in range(rng.randrange(1, 5)):
         name, own = rng.choice(SKILLS), f"{tag}-{number}"
@@ -225,7 +225,7 @@ def test_no_call_begins_once_the_interrupt_that_voids_it_was_answered(racer: Rac
 
 
 def check_diary(text: str, voided: dict[tuple[str, int], int]) -> None:
-    """What the skills themselves saw: nothing void began, nothing overlapped, everything that began has ended."""
+    """Return what the skills themselves saw: nothing void began, nothing overlapped, everything that began has ended."""
     began: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     open_calls: dict[tuple[str, str], int] = {}
     void = late = 0

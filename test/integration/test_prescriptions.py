@@ -123,7 +123,7 @@ class Robot:
         answered = threading.Event()
 
         def ask() -> None:
-            """A service that does not know its client yet loses its answer."""
+            """Ask again: a service that does not know its client yet loses its answer."""
             if not answered.is_set():
                 request = Prescribe.Request(command=ASK.ROUTE, kind=ASK.ANY, sentence="walk")
                 self.watch.prescribe.call_async(request).add_done_callback(lambda _: answered.set())

@@ -66,7 +66,7 @@ class Several:
         self._host.close()
 
     def start_mind(self) -> None:
-        """The planning nodes, with idle behaviour out of the way."""
+        """Return the planning nodes, with idle behaviour out of the way."""
         self.watch.processes = []
         self.mind = self.nodes.start(
             "ghostshell_ros.nodes.mind.node",
@@ -93,7 +93,7 @@ class Several:
         answered = threading.Event()
 
         def ask() -> None:
-            """A service that does not know its client yet loses its answer."""
+            """Ask again: a service that does not know its client yet loses its answer."""
             if not answered.is_set():
                 request = ControlProcess.Request(process_id="nobody", command=STOP)
                 watch.control.call_async(request).add_done_callback(lambda _: answered.set())
@@ -139,7 +139,7 @@ class Several:
 
 
 def answer(request: RecordedRequest) -> str:
-    """What the model writes for the last word of the instruction; in a plan made anew, the short form."""
+    """Return what the model writes for the last word of the instruction; in a plan made anew, the short form."""
     text = request.last_user_text
     words = {"patrol": LONG_WALK, "hop": HOP, "wave": WAVE, "walk": WALK}
     found = next((tags for word, tags in words.items() if word in text.rsplit("\n", 2)[-1] or f'{word}"' in text[-40:]), "Yes.")
@@ -258,7 +258,7 @@ def test_the_command_line_shows_and_stops_processes(robot: Several) -> None:
 
 @pytest.fixture
 def plan(ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any]) -> Callable[..., Observer]:
-    """A planner that is given a process, before a parser that does `read(chunk)`."""
+    """Return a planner that is given a process, before a parser that does `read(chunk)`."""
     monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
     monkeypatch.setattr(chunk_streams, "TAKEN_S", 0.5)
     monkeypatch.setattr(chunk_streams, "ENDED_S", 0.3)

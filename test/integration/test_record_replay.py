@@ -151,7 +151,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot
 
 
 def command(*words: str, limit: int = 0) -> subprocess.Popen[str]:
-    """The command line with `limit` bytes a file."""
+    """Return the command line with `limit` bytes a file."""
 
     def narrow() -> None:
         if limit:
@@ -185,7 +185,7 @@ def replayed(path: Path, *options: str) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def run(robot: Robot, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recorded run: parallel channels and speech, an open element and a pause, refusals, an interrupt, contention."""
+    """Return a recorded run: parallel channels and speech, an open element and a pause, refusals, an interrupt, contention."""
     path = tmp_path_factory.mktemp("recorded") / "run.mcap"
     recorder = recording(robot, path)
     for process, text in (("p1", PARALLEL), ("p2", OPEN), ("p3", WRONG), ("p6", STEPS)):
@@ -230,7 +230,7 @@ def test_the_file_is_indexed_and_tells_what_it_holds(run: Path, robot: Robot) ->
 
 
 def changed(run: Path, path: Path, change: Callable[[LlmChunk], str]) -> Path:
-    """A copy of the file with other chunks in it."""
+    """Return a copy of the file with other chunks in it."""
     with run.open("rb") as file, path.open("wb") as out:
         reader, writer = make_reader(file), Writer(out)
         writer.start(profile="ros2")
@@ -280,7 +280,7 @@ def test_a_rule_that_changed_is_found(run: Path, tmp_path: Path) -> None:
 
 
 def edited(path: Path, old: bytes, new: bytes) -> Path:
-    """The file with another attachment; their checksums are made anew."""
+    """Return the file with another attachment; their checksums are made anew."""
     copy = path.with_suffix(".edited.mcap")
     with path.open("rb") as file, copy.open("wb") as out:
         reader, writer = make_reader(file), Writer(out)

@@ -150,7 +150,7 @@ class Scheduler(RuntimeNode):
         return self.ask(self.lease_client, ProcessLease.Request(command=command, process_id=process, **fields))
 
     def hold(self, process: str) -> Any:
-        """What the kernel's last state says is kept for a process."""
+        """Return what the kernel's last state says is kept for a process."""
         return next((p for p in self.states[-1].processes if p.process_id == process), None)
 
     def command(self, flight: Flight, command: int, cause: str = "") -> None:

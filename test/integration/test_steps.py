@@ -79,12 +79,12 @@ class World(RuntimeNode):
         )
 
     def see(self, lamp: bool | None) -> None:
-        """The lamp is lit or not from now on; None: nobody looks any more."""
+        """Light the lamp or not from now on; None: nobody looks any more."""
         self.lamp = lamp
         self.call_soon(self._look)
 
     def write(self, text: str, stream: str, *, turn: int = 0, size: int = 7) -> None:
-        """A whole stream in chunks."""
+        """Return a whole stream in chunks."""
         parts = [text[i : i + size] for i in range(0, len(text), size)]
         for seq, part in enumerate(parts):
             chunk = LlmChunk(process_id=PROCESS, stream_id=stream, turn=turn, seq=seq, text=part, last=seq == len(parts) - 1)

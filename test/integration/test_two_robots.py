@@ -46,7 +46,7 @@ class Robot(RobotClient):
         answered = threading.Event()
 
         def asked() -> bool:
-            """The gate may not know its new client yet, and its answer is lost."""
+            """Ask again: the gate may not know its new client yet, and its answer is lost."""
             self.call_soon(lambda: self.clearing.call_async(Trigger.Request()).add_done_callback(lambda _: answered.set()))
             return answered.wait(2.0)
 

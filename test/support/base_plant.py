@@ -24,7 +24,7 @@ SILENCE_S = 0.2
 
 
 def base_robot(*, max_lateral: float = 0.3) -> str:
-    """A robot's file with a base, and two waypoints of which one lies behind a wall's end."""
+    """Return a robot's file with a base, and two waypoints of which one lies behind a wall's end."""
     return f"""
 name: plant
 skills: [nothing]

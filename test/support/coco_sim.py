@@ -110,7 +110,7 @@ class CocoSim:
         )
 
     def _part(self, name: str, part: Any) -> Any:
-        """An action through its name, so that a test may put something else in its place."""
+        """Return an action through its name, so that a test may put something else in its place."""
         return part if name in ("senses", "memory") else lambda **goal: getattr(self.drivers, name)(**goal)
 
     def settle(self, seconds: float = 0.5) -> None:

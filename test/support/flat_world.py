@@ -16,7 +16,7 @@ RANGE_MAX = 8.0
 
 
 def box(x: float, y: float, width: float, depth: float) -> list[Wall]:
-    """The four walls of a box by its middle and size [m]."""
+    """Return the four walls of a box by its middle and size [m]."""
     x1, x2, y1, y2 = x - width / 2, x + width / 2, y - depth / 2, y + depth / 2
     return [(x1, y1, x2, y1), (x2, y1, x2, y2), (x2, y2, x1, y2), (x1, y2, x1, y1)]
 

@@ -12,7 +12,7 @@ _FILE = yaml.safe_load((Path(__file__).parents[1] / "unit" / "guard_corpus.yaml"
 
 
 def rule(condition: str = "front_distance_m() < 0.2", action: str = "move_back(0.5)") -> str:
-    """A rule whose condition is one expression and whose action is these lines."""
+    """Return a rule whose condition is one expression and whose action is these lines."""
     lines = "\n".join(f"    {line}" for line in action.splitlines())
     return f"def condition():\n    return {condition}\n\ndef action():\n{lines}\n"
 

@@ -173,7 +173,7 @@ class FakeDrivers:
         return self.picture
 
     def detections(self) -> Sequence[Detection] | None:
-        """What lies within 40 degrees to each side."""
+        """Return what lies within 40 degrees to each side."""
         if not self.looking:
             return None
         found = []

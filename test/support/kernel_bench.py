@@ -108,13 +108,13 @@ def seek(key: str, body: Any, stop_evt: threading.Event) -> SkillReturn:
 
 @robot_skill(subsystem="sound", nominal_s=lambda text: len(text) / 10)
 def say(text: Content, body: Any, stop_evt: threading.Event, key: str = "say") -> SkillReturn:
-    """Takes its content whole."""
+    """Take the content whole."""
     return body[key].obey(text=text)
 
 
 @robot_skill(subsystem="sound")
 def recite(text: ContentStream, body: Any, stop_evt: threading.Event, key: str = "recite") -> SkillReturn:
-    """Takes its content piece by piece; what it got goes to the body as it comes."""
+    """Take the content piece by piece; what comes goes to the body at once."""
     pieces: queue.Queue[str | None] = body[key].commands
     for piece in text:
         pieces.put(piece)
@@ -124,14 +124,14 @@ def recite(text: ContentStream, body: Any, stop_evt: threading.Event, key: str =
 
 @robot_skill(subsystem="legs", nominal_s=5.0)
 def dance(key: str, body: Any, kernel: Any, stop_evt: threading.Event) -> SkillReturn:
-    """A composite: calls another skill with what the test says."""
+    """Call another skill with what the test says."""
     inner = body[key].obey(kernel=kernel)
     return kernel.call(inner[0], **inner[1])
 
 
 @robot_skill(subsystem="legs", nominal_s=5.0, stop_s=0.2)
 def parade(key: str, body: Any, kernel: Any, stop_evt: threading.Event, pause_evt: threading.Event) -> SkillReturn:
-    """A composite that can pause."""
+    """Return a composite that can pause."""
     inner = body[key].obey(kernel=kernel, pause=pause_evt, stop=stop_evt)
     return kernel.call(inner[0], **inner[1])
 
@@ -217,7 +217,7 @@ class Bench:
             time.sleep(0.0005)
 
     def result(self, call_id: str) -> CallResult:
-        """The one result of a call."""
+        """Return the one result of a call."""
         (result,) = self.results[call_id]
         return result
 
@@ -226,7 +226,7 @@ class Bench:
         return next((s.call_ids for s in self.kernel.state().subsystems if s.name == subsystem), ())
 
     def pieces(self, call_id: str) -> Iterator[str]:
-        """What `recite` got, until its text ended."""
+        """Return what `recite` got, until its text ended."""
         while (piece := self.bodies[call_id].commands.get(timeout=WAIT_S)) is not None:
             yield piece
 

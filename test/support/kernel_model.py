@@ -209,7 +209,7 @@ class KernelAndModel:
         return [c for c, call in self.calls.items() if call.process == process]
 
     def pauses(self, process: str, cause: str, by: str = "") -> tuple[set[str], set[str]]:
-        """What a pause does: the calls that wait, and those that end."""
+        """Return what a pause does: the calls that wait, and those that end."""
         first = not self.causes[process]
         self.given += 1
         self.causes[process].setdefault(cause, {}).setdefault(by, self.given)

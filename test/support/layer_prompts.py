@@ -58,24 +58,24 @@ def thing(label: str, distance_m: float = 1.8, at: tuple[float, float] | None = 
 def observed(
     room: str = "hallway", at: tuple[float, float] = (0.0, 0.0), things: Sequence[Mapping[str, Any]] | None = (), **more: Any
 ) -> dict[str, Any]:
-    """An observation; `things` None: what is in sight is stale."""
+    """Return an observation; `things` None: what is in sight is stale."""
     seen: Any = {"stale_s": 4.0, "last": []} if things is None else [dict(t) for t in things]
     pose = {"x_m": at[0], "y_m": at[1], "heading_deg": 0, "frame": "map"}
     return {"pose": pose, "room": room, "posture": "stand", "battery": 80, "object_detections": seen, **more}
 
 
 def call(function: str, outcome: str = "DONE", message: str = "", **arguments: Any) -> CallReport:
-    """A call that has ended."""
+    """Return a call that has ended."""
     return CallReport(function, arguments, outcome, message)
 
 
 def running(step: str, *calls: CallReport) -> dict[str, Any]:
-    """A step that is being done."""
+    """Return a step that is being done."""
     return {"step": step, "calls": [{"function": c.function, "arguments": dict(c.arguments)} for c in calls]}
 
 
 def said(request: ModelRequest, *, greedy: bool = False) -> str:
-    """The honest answer to a request."""
+    """Return the honest answer to a request."""
     users = tuple(m.text for m in request.messages if m.role == "user")
     return answer(Question(request.system, users), greedy=greedy)
 
@@ -133,7 +133,7 @@ def steps(
 
 
 def judged(condition: str, observation: Observation | None) -> str:
-    """The judge's answer."""
+    """Return the judge's answer."""
     return answer(Question(JUDGE, (judge_message(condition, observation),)))
 
 
@@ -157,12 +157,12 @@ def advised(
 
 
 def baseline(kind: type[ReactPlanner] | type[PlanAndExecutePlanner]) -> Any:
-    """A baseline's planner for Kalos."""
+    """Return a baseline's planner for Kalos."""
     return kind(ROBOT)
 
 
 def stream_planner() -> StreamPlanner:
-    """The planner of function tokens for Kalos."""
+    """Return the planner of function tokens for Kalos."""
     return StreamPlanner(
         skills=lambda: registry(),
         routines=lambda: (),

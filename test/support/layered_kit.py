@@ -99,7 +99,7 @@ class ScriptedModel:
         return _Saying(self, asked, Says(said) if isinstance(said, str) else said, on_text, on_end)
 
     def of(self, layer: Layer = Layer.S1) -> list[Asked]:
-        """What a layer asked."""
+        """Return what a layer asked."""
         return [q for q in self.questions if q.layer is layer]
 
 
@@ -252,7 +252,7 @@ class Bench:
         self.clock.run(self.clock.now() + seconds)
 
     def of(self, kind: str) -> list[tuple[Any, ...]]:
-        """What the planner told of a kind: ended, done, fired, skipped, degraded."""
+        """Return what the planner told of a kind: ended, done, fired, skipped, degraded."""
         return [t.values for t in self.told if t.kind == kind]
 
     @property
@@ -404,7 +404,7 @@ class Bench:
 
 
 def failing(code: ModelCode = ModelCode.MODEL_CONNECTION, delay_s: float = 0.2) -> Says:
-    """An answer that does not come."""
+    """Return an answer that does not come."""
     return Says(delay_s=delay_s, code=int(code), why="the connection broke")
 
 

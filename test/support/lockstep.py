@@ -24,7 +24,7 @@ class SimStop:
     """A stop event that is set when the world's clock reaches `at_s`; waiting on it advances the world."""
 
     def __init__(self, world: SimWorld, at_s: float = float("inf"), *, patience_s: float = 600.0) -> None:
-        """Raises TimeoutError from `wait` once the world is `patience_s` old, so that no test waits for ever."""
+        """Make `wait` raise TimeoutError once the world is `patience_s` old, so that no test waits for ever."""
         self._world = world
         self._patience_s = patience_s
         self.at_s = at_s
@@ -131,7 +131,7 @@ class SimDrivers:
         return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=why)
 
     def odometry(self) -> Pose2D | None:
-        """The base's pose, or None if the robot is to have none."""
+        """Return the base's pose, or None if the robot is to have none."""
         return self.world.base().pose if self._with_odometry else None
 
     def _command(self, wanted: Mapping[str, float]) -> None:

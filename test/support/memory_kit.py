@@ -50,7 +50,7 @@ def ended(begun_s: float, time_s: float, words: str, process: str = "p1", status
 
 
 def walk(at: float = NOON) -> list[Record]:
-    """A minute through three rooms: a ball in the kitchen, then a person and an apple in the office."""
+    """Return a minute through three rooms: a ball in the kitchen, then a person and an apple in the office."""
 
     def where(t: int) -> tuple[str, list[str]]:
         if t < 20:

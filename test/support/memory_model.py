@@ -85,7 +85,7 @@ def _within(circle: Circle, spot: Spot) -> bool:
 
 
 def records(ids: Sequence[int]) -> st.SearchStrategy[Record]:
-    """Records with few values, so that queries meet many; some made of records that are there."""
+    """Draw records with few values, so that queries meet many; some made of records that are there."""
     coordinate = st.one_of(st.none(), st.tuples(st.integers(-6, 6), st.integers(-6, 6)))
     return st.builds(
         lambda tier, kind, t, words, robot, process, at, room, seen_by, key, parents: Record(
@@ -115,7 +115,7 @@ def records(ids: Sequence[int]) -> st.SearchStrategy[Record]:
 
 
 def queries() -> st.SearchStrategy[Query]:
-    """Queries with at most three filters, so that many find something; without text."""
+    """Draw queries with at most three filters, so that many find something; without text."""
     bound, half = st.integers(0, 30).map(float), st.integers(-6, 6).map(lambda n: n / 2)
     filters: dict[str, st.SearchStrategy[object]] = {
         "kinds": st.lists(st.sampled_from(KINDS), min_size=1, max_size=2).map(tuple),
@@ -137,7 +137,7 @@ def queries() -> st.SearchStrategy[Query]:
 def observation(
     time_s: float, room: str = "", things: Sequence[str] = (), *, robot: str = "kalos", x: float = 1.0, y: float = 2.0
 ) -> Record:
-    """A raw observation as the memory keeps it."""
+    """Return a raw observation as the memory keeps it."""
     seen = [{"label": label, "track": n, "x": x, "y": y} for n, label in enumerate(things)]
     who = Provenance(robot, "observation")
     return Record(Tier.M0, Kind.OBSERVATION, time_s, data={"objects": seen}, provenance=who, spot=Spot(x, y, room))

@@ -19,7 +19,7 @@ TABLE = accessors_of(KALOS)
 
 
 def turn(distance: float = math.inf, at: Mapping[int, float] | None = None, rays: int = 360) -> ScanTurn:
-    """A turn of a lidar all around, `distance` m everywhere but at some bearings in degrees."""
+    """Return a turn of a lidar all around, `distance` m everywhere but at some bearings in degrees."""
     ranges = [distance] * rays
     for degrees, other in (at or {}).items():
         ranges[round((degrees + 180) * rays / 360) % rays] = other

@@ -18,7 +18,7 @@ def write_answer(
     shape: Sequence[int | str] = (1, 3, 240, 320),
     kind: int = TensorProto.FLOAT,
 ) -> Path:
-    """A model with an input of `shape` that it ignores, whose output is `answer`."""
+    """Return a model with an input of `shape` that it ignores, whose output is `answer`."""
     graph = helper.make_graph(
         [helper.make_node("Constant", [], ["answers"], value=numpy_helper.from_array(answer))],
         "answers",

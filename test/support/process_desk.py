@@ -85,13 +85,13 @@ class Desk:
         self.blocks.append(process)
 
     def __getattr__(self, name: str) -> Any:
-        """What the scheduler asks of the robot is noted."""
+        """Note what the scheduler asks of the robot."""
         if name not in COMMANDS:
             raise AttributeError(name)
         return lambda *asked: self.asked.append(COMMANDS[name](*asked))
 
     def answer(self) -> list[Command]:
-        """The kernel answers everything that was asked, in order; gives what was asked."""
+        """Let the kernel answer everything that was asked, in order; return what was asked."""
         done: list[Command] = []
         while self.asked:
             command = self.asked.pop(0)
@@ -114,7 +114,7 @@ class Desk:
         return self.core.instruct(text, source=source).process_id
 
     def wants_legs(self, name: str) -> None:
-        """A call on the legs: granted, or refused as often as the table lets somebody else keep them."""
+        """Return a call on the legs: granted, or refused as often as the table lets somebody else keep them."""
         for _ in range(3):
             if self.legs in ("", name):
                 self.legs = name

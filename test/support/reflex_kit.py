@@ -16,14 +16,14 @@ from skill_kernel.skills.registry import SkillRegistry
 
 @cache
 def kalos() -> tuple[RobotConfig, SkillRegistry]:
-    """The shipped robot and its skills."""
+    """Return the shipped robot and its skills."""
     config = RobotConfig.load("kalos")
     return config, SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
 
 
 @cache
 def vocabulary() -> Vocabulary:
-    """What rules of Kalos may name."""
+    """Return what rules of Kalos may name."""
     config, skills = kalos()
     assert config.base is not None
     return Vocabulary(accessors_of(config), skills, config.limits, config.base.subsystems)
@@ -48,7 +48,7 @@ class Answers:
 
 
 def written(request: SkillRequest) -> str:
-    """A call as it could stand in an action."""
+    """Return a call as it could stand in an action."""
     return f"{request.name}({', '.join(f'{k}={v!r}' for k, v in request.arguments.items())})"
 
 

@@ -80,5 +80,5 @@ def say(text: ContentStream, *, body: NoBody, stop_evt: threading.Event) -> Skil
 
 @robot_skill(subsystem="movement", nominal_s=0.1, stop_s=0.2)
 def stumble(*, body: NoBody) -> SkillReturn:
-    """Always fail."""
+    """Fail, always."""
     return SkillReturn.failure("stumbled")

@@ -66,7 +66,7 @@ SKILLS = SkillRegistry([f.__robot_skill__ for f in (walk, turn, spin, nod, swing
 
 
 def mapper() -> Mapper:
-    """A mapper over the small skill set; bgm is shared, the rest exclusive."""
+    """Return a mapper over the small skill set; bgm is shared, the rest exclusive."""
     return Mapper(SKILLS, exclusive={"main": False, "bgm": False, "default": False})
 
 
@@ -85,7 +85,7 @@ class Node:
     end: float = 0.0
 
     def ancestors(self) -> list[Node]:
-        """The elements around it, innermost first."""
+        """Return the elements around it, innermost first."""
         found, node = [], self.parent
         while node is not None:
             found.append(node)
@@ -93,7 +93,7 @@ class Node:
         return found
 
     def source(self) -> str:
-        """The stream that stands for it."""
+        """Return the stream that stands for it."""
         attrs = "".join(f' {k}="{v}"' for k, v in self.attrs.items())
         inner = "".join(c.source() for c in self.children)
         if self.kind == "text":

@@ -124,7 +124,7 @@ class Plan:
             self.scheduler.feed(stream, token)
 
     def close(self, stream: str = "s", code: int = 0) -> None:
-        """The stream ends here, wherever that is."""
+        """End the stream here, wherever that is."""
         for token in self.parsers[stream].close():
             self.scheduler.feed(stream, token)
         self.scheduler.end_stream(stream, code, "cut" if code else "")
@@ -133,12 +133,12 @@ class Plan:
         return next(c.call_id for c in self.scheduler.live_calls if c.function == function)
 
     def run(self, *functions: str) -> None:
-        """These calls run now."""
+        """Tell that these calls run now."""
         for function in functions:
             self.scheduler.started(self.id_of(function))
 
     def end(self, function: str, outcome: Outcome = Outcome.DONE, code: CallCode = CallCode.NONE) -> None:
-        """This call has ended."""
+        """Tell that this call has ended."""
         call_id = self.id_of(function)
         self.scheduler.started(call_id)
         self.scheduler.ended(call_id, CallResult(outcome, code, "why" if code else ""))

@@ -30,7 +30,7 @@ class StuckDetector:
         self._asked = {key: since for key, since in self._asked.items() if key[0] in self._working}
 
     def commanded(self, at_s: float, speed: float) -> None:
-        """What the base is told."""
+        """Return what the base is told."""
         if speed > 0.0:
             self._moved_s = at_s
             self.sign(at_s)
@@ -40,11 +40,11 @@ class StuckDetector:
         self._sign_s, self._told = at_s, False
 
     def asked(self, at_s: float, process_id: str, layer: str) -> None:
-        """A model is asked."""
+        """Note that a model is asked."""
         self._asked[process_id, layer] = at_s
 
     def answered(self, at_s: float, process_id: str, layer: str) -> None:
-        """It has answered, or its answer is no longer waited for."""
+        """Note that it has answered, or that its answer is no longer waited for."""
         if self._asked.pop((process_id, layer), None) is not None:
             self.sign(at_s)
 

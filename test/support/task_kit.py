@@ -150,7 +150,7 @@ class Bench:
         self.clock.run(end_s)
 
     def fail(self, number: int = 0, why: str = "blocked") -> None:
-        """A movement fails."""
+        """Let a movement fail."""
         self.planner.call_ended(f"f{number}", CallReport("nav", {"to": "hallway"}, "FAILED", why))
 
     @property

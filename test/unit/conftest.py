@@ -25,7 +25,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: Clock) -> Iterator[Memory]:
-    """An empty one, whose background work the test does itself."""
+    """Return an empty one, whose background work the test does itself."""
     from planners.memory import Memory, Store
 
     made = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=clock, background=False)

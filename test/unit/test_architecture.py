@@ -136,5 +136,5 @@ def test_every_source_file_begins_with_the_licence_line() -> None:
 
 
 def head(file: Path) -> str:
-    """The first two lines; the second one counts because a program's first names its interpreter."""
+    """Return the first two lines; the second one counts because a program's first names its interpreter."""
     return "\n".join(file.read_text(encoding="utf-8").splitlines()[:2])

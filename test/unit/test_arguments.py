@@ -30,7 +30,7 @@ from skill_kernel.skills.arguments import (
 
 
 def bind_json(skill: Skill, text: str, limits: dict[str, tuple[float, float]]) -> BoundArguments:
-    """What the kernel's node does with the arguments of a call."""
+    """Do what the kernel's node does with the arguments of a call."""
     return bind_typed(skill, parse_json(skill.name, text), limits)
 
 

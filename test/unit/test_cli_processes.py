@@ -10,7 +10,7 @@ from ghostshell_ros.cli.processes import _table
 
 
 def process(**fields: Any) -> SimpleNamespace:
-    """A ProcessState as it arrives."""
+    """Return a ProcessState as it arrives."""
     given: dict[str, Any] = {
         "process_id": "ba48c7e26cd63c82",
         "status": 1,

@@ -53,7 +53,7 @@ def test_a_long_walk_comes_back_to_its_course(distance: float, monkeypatch: pyte
     real, pushed = gait.walk, []
 
     def shoved(start, aim, speed, amplitude, heading_error):
-        """The first steps go astray by 17 degrees or so."""
+        """Let the first steps go astray by 17 degrees or so."""
         pushed.append(heading_error)
         return real(start, aim, speed, amplitude, heading_error if len(pushed) > 1 else 0.3)
 

@@ -26,7 +26,7 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """This in place of the simulated model."""
+    """Put this in the place of the simulated model."""
     (tmp_path / "played_model.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(demo, "SIMULATED_MODEL", (sys.executable, str(tmp_path / "played_model.py")))
 

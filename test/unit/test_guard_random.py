@@ -149,7 +149,7 @@ def test_a_random_number_is_worth_what_python_says(seed: int, depth: int) -> Non
 
 
 def program(draw: random.Random) -> str:
-    """The body of a condition that stores numbers in few variables by all ways there are."""
+    """Return the body of a condition that stores numbers in few variables by all ways there are."""
     writer, names, lines = Writer(draw), ["a"], ["a = 1.5" if draw.random() < 0.7 else "a = 2"]
     for _ in range(draw.randint(1, 6)):
         name, known = draw.choice("abc"), tuple(names)
@@ -261,7 +261,7 @@ def test_any_text_at_all_is_refused_or_harmless(text: str) -> None:
 
 
 def behaves(source: str) -> None:
-    """It is refused by a GuardError; or its condition is a truth value and its action calls known skills only."""
+    """Check that a GuardError refuses it, or that its condition is a truth value and its action calls known skills only."""
     try:
         guarded = compile_guarded(source, vocabulary())
     except GuardError:

@@ -13,7 +13,7 @@ from planners.processes.guidelines import BY_RULE, Guideline
 
 
 def settled() -> Watched:
-    """What it sees at first has been asked about."""
+    """Wait until what it sees at first has been asked about."""
     desk = Watched(ENGAGE)
     desk.sees("chair")
     desk.model.last.answer("<nothing/>")

@@ -69,7 +69,7 @@ def test_a_long_random_run_breaks_no_rule() -> None:
 
 
 def pause_and_stop_both_release(patch: pytest.MonkeyPatch) -> None:
-    """A paused call gives its leases away and does not note it, so that its end gives them back once more."""
+    """Give the leases of a paused call away without a note, so that its end gives them back once more."""
     park = CallRunner._park
 
     def forgetful(self: CallRunner, run: RunningCall) -> None:
@@ -80,7 +80,7 @@ def pause_and_stop_both_release(patch: pytest.MonkeyPatch) -> None:
 
 
 def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
-    """The same where a lease has no owner: the second release takes it from whoever has come in between."""
+    """Do the same where a lease has no owner: the second release takes it from whoever has come in between."""
     pause_and_stop_both_release(patch)
 
     def ownerless(self: LeaseTable, owner: Owner, subsystems: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
 
 
 def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
-    """A resume waits, with the lock, for a skill that needs the lock to end."""
+    """Let a resume wait, with the lock, for a skill that needs the lock to end."""
     resume = Kernel._resume
 
     def waiting(self: Kernel, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
@@ -104,7 +104,7 @@ def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_waits(patch: pytest.MonkeyPatch) -> None:
-    """What becomes free is offered to nobody."""
+    """Offer what becomes free to nobody."""
     patch.setattr(CallRunner, "serve_waiting", lambda self, causes=None: None)
 
 

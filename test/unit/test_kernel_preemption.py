@@ -48,7 +48,7 @@ def paused_by(bench: Bench) -> dict[str, tuple[str, ...]]:
 
 
 def patrol(bench: Bench) -> Body:
-    """A process that walks and is preempted by the reflex `near`, at rest."""
+    """Return a process that walks and is preempted by the reflex `near`, at rest."""
     body = bench.start("walk", "patrol", "patrol")
     assert bench.kernel.preempt(Rank.REFLEX, ["legs"], "too close", "near").holders == ("patrol",)
     rest(bench, "patrol", "legs")

@@ -36,7 +36,7 @@ EXECUTABLES = (
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """A prefix with the packages `demo` and `ghostshell`, whose executables do nothing."""
+    """Return a prefix with the packages `demo` and `ghostshell`, whose executables do nothing."""
     root = tmp_path / "prefix"
     markers = root / "share/ament_index/resource_index/packages"
     markers.mkdir(parents=True)
@@ -60,7 +60,7 @@ def environment(prefix: Path) -> dict[str, str]:
 
 @pytest.fixture
 def load(tmp_path: Path, environment: dict[str, str]) -> Callable[..., list[ProcessSpec]]:
-    """Describes a launch file given as its content, with arguments as keywords."""
+    """Describe a launch file given as its content, with arguments as keywords."""
 
     def run(content: str, **arguments: str) -> list[ProcessSpec]:
         file = tmp_path / "test.launch.xml"
@@ -71,7 +71,7 @@ def load(tmp_path: Path, environment: dict[str, str]) -> Callable[..., list[Proc
 
 
 def echoed(load: Callable[..., list[ProcessSpec]], value: str, before: str = "", **arguments: str) -> str:
-    """What an attribute's value becomes."""
+    """Return what an attribute's value becomes."""
     (spec,) = load(f"{before}<executable cmd='x' name='n'><env name='V' value=\"{value}\"/></executable>", **arguments)
     return spec.environment["V"]
 

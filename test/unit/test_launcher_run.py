@@ -36,7 +36,7 @@ def python(code: str, name: str = "child-1", *words: str | InlineParameters) -> 
 
 
 def until(run: LaunchRun, wanted: Callable[[Event], bool]) -> list[Event]:
-    """The events up to the one wanted; fails when it does not come."""
+    """Return the events up to the one wanted; fails when it does not come."""
     events: list[Event] = []
     end_s = time.monotonic() + DEADLINE_S
     while (left_s := end_s - time.monotonic()) > 0:
@@ -58,7 +58,7 @@ def exited(event: Event) -> bool:
 
 
 def finish(run: LaunchRun) -> list[Event]:
-    """The events that remain once all has ended."""
+    """Return the events that remain once all has ended."""
     assert run.wait(DEADLINE_S)
     events = []
     while (event := run.poll()) is not None:

@@ -57,7 +57,7 @@ def text_of(events: list[Any]) -> str:
 
 
 def fails(client: HttpModelClient, request: ModelRequest = REQUEST) -> tuple[str, ModelError]:
-    """The text that came and the error that ended it."""
+    """Return the text that came and the error that ended it."""
     events: list[Any] = []
     with pytest.raises(ModelError) as caught:
         for event in client.stream(request, cancel=CancelToken()):

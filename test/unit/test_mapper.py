@@ -40,7 +40,7 @@ def tell(text: Content) -> SkillReturn:
 
 @robot_skill("later", subsystem="legs", nominal_s=7.0)
 def later() -> SkillReturn:
-    """Declared here, bound elsewhere."""
+    """Stand for a skill that is declared here and bound elsewhere."""
     raise NotImplementedError
 
 

@@ -31,7 +31,7 @@ def load(folder: Path, **sections: object) -> RobotConfig:
 
 
 def changed(field: dict[str, object], *path: str, **to: object) -> dict[str, object]:
-    """A field with some keys changed, in a part of it; None takes a key out."""
+    """Return a field with some keys changed, in a part of it; None takes a key out."""
     if path:
         inner = field[path[0]]
         assert isinstance(inner, dict)

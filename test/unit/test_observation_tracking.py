@@ -24,7 +24,7 @@ def tracker(**options: object) -> Tracker:
 
 
 def sighting(x: float, y: float, pose: Pose = HERE, label: str = "person", confidence: float = 0.9) -> Sighting:
-    """A thing at a place of the map, as it is seen from a pose."""
+    """Return a thing at a place of the map, as it is seen from a pose."""
     dx, dy = x - pose.x, y - pose.y
     return Sighting(label, confidence, math.remainder(math.atan2(dy, dx) - pose.yaw, math.tau), math.hypot(dx, dy))
 

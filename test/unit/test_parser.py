@@ -111,7 +111,7 @@ def result(pieces: list[str], mode: str, **options: Any) -> Event:
 
 
 def reduced(events: list[Event]) -> list[Event]:
-    """What lxml can tell: SCF as a pair, references and text as one."""
+    """Return what lxml can tell: SCF as a pair, references and text as one."""
     out: list[Event] = []
     for kind, name, attrs, text, _, _ in events:
         if kind in (TokenKind.CHAR, TokenKind.REF):

@@ -26,7 +26,7 @@ def shown(tokens: list[FunctionToken]) -> str:
 
 
 def lenient(text: str) -> tuple[str, list[str]]:
-    """What a lenient parser makes of a stream fed character by character, and the names of the repairs' codes."""
+    """Return what a lenient parser makes of a stream fed character by character, and the names of the repairs' codes."""
     parser = StreamingParser()
     tokens = [token for char in text for token in parser.feed(char)] + parser.close()
     return shown(tokens), [repair.code.name for repair in parser.take_repairs()]
@@ -228,7 +228,7 @@ def test_namespaces_are_unknown() -> None:
 
 
 def test_a_value_that_lxml_cannot_read_ends_the_stream() -> None:
-    """lxml reads values of ten million characters at most, whatever the limits allow."""
+    """Lxml reads values of ten million characters at most, whatever the limits allow."""
     parser = StreamingParser(limits=ParserLimits(attribute_length=2**30, total_length=2**30))
     assert parser.feed("<a b='") == parser.feed("x" * 10_000_001) == parser.feed("'/>") == []
     assert [repair.code for repair in parser.take_repairs()] == [ParseCode.LIMIT_EXCEEDED]

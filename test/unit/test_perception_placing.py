@@ -20,7 +20,7 @@ def _scan(distance_from_laser: float) -> Scan:
 
 
 def _box(distance: float, *, left_m: float = 0.0, width_m: float = 0.2, height_m: float = 0.2) -> Box:
-    """A box on the ground, seen by CAMERA; `distance` is along its axis from the camera."""
+    """Return a box on the ground, seen by CAMERA; `distance` is along its axis from the camera."""
     middle, half = 160 - CAMERA.focal * left_m / distance, CAMERA.focal * width_m / 2 / distance
     bottom = 120 + CAMERA.focal * CAMERA.above_ground / distance
     top = 120 + CAMERA.focal * (CAMERA.above_ground - height_m) / distance

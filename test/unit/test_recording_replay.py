@@ -31,7 +31,7 @@ def stamp(at_s: float) -> Any:
 
 
 def event(kind: EventKind, at_s: float, call_id: str = "", **more: Any) -> Any:
-    """The message of an event of the scheduler."""
+    """Return the message of an event of the scheduler."""
     fields: dict[str, Any] = {"process_id": "p", "stream_id": "s", "kind": kind} | more
     node, function = fields.pop("node", "channel_scheduler"), {"function": "walk", "args_json": "{}", "channels": ("legs",)}
     made: RunEvent
@@ -54,7 +54,7 @@ def state(at_s: float, running: list[str], subsystems: dict[str, list[str]] | No
 
 
 def recorded(*, begun: bool = True, events: Sequence[Any] = (), **topics: list[Any]) -> Timeline:
-    """A run of these messages; its streams began in it."""
+    """Return a run of these messages; its streams began in it."""
     streams = dict.fromkeys(e.stream_id for e in events if e.stream_id)
     starts = [event(StreamKind.STARTED, 0.5, stream_id=s) for s in streams] if begun else []
     for message in (*starts, *events):

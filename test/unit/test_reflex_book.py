@@ -175,7 +175,7 @@ def test_a_full_disk_is_an_error_and_leaves_what_was_there(tmp_path: Path, monke
 
 
 def observations(*metres: float | None, every_s: float = 0.2) -> list[Observation]:
-    """A person at these distances, one observation after the other."""
+    """Return a person at these distances, one observation after the other."""
     scene, made = Scene(), []
     for distance in metres:
         scene.wait(every_s)

@@ -55,7 +55,7 @@ class World:
         self.loop.ended(self.firing.pop(name), how, self.scene.now)
 
     def sees(self, metres: float | None, *, after_s: float = 0.0) -> None:
-        """A person so far away, or nobody, in an observation now."""
+        """Return a person so far away, or nobody, in an observation now."""
         self.scene.wait(after_s)
         self.scene.everything()
         if metres is not None:

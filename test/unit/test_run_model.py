@@ -34,13 +34,13 @@ LIFE = (CallKind.QUEUED, CallKind.STARTED, CallKind.RESETTING, CallKind.ENDED)
 
 
 def numbered(events: list[RunEvent], node: str = "channel_scheduler") -> list[RunEvent]:
-    """The events as one node writes them."""
+    """Return the events as one node writes them."""
     return [dataclasses.replace(e, node=node, session=1, seq=n, stamp_s=float(n)) for n, e in enumerate(events, start=1)]
 
 
 @st.composite
 def lives(draw: st.DrawFn) -> list[list[RunEvent]]:
-    """The events of some calls, each call in its order, of some processes."""
+    """Return the events of some calls, each call in its order, of some processes."""
     found = []
     for n in range(draw(st.integers(1, 5))):
         kinds = [k for k in LIFE[:3] if draw(st.booleans())] + [CallKind.ENDED] * draw(st.booleans())

@@ -23,7 +23,7 @@ BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark t
 
 
 def first_step(instruction: str, observation: Observation, *done: CallReport, system: str = S1) -> str:
-    """The first step of System 1 for a plan that is the instruction itself, as one subtask."""
+    """Return the first step of System 1 for a plan that is the instruction itself, as one subtask."""
     subtask = Subtask("t1", instruction)
     situation = Situation(instruction, "", (subtask,), subtask, {}, (), done, (), (), 1)
     found = re.search(r"<step>(.*?)</step>", answer(Question(system, (step_message(situation, observation),))))
@@ -31,7 +31,7 @@ def first_step(instruction: str, observation: Observation, *done: CallReport, sy
 
 
 def react(instruction: str, observation: Observation, *done: CallReport) -> str:
-    """The call of ReAct after some calls."""
+    """Return the call of ReAct after some calls."""
     planner = baseline(ReactPlanner)
     request = planner.begin(instruction, observation=observation)
     if done:

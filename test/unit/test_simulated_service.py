@@ -43,7 +43,7 @@ KINDS = ("wrong_call", "malformed", "stale_belief", "silence")
 
 
 def table(**changes: Any) -> Table:
-    """The committed table without delays."""
+    """Return the committed table without delays."""
     shipped = load_table(default_table())
     rows = {
         name: row.model_copy(update={"first_token": row.first_token.model_copy(update={"median_s": 0.0})})
@@ -53,7 +53,7 @@ def table(**changes: Any) -> Table:
 
 
 def only(kind: str, rate: float = 1.0) -> Table:
-    """A table whose answers go wrong in one way."""
+    """Return a table whose answers go wrong in one way."""
     shares = {k: float(k == kind) for k in KINDS}
     return Table.model_validate({**table().model_dump(), "errors": {"rate": rate, "shares": shares}})
 

@@ -14,7 +14,7 @@ from planners.strategies.layered.step_answer import Found, StepAnswer, What
 def read(
     text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"), piece: int = 0
 ) -> tuple[str, list[str], StepAnswer]:
-    """What is sent, the kinds of what was found, and the reader."""
+    """Return what is sent, the kinds of what was found, and the reader."""
     begun = 0
 
     def has_room() -> bool:

@@ -225,7 +225,7 @@ def test_what_a_step_stopped_by_itself_is_no_failure() -> None:
 
 
 def broken_off(then: str) -> Bench:
-    """A process whose walk somebody else broke off."""
+    """Return a process whose walk somebody else broke off."""
     bench = Bench(script('<step><walk s="9"/></step><subtask_complete/>', then=then))
     bench.plan("walk")
     bench.run(2)

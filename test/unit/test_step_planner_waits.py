@@ -10,7 +10,7 @@ from skill_kernel.codes import TaskCode
 
 
 def blocked(**more: object) -> Bench:
-    """A process that has failed twice alike and waits for System 2 to change the plan."""
+    """Return a process that has failed twice alike and waits for System 2 to change the plan."""
     bench = Bench(script(then='<step><walk s="1"/></step>'), **more)  # type: ignore[arg-type]
     bench.body.fails = lambda call: "the way is blocked" if call.function == "walk" else ""
     bench.plan("walk")

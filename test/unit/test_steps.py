@@ -17,7 +17,7 @@ from skill_kernel.codes import CallCode, Outcome
 
 
 def planned(text: str, **given: bool | None) -> DryRun:
-    """A dry run; conditions by name."""
+    """Return a dry run; conditions by name."""
     return dry_run(text, mapper(), conditions=AssumedConditions(given, None))
 
 

@@ -58,7 +58,7 @@ class PanTiltBody:
 
 
 def outcome(result: DriverResult, done: str) -> SkillReturn:
-    """A driver's result as a skill's; `done` says what was done, for the model to read."""
+    """Turn a driver's result into a skill's; `done` says what was done, for the model to read."""
     if result.ok:
         return SkillReturn.success(done)
     if result.cancelled:
@@ -67,5 +67,5 @@ def outcome(result: DriverResult, done: str) -> SkillReturn:
 
 
 def _way(one: Place, other: Place) -> float:
-    """The larger of the two angles between places, in degrees."""
+    """Return the larger of the two angles between places, in degrees."""
     return max(abs(a - b) for a, b in zip(one, other, strict=True))

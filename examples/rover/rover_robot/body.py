@@ -41,14 +41,14 @@ class RoverBody:
 
 
 def _yielded(result: DriverResult, stop: StopEvent) -> DriverResult:
-    """The driver hears of an operator who takes the base before the kernel pauses this call: that is no failure."""
+    """Tell an operator's take-over from a failure: the driver hears of it before the kernel pauses this call."""
     if not result.ok and result.error_code in TAKEN_OVER and stop.wait(TAKEN_OVER_S):
         return replace(result, cancelled=True)
     return result
 
 
 def outcome(result: DriverResult, done: str, progress: Mapping[str, Any] | None = None) -> SkillReturn:
-    """A driver's result as a skill's; `progress` tells how far a stopped one came."""
+    """Turn a driver's result into a skill's; `progress` tells how far a stopped one came."""
     if result.ok:
         return SkillReturn.success(done)
     if result.cancelled:

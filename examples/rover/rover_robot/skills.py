@@ -88,5 +88,5 @@ def speak(text: Content, *, body: RoverBody, stop_evt: Event) -> SkillReturn:
 
 
 def _left(name: str, asked: float, done: float, least: float) -> dict[str, float] | None:
-    """What is left of a way or a turn that was stopped, or None when it is not worth another start."""
+    """Return what is left of a way or a turn that was stopped, or None when it is not worth another start."""
     return {name: asked - done} if abs(asked - done) > least else None
