@@ -212,7 +212,10 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
 
 def _recorded(robot: str) -> str:
     from ghostshell_ros.runtime.model_setup import shipped_config
+    from skill_kernel.config.plugins import CLIENTS, how_to_install, plugins
 
+    if "replay" not in plugins(CLIENTS):
+        _fail(how_to_install("replay"))
     return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
 
 

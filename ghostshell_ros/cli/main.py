@@ -27,7 +27,6 @@ OWN = {
     "resume": "processes",
     "stop": "processes",
     "record": "recordings",
-    "replay": "recordings",
     "prescribe": "prescriptions",
     "task": "prescriptions",
     "guideline": "prescriptions",
@@ -50,10 +49,8 @@ class Commands(TyperGroup):
             if cmd_name in OWN:
                 module = import_module(f"ghostshell_ros.cli.{OWN[cmd_name]}")
                 return _command(cmd_name, getattr(module, cmd_name.replace("-", "_")))
-            if cmd_name in plugins(COMMANDS):
+            if cmd_name in plugins(COMMANDS) or how_to_install(cmd_name):
                 return _command(cmd_name, load_plugin(COMMANDS, cmd_name))
-            if missing := how_to_install(cmd_name):
-                raise PluginError(missing)
         except PluginError as error:
             typer.echo(f"ghostshell: {error}", err=True)
             raise typer.Exit(2) from error

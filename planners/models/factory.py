@@ -8,6 +8,7 @@ from collections.abc import Callable
 from planners.models.base import ModelClient
 from planners.models.config import ConfigError, ModelConfig
 from planners.models.http_stream import Surroundings
+from skill_kernel.config.plugins import CLIENTS, PluginError, load_plugin
 
 
 def make_client(
@@ -27,10 +28,12 @@ def make_client(
         from planners.models.anthropic_client import AnthropicModelClient
 
         return AnthropicModelClient(config, surroundings=around)
-    if config.provider == "replay" and config.path is not None:
-        from planners.models.replay import ReplayModelClient
-
-        return ReplayModelClient(config.path, speed=config.speed, monotonic_s=around.monotonic_s, wait=around.wait)
+    if config.provider == "replay":
+        try:
+            client: ModelClient = load_plugin(CLIENTS, config.provider)(config, around)
+        except PluginError as error:
+            raise ConfigError(str(error)) from error
+        return client
     if config.provider == "record" and config.path is not None and config.inner is not None:
         from planners.models.recording import RecordingModelClient
 

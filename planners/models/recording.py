@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from planners.models.base import (
     CancelToken,
@@ -42,11 +41,6 @@ from skill_kernel.codes import ModelCode
 from skill_kernel.config.records import replace_file
 
 FORMAT = "ghostshell-stream/1"
-MAX_BYTES = 64 * 1024 * 1024
-
-
-class RecordingError(ValueError):
-    """A recording cannot be read; the message names file and line."""
 
 
 @dataclass(frozen=True)
@@ -77,95 +71,6 @@ class RecordedStream:
 def write_recording(path: Path, streams: Sequence[RecordedStream]) -> None:
     """Write all streams so that the file is either the old one or the new one, whole. Raises OSError."""
     replace_file(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for stream in streams for line in _lines(stream)))
-
-
-def read_recording(path: Path) -> tuple[RecordedStream, ...]:
-    """All streams of a file, at least one. Raises RecordingError."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise RecordingError(f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RecordingError(f"{path} cannot be read ({error.strerror}); check the path or record it first") from error
-    except UnicodeDecodeError as error:
-        raise RecordingError(f"{path} is not UTF-8 text; it is no recording of format {FORMAT}") from error
-    streams: list[RecordedStream] = []
-    header: dict[str, Any] | None = None
-    pieces: list[Piece] = []
-    # Not splitlines(): a text may hold U+2028, at which that would cut.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        data = _object(line, where)
-        if header is None:
-            if data.get("format") != FORMAT:
-                raise RecordingError(f"{where}: expected a header with format {FORMAT!r}, found {data.get('format')!r}")
-            header, pieces = data, []
-            continue
-        t_s = data.get("t")
-        after = pieces[-1].t_s if pieces else 0.0
-        if isinstance(t_s, bool) or not isinstance(t_s, (int, float)) or not after <= t_s < float("inf"):
-            raise RecordingError(f"{where}: `t` must be a number of seconds not before {after}, not {t_s!r}")
-        if isinstance(data.get("text"), str):
-            pieces.append(Piece(float(t_s), data["text"]))
-        else:
-            streams.append(_ended(header, tuple(pieces), float(t_s), data, where))
-            header = None
-    if header is not None or not streams:
-        raise RecordingError(f"{path} ends before its last stream does; record it again")
-    return tuple(streams)
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{where}: is not valid JSON") from error
-    if not isinstance(data, dict):
-        raise RecordingError(f"{where}: must be a JSON object")
-    return data
-
-
-def _ended(header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data: dict[str, Any], where: str) -> RecordedStream:
-    code = ModelCode.NONE
-    if "error" in data:
-        try:
-            code = ModelCode[str(data["error"])]
-        except KeyError:
-            raise RecordingError(f"{where}: {data['error']!r} is no code of a model's error") from None
-    elif not isinstance(data.get("finish"), str):
-        raise RecordingError(f"{where}: expected `text`, `finish` or `error`")
-    return RecordedStream(
-        model=str(header.get("model", "")),
-        prompt_sha256=str(header.get("prompt_sha256", "")),
-        recorded=str(header.get("recorded", "")),
-        pieces=pieces,
-        end_s=end_s,
-        finish=str(data.get("finish", "")),
-        error=code,
-        message=str(data.get("message", "")),
-        usage=_usage(data.get("usage"), where),
-    )
-
-
-def _usage(data: object, where: str) -> Usage | None:
-    if data is None:
-        return None
-    if not isinstance(data, dict):
-        raise RecordingError(f"{where}: `usage` must be an object of counts")
-    try:
-        cost = data.get("cost_usd")
-        return Usage(
-            prompt_tokens=int(data.get("prompt_tokens", 0)),
-            completion_tokens=int(data.get("completion_tokens", 0)),
-            cached_tokens=int(data.get("cached_tokens", 0)),
-            cost_usd=None if cost is None else float(cost),
-            cache_write_tokens=int(data.get("cache_write_tokens", 0)),
-        )
-    except (TypeError, ValueError) as error:
-        raise RecordingError(f"{where}: `usage` holds something that is no count") from error
 
 
 def _lines(stream: RecordedStream) -> list[dict[str, object]]:

@@ -13,8 +13,10 @@ COMMANDS = "ghostshell.commands"
 """Group of the sub-commands of `ghostshell`: a function, or a typer application with commands of its own."""
 MODELS = "ghostshell.models"
 """Group of the named models that need no line in models.yaml: a function that returns the entry."""
+CLIENTS = "ghostshell.model_clients"
+"""Group of the providers of models that are not built in: a function of a ModelConfig and its Surroundings."""
 
-ADD_ONS = {"bench": "ghostshell-bench", "simulated-model": "ghostshell-bench", "simulated": "ghostshell-bench"}
+ADD_ONS = dict.fromkeys(("bench", "replay", "simulated-model", "simulated"), "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 
 
@@ -39,7 +41,7 @@ def load_plugin(group: str, name: str) -> Any:
     """Return what the plug-in `name` of a group is. Raises PluginError."""
     found = plugins(group)
     if name not in found:
-        raise PluginError(f"there is no '{name}' in {group}; installed: {', '.join(found) or 'none'}")
+        raise PluginError(how_to_install(name) or f"there is no '{name}' in {group}; installed: {', '.join(found) or 'none'}")
     try:
         return found[name].load()
     except Exception as error:

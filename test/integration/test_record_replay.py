@@ -25,9 +25,9 @@ from mcap.writer import Writer
 from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
 
+from bench.replay.recorded import read_run
 from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
 from ghostshell_ros.wire.events import read_events
-from planners.models.replay import read_run
 from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome

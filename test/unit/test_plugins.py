@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ghostshell_ros.cli.main import app
+from planners.models.config import ConfigError, parse_spec
+from planners.models.factory import make_client
 from skill_kernel.config import plugins
-from skill_kernel.config.plugins import COMMANDS, PluginError, load_plugin
+from skill_kernel.config.plugins import CLIENTS, COMMANDS, PluginError, load_plugin
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
@@ -42,4 +44,16 @@ def test_a_command_of_another_package_is_one_of_ghostshell(monkeypatch: pytest.M
     installed(monkeypatch)
     gone = CliRunner().invoke(app, ["bench", "typego"])
     assert gone.exit_code == 2 and "ghostshell-bench: run make setup" in gone.output
+    gone = CliRunner().invoke(app, ["replay", "--info", "run.mcap"])
+    assert gone.exit_code == 2 and "ghostshell-bench: run make setup" in gone.output
     assert CliRunner().invoke(app, ["nonsense"]).exit_code == 2
+
+
+def test_a_model_client_comes_from_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = parse_spec("replay:run.mcap")
+    found = EntryPoint("replay", "bench.replay.recorded:replay_client", CLIENTS)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [found] if group == CLIENTS else [])
+    assert make_client(config).name == "replay:run.mcap"
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    with pytest.raises(ConfigError, match="'replay' is part of the package ghostshell-bench: run make setup"):
+        make_client(config)

@@ -21,13 +21,13 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 
+from bench.replay.recorded import RunFileError, read_run
 from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text, read_yaml, yaml_text
 from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
 from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
 from ghostshell_ros.wire.events import KINDS, MESSAGES
 from ghostshell_ros.wire.values import OUTCOMES
-from planners.models.replay import RunFileError, read_run
 from skill_kernel.codes import Outcome
 from skill_kernel.events import EVENT_CLASSES, RunEvent
 

@@ -13,14 +13,14 @@ import pytest
 from builtin_interfaces.msg import Time
 from ghostshell.msg import EventHead
 
-from ghostshell_ros.recording import replaying
-from ghostshell_ros.recording.calls import CallBook, Key, Output, RecordedCall, differences, start_tolerance_s
-from ghostshell_ros.recording.conductor import IMPATIENCE_S, PATIENCE_S, Conductor, Do, ReplayedKernel
-from ghostshell_ros.recording.replaying import ReplayError, replay_file
-from ghostshell_ros.recording.timeline import Input, Timeline, What, stamp_s, timeline
+from bench.replay import replaying
+from bench.replay.calls import CallBook, Key, Output, RecordedCall, differences, start_tolerance_s
+from bench.replay.conductor import IMPATIENCE_S, PATIENCE_S, Conductor, Do, ReplayedKernel
+from bench.replay.recorded import RunFile, RunMessage
+from bench.replay.replaying import ReplayError, replay_file
+from bench.replay.timeline import Input, Timeline, What, stamp_s, timeline
 from ghostshell_ros.wire.events import MESSAGES, to_message
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
-from planners.models.replay import RunFile, RunMessage
 from planners.prompts.blocks import block
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, EventKind, ProcessEvent, ProcessKind, RunEvent, StreamEvent, StreamKind

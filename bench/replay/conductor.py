@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ghostshell_ros.recording.calls import Key, Output, RecordedCall
-from ghostshell_ros.recording.timeline import Input, Timeline
+from bench.replay.calls import Key, Output, RecordedCall
+from bench.replay.timeline import Input, Timeline
 from skill_kernel.codes import CallCode, Outcome
 
 LATE_S = 0.1

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model client that says again what was recorded, with the recorded timing, faster, or at once."""
+"""Read recorded runs and streams, and give their answers as a model: with the recorded timing, faster, or at once."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
-from planners.models.recording import Piece, RecordedStream, RecordingError, read_recording
+from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
+from planners.models.config import ConfigError, ModelConfig
+from planners.models.http_stream import Surroundings
+from planners.models.recording import FORMAT, Piece, RecordedStream
 from planners.prompts.blocks import Layer, layer_of
 from skill_kernel.codes import ModelCode
 
 MAGIC = b"\x89MCAP0\r\n"
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class RecordingError(ValueError):
+    """A recording cannot be read; the message names file and line."""
 
 
 class RunFileError(ValueError):
@@ -212,6 +220,102 @@ def _code(number: int) -> ModelCode:
 
 def _seconds(stamp: Any) -> float:
     return float(stamp.sec + stamp.nanosec * 1e-9)
+
+
+def read_recording(path: Path) -> tuple[RecordedStream, ...]:
+    """All streams of a file, at least one. Raises RecordingError."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise RecordingError(f"{path} has {size} bytes, more than the {MAX_BYTES} that are read; record a shorter run")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error.strerror}); check the path or record it first") from error
+    except UnicodeDecodeError as error:
+        raise RecordingError(f"{path} is not UTF-8 text; it is no recording of format {FORMAT}") from error
+    streams: list[RecordedStream] = []
+    header: dict[str, Any] | None = None
+    pieces: list[Piece] = []
+    # Not splitlines(): a text may hold U+2028, at which that would cut.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        data = _object(line, where)
+        if header is None:
+            if data.get("format") != FORMAT:
+                raise RecordingError(f"{where}: expected a header with format {FORMAT!r}, found {data.get('format')!r}")
+            header, pieces = data, []
+            continue
+        t_s = data.get("t")
+        after = pieces[-1].t_s if pieces else 0.0
+        if isinstance(t_s, bool) or not isinstance(t_s, (int, float)) or not after <= t_s < float("inf"):
+            raise RecordingError(f"{where}: `t` must be a number of seconds not before {after}, not {t_s!r}")
+        if isinstance(data.get("text"), str):
+            pieces.append(Piece(float(t_s), data["text"]))
+        else:
+            streams.append(_ended(header, tuple(pieces), float(t_s), data, where))
+            header = None
+    if header is not None or not streams:
+        raise RecordingError(f"{path} ends before its last stream does; record it again")
+    return tuple(streams)
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"{where}: is not valid JSON") from error
+    if not isinstance(data, dict):
+        raise RecordingError(f"{where}: must be a JSON object")
+    return data
+
+
+def _ended(header: dict[str, Any], pieces: tuple[Piece, ...], end_s: float, data: dict[str, Any], where: str) -> RecordedStream:
+    code = ModelCode.NONE
+    if "error" in data:
+        try:
+            code = ModelCode[str(data["error"])]
+        except KeyError:
+            raise RecordingError(f"{where}: {data['error']!r} is no code of a model's error") from None
+    elif not isinstance(data.get("finish"), str):
+        raise RecordingError(f"{where}: expected `text`, `finish` or `error`")
+    return RecordedStream(
+        model=str(header.get("model", "")),
+        prompt_sha256=str(header.get("prompt_sha256", "")),
+        recorded=str(header.get("recorded", "")),
+        pieces=pieces,
+        end_s=end_s,
+        finish=str(data.get("finish", "")),
+        error=code,
+        message=str(data.get("message", "")),
+        usage=_usage(data.get("usage"), where),
+    )
+
+
+def _usage(data: object, where: str) -> Usage | None:
+    if data is None:
+        return None
+    if not isinstance(data, dict):
+        raise RecordingError(f"{where}: `usage` must be an object of counts")
+    try:
+        cost = data.get("cost_usd")
+        return Usage(
+            prompt_tokens=int(data.get("prompt_tokens", 0)),
+            completion_tokens=int(data.get("completion_tokens", 0)),
+            cached_tokens=int(data.get("cached_tokens", 0)),
+            cost_usd=None if cost is None else float(cost),
+            cache_write_tokens=int(data.get("cache_write_tokens", 0)),
+        )
+    except (TypeError, ValueError) as error:
+        raise RecordingError(f"{where}: `usage` holds something that is no count") from error
+
+
+def replay_client(config: ModelConfig, around: Surroundings) -> ModelClient:
+    """Return the client of the provider `replay`. Raises ConfigError without a file."""
+    if config.path is None:
+        raise ConfigError("provider replay needs `path`, the file of the recorded stream")
+    return ReplayModelClient(config.path, speed=config.speed, monotonic_s=around.monotonic_s, wait=around.wait)
 
 
 class ReplayModelClient:

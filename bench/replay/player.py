@@ -14,9 +14,9 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 
-from ghostshell_ros.recording.calls import CallBook, Key, RecordedCall
-from ghostshell_ros.recording.conductor import Answer, Conductor, Do, ReplayedKernel
-from ghostshell_ros.recording.timeline import Input, Judgement, Timeline, What
+from bench.replay.calls import CallBook, Key, RecordedCall
+from bench.replay.conductor import Answer, Conductor, Do, ReplayedKernel
+from bench.replay.timeline import Input, Judgement, Timeline, What
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ghostshell_ros.recording.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
+from bench.replay.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
+from bench.replay.recorded import RunFile
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.events import from_message
 from planners.judging import KEPT_S, JudgeReader
 from planners.models.model_call import AnswerError
-from planners.models.replay import RunFile
 from planners.prompts.blocks import Layer, read_blocks
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, RunEvent, StreamEvent, StreamKind
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ghostshell_ros.recording.calls import differences, start_tolerance_s
-from ghostshell_ros.recording.timeline import WANTED, Timeline, robots_of, timeline
-from planners.models.replay import RunFile, read_run
+from bench.replay.calls import differences, start_tolerance_s
+from bench.replay.recorded import RunFile, RunFileError, read_run
+from bench.replay.timeline import WANTED, Timeline, robots_of, timeline
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 if TYPE_CHECKING:
-    from ghostshell_ros.recording.player import Player
+    from bench.replay.player import Player
 
 UP_S = 30.0
 """Parser and scheduler must be there by then."""
@@ -33,12 +33,12 @@ MARGIN_S = 60.0
 NODES = ("token_parser", "channel_scheduler")
 
 
-class ReplayError(RuntimeError):
+class ReplayError(RunFileError):
     """A file cannot be replayed; the sentence says why and what to do."""
 
 
 def replay_file(path: Path, *, robot: str, speed: float, most: int, say: Callable[[str], None]) -> bool:
-    """Replay the robots of a file, one after the other; tells whether each did the same. Raises ReplayError, RunFileError."""
+    """Replay the robots of a file, one after the other; tells whether each did the same. Raises RunFileError."""
     run = read_run(path, lambda topic: topic.endswith(tuple(f"/{name}" for name in WANTED)))
     robots = robots_of(run)
     if robot:
@@ -57,7 +57,7 @@ def replay_file(path: Path, *, robot: str, speed: float, most: int, say: Callabl
 
 
 def _replay(run: RunFile, recorded: Timeline, *, speed: float, most: int, say: Callable[[str], None]) -> bool:
-    from ghostshell_ros.recording.player import Player
+    from bench.replay.player import Player
 
     name = recorded.robot.strip("/")
     if not recorded.book.calls:
