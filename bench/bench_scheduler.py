@@ -22,13 +22,14 @@ from bench.common import Table, Target, arguments, report, spread_of
 from bench.loop import Loop
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, ShellEvent
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.calls import CallResult, CallSpec, Refused
 from skill_kernel.calls import CallResult as KernelResult
 from skill_kernel.clock import SteadyClock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import RunEvent
 from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
@@ -120,7 +121,7 @@ class KernelExecutor(NotingExecutor):
 def _shell(mapper: Mapper, executor: NotingExecutor) -> tuple[StreamingParser, Scheduler]:
     ids = itertools.count(1)
 
-    def ignore(event: ShellEvent) -> None:
+    def ignore(event: RunEvent) -> None:
         return None
 
     scheduler = Scheduler(mapper, executor, executor.loop, ignore, new_call_id=lambda: f"{next(ids):032x}")

@@ -31,13 +31,14 @@ from bench.scoring import Expected, Task, TaskFile, score
 from bench.simulated_model.model_server import Answer, ModelServer, ToolUse
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import ModelCode, Outcome
+from skill_kernel.events import CallEvent, CallKind, RunEvent
 from skill_kernel.skills.arguments import parameters_schema, parse_json
 
 KEYS = {"OPENAI_API_KEY": "local", "ANTHROPIC_API_KEY": "local"}
@@ -170,9 +171,9 @@ class Body:
         for token in tokens:
             self.scheduler.feed("s", token)
 
-    def _event(self, event: ShellEvent) -> None:
-        if event.type is EventType.ENDED and event.call is not None and event.call.result is not None:
-            self.outcomes.append(event.call.result.outcome.value)
+    def _event(self, event: RunEvent) -> None:
+        if isinstance(event, CallEvent) and event.kind is CallKind.ENDED:
+            self.outcomes.append(event.outcome_name)
 
 
 def run_once(pattern: Pattern, provider: str, robot: Robot, rate: float, first_token_s: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bench.scoring import Shape
 from function_tokens.builtins import BUILTINS
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import TokenKind
-from function_tokens.scheduling.timeline import CallRecord
+from function_tokens.run_model import CallRun
 from planners.prompts.declarations import Declared, declared
 from skill_kernel.skills.skill import Skill
 
@@ -153,12 +153,12 @@ def _seen(performed: Performance, classes: Mapping[str, Sequence[Shape]]) -> lis
     return [_trace(performed.calls, classes), learned, performed.error]
 
 
-def _trace(calls: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]) -> list[str]:
+def _trace(calls: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]]) -> list[str]:
     return sorted(_line(call, classes) for call in calls if call.function != "wait")
 
 
-def _line(call: CallRecord, classes: Mapping[str, Sequence[Shape]]) -> str:
-    function, args = call.function, dict(call.args)
+def _line(call: CallRun, classes: Mapping[str, Sequence[Shape]]) -> str:
+    function, args = call.function, dict(call.arguments)
     if function == "text":
         args["text"] = " ".join(str(args.get("text", "")).split())
     for name, shapes in classes.items():

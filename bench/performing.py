@@ -13,7 +13,7 @@ from bench.scoring import Task
 from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
-from function_tokens.scheduling.timeline import CallRecord
+from function_tokens.run_model import CallRun
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.prompts.prompt import CallReport, GrammarOptions
 from planners.strategies.stream.stream_planner import StreamPlanner
@@ -27,8 +27,8 @@ class Performance:
     """What came of a stream: the calls in token order, the routines kept (name, description, what performing it would
     do), what ended it early, if anything did, and why the turn ended."""
 
-    calls: list[CallRecord]
-    kept: tuple[tuple[str, str, list[CallRecord]], ...] = ()
+    calls: list[CallRun]
+    kept: tuple[tuple[str, str, list[CallRun]], ...] = ()
     error: str = ""
     stream: str = ""
     reason: str = "end"
@@ -77,7 +77,7 @@ def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient],
             planner.begin(turn.user)
             planner.wrote(turn.stream)
         request: ModelRequest | PlanEnded = planner.begin(task.instruction)
-        calls: list[CallRecord] = []
+        calls: list[CallRun] = []
         streams: list[str] = []
         while isinstance(request, ModelRequest):
             try:
@@ -105,24 +105,23 @@ def _perform(task: Task, stream: str, robot: Robot, store: RoutineStore) -> Perf
     return Performance(run.calls, _kept(store, robot), str(run.error or ""), stream, run.reason)
 
 
-def _kept(store: RoutineStore, robot: Robot) -> tuple[tuple[str, str, list[CallRecord]], ...]:
+def _kept(store: RoutineStore, robot: Robot) -> tuple[tuple[str, str, list[CallRun]], ...]:
     routines: Sequence[Routine] = store.list()
     return tuple((r.name, r.description, dry_run(r.source, robot.mapper, routines=store).calls) for r in routines)
 
 
 def _turn_result(part: Performance) -> TurnResult:
-    reports = [
-        CallReport(c.function, c.args, c.outcome, c.error, c.start_s, c.end_s) for c in part.calls if c.function != "observe"
-    ]
+    shown = (c for c in part.calls if c.function != "observe")
+    reports = [CallReport(c.function, c.arguments, c.outcome_name, c.error, c.start_s, c.end_s) for c in shown]
     return TurnResult(part.reason, calls=reports)
 
 
-def _later(calls: Sequence[CallRecord], offset_s: float, turn: int) -> list[CallRecord]:
+def _later(calls: Sequence[CallRun], offset_s: float, turn: int) -> list[CallRun]:
     return [
         replace(
             c,
-            call=f"t{turn}.{c.call}",
-            parent=f"t{turn}.{c.parent}" if c.parent else "",
+            call_id=f"t{turn}.{c.call_id}",
+            parent_id=f"t{turn}.{c.parent_id}" if c.parent_id else "",
             start_s=None if c.start_s is None else c.start_s + offset_s,
             end_s=None if c.end_s is None else c.end_s + offset_s,
         )

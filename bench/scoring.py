@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from function_tokens.scheduling.timeline import CallRecord
+from function_tokens.run_model import CallRun
 from skill_kernel.config.yaml_text import read_yaml
 
 EPS_S = 0.05
@@ -49,12 +49,12 @@ class Shape(_Data):
     text: str = ""
     args: dict[str, Any] = Field(default_factory=dict)
 
-    def matches(self, record: CallRecord) -> bool:
+    def matches(self, record: CallRun) -> bool:
         """Whether the call has this shape."""
         if self.text:
             return record.function == "text" and re.search(self.text, _spoken(record)) is not None
         return record.function == self.call and all(
-            name in record.args and _fits(record.args[name], wanted) for name, wanted in self.args.items()
+            name in record.arguments and _fits(record.arguments[name], wanted) for name, wanted in self.args.items()
         )
 
 
@@ -178,7 +178,7 @@ class Score:
     of: int
     missing: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
-    matched: Mapping[str, CallRecord] = field(default_factory=dict)
+    matched: Mapping[str, CallRun] = field(default_factory=dict)
 
     def raw(self, task: Task) -> float:
         """S(t), equation 13."""
@@ -194,11 +194,11 @@ def s_max(actions: int) -> int:
     return 2 if actions <= 2 else 5 if actions <= 5 else 10
 
 
-def score(task: Task, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]], error: str = "") -> Score:
+def score(task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]], error: str = "") -> Score:
     """C(t) of a schedule. `error` is what ended the stream, if something did: then it is not fully correct."""
-    faults = [f"{r.function}: {r.outcome} {r.error}".strip() for r in records if r.outcome in ("REFUSED", "FAILED")]
+    faults = [f"{r.function}: {r.outcome_name} {r.error}".strip() for r in records if r.outcome in ("REFUSED", "FAILED")]
     if task.interrupt_s is None:
-        faults += [f"{r.function}: {r.outcome}" for r in records if r.outcome in ("DROPPED", "INTERRUPTED")]
+        faults += [f"{r.function}: {r.outcome_name}" for r in records if r.outcome in ("DROPPED", "INTERRUPTED")]
     if error:
         faults.append(error)
     if task.checks is not None:
@@ -207,14 +207,14 @@ def score(task: Task, records: Sequence[CallRecord], classes: Mapping[str, Seque
     matched = _Matcher(task, records, classes).best()
     verdicts = {name: name in matched for name in task.expect}
     verdicts.update({" ".join(rule): _holds(rule, matched) for rule in task.order})
-    used = {r.call for r in matched.values()}
+    used = {r.call_id for r in matched.values()}
     for record in records:
-        if record.call not in used and record.start_s is not None and _is_extra(record, task):
+        if record.call_id not in used and record.start_s is not None and _is_extra(record, task):
             faults.append(f"{record.function} was not asked for")
     return _graded(task, verdicts, faults, matched)
 
 
-def shape_matches(expected: Expected, record: CallRecord, classes: Mapping[str, Sequence[Shape]]) -> bool:
+def shape_matches(expected: Expected, record: CallRun, classes: Mapping[str, Sequence[Shape]]) -> bool:
     """Whether the call is what is expected, its class of interchangeable calls included."""
     if record.outcome != expected.outcome or record.start_s is None:
         return False
@@ -224,7 +224,7 @@ def shape_matches(expected: Expected, record: CallRecord, classes: Mapping[str, 
     return any(s.matches(record) for s in classes[expected.of_class]) and extra.matches(record)
 
 
-def _graded(task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], matched: Mapping[str, CallRecord]) -> Score:
+def _graded(task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], matched: Mapping[str, CallRun]) -> Score:
     held, total = sum(verdicts.values()), len(verdicts) + len(faults)
     share = held / total
     if task.steps:
@@ -235,13 +235,13 @@ def _graded(task: Task, verdicts: Mapping[str, bool], faults: Sequence[str], mat
     return Score(correctness, held, total, missing, tuple(faults), matched)
 
 
-def _is_extra(record: CallRecord, task: Task) -> bool:
+def _is_extra(record: CallRun, task: Task) -> bool:
     if record.function in NEUTRAL or record.function == "text":
         return False
     return task.exact or bool(RESTRICTED & set(record.channels))
 
 
-def _holds(rule: Sequence[str], matched: Mapping[str, CallRecord]) -> bool:
+def _holds(rule: Sequence[str], matched: Mapping[str, CallRun]) -> bool:
     relation, *names = rule
     if any(name not in matched for name in names):
         return False
@@ -268,7 +268,7 @@ class _Matcher:
 
     LIMIT = 4000
 
-    def __init__(self, task: Task, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]) -> None:
+    def __init__(self, task: Task, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]]) -> None:
         ordered = sorted((r for r in records if r.start_s is not None), key=lambda r: r.start_s or 0.0)
         self._task = task
         self._records = ordered
@@ -279,7 +279,7 @@ class _Matcher:
         self._best_value = -1
         self._leaves = 0
 
-    def best(self) -> dict[str, CallRecord]:
+    def best(self) -> dict[str, CallRun]:
         """Return the best assignment found, expectation's name to call."""
         self._search(0, {})
         return {name: self._records[i] for name, i in self._best.items()}
@@ -308,7 +308,7 @@ class _Matcher:
             self._search(k + 1, taken)
 
 
-def _structure(checks: Checks, records: Sequence[CallRecord], classes: Mapping[str, Sequence[Shape]]) -> dict[str, bool]:
+def _structure(checks: Checks, records: Sequence[CallRun], classes: Mapping[str, Sequence[Shape]]) -> dict[str, bool]:
     done = [r for r in records if r.outcome == "DONE" and r.start_s is not None]
     spoken = [r for r in done if r.function == "text"]
     faces = [r for r in done if "face" in r.channels]
@@ -334,8 +334,8 @@ def _structure(checks: Checks, records: Sequence[CallRecord], classes: Mapping[s
     return verdicts
 
 
-def _spoken(record: CallRecord) -> str:
-    return " ".join(str(record.args.get("text", "")).split())
+def _spoken(record: CallRun) -> str:
+    return " ".join(str(record.arguments.get("text", "")).split())
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -6,18 +6,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError
 from function_tokens.routines import RoutineStore
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from function_tokens.run_model import CallRun
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.conditions import ConditionSource
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
-from function_tokens.scheduling.timeline import CallRecord
 from function_tokens.scheduling.virtual import VirtualExecutor, nominal_duration
 from skill_kernel.clock import VirtualClock
+from skill_kernel.events import CallEvent, Notice, RunEvent, StreamEvent, StreamKind
 
 STREAM = "dry-run"
 
@@ -28,10 +29,10 @@ _SETTINGS = SchedulerSettings(max_unstarted=10**9)
 @dataclass
 class DryRun:
     """Hold the result of `dry_run`: every call in token order, what the parser mended, the violation that ended a strict
-    run, and `reason`, why the turn ended (as in `TURN_ENDED`).
+    run, and `reason`, why the turn ended (`end` of its TURN_ENDED).
     """
 
-    calls: list[CallRecord] = field(default_factory=list)
+    calls: list[CallRun] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     error: ParseError | None = None
@@ -67,15 +68,15 @@ def dry_run(
     clock = VirtualClock()
     executor = VirtualExecutor(clock, duration=duration, stop_time=stop_time)
     run = DryRun()
-    ended: list[Call] = []
+    calls: dict[str, CallRun] = {}
 
-    def on_event(event: ShellEvent) -> None:
-        if event.type is EventType.ENDED and event.call is not None:
-            ended.append(event.call)
-        elif event.type is EventType.NOTICE:
-            run.notices.append(event.error)
-        elif event.type is EventType.TURN_ENDED:
-            run.reason = event.reason
+    def on_event(event: RunEvent) -> None:
+        if isinstance(event, CallEvent):
+            calls.setdefault(event.call_id, CallRun.of(event)).take(event, event.stamp_s)
+        elif isinstance(event, Notice) and event.error_msg:
+            run.notices.append(event.error_msg)
+        elif isinstance(event, StreamEvent) and event.kind is StreamKind.TURN_ENDED:
+            run.reason = event.end
 
     ids = itertools.count(1)
     scheduler = Scheduler(
@@ -108,8 +109,25 @@ def dry_run(
     run.repairs = [r.message for r in parser.take_repairs()]
     clock.run()
     run.notices += executor.faults
-    run.calls = [CallRecord.of(c) for c in sorted(ended, key=lambda c: c.seq)]
+    run.calls = [calls[call_id] for call_id in sorted(calls, key=lambda call_id: int(call_id[1:]))]
     return run
+
+
+def call_line(call: CallRun) -> dict[str, Any]:
+    """Return a call as `ghostshell dry-run` prints it: channels, parent, error and message only where there are any."""
+    line: dict[str, Any] = {
+        "call": call.call_id,
+        "function": call.function,
+        "args": dict(call.arguments),
+        "channel": call.channels[0] if call.channels else "",
+        "start": None if call.start_s is None else round(call.start_s, 6),
+        "end": None if call.end_s is None else round(call.end_s, 6),
+        "outcome": call.outcome_name,
+    }
+    if len(call.channels) > 1:
+        line["channels"] = list(call.channels)
+    further = {"parent": call.parent_id, "error": call.error, "message": call.message}
+    return line | {key: text for key, text in further.items() if text}
 
 
 def _feed(scheduler: Scheduler, tokens: Iterable[FunctionToken]) -> None:

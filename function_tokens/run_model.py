@@ -43,29 +43,40 @@ class CallRun:
     channels: tuple[str, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     phase: CallKind = CallKind.QUEUED
-    started_s: float | None = None
-    ended_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
     outcome: Outcome | None = None
     code: int = 0
     error: str = ""
     message: str = ""
 
+    @classmethod
+    def of(cls, event: CallEvent) -> CallRun:
+        """Return the call that an event is about, without the news in it."""
+        known = (event.call_id, event.process_id, event.stream_id, event.parent_id, event.function, event.channels)
+        return cls(*known, event.arguments)
+
+    @property
+    def outcome_name(self) -> str:
+        """The outcome's name; "" before the end."""
+        return self.outcome.value if self.outcome is not None else ""
+
     @property
     def running(self) -> bool:
         """Whether its skill runs."""
-        return self.started_s is not None and self.phase is not CallKind.ENDED
+        return self.start_s is not None and self.phase is not CallKind.ENDED
 
     def take(self, event: CallEvent, at_s: float) -> bool:
         """Take an event of the call. Return whether it is news: an older one than those before is none."""
         if event.kind is CallKind.STARTED:
-            self.started_s = at_s
+            self.start_s = at_s
         if event.kind.value <= self.phase.value:
             return False
         self.phase, self.arguments = event.kind, event.arguments
         if event.kind is CallKind.ENDED:
-            if self.started_s is None and event.start_s >= 0:
-                self.started_s = event.start_s
-            self.ended_s, self.outcome, self.code = at_s, event.outcome, event.error_code
+            if self.start_s is None and event.start_s >= 0:
+                self.start_s = event.start_s
+            self.end_s, self.outcome, self.code = at_s, event.outcome, event.error_code
             self.error, self.message = event.error_msg, event.message
         return True
 
@@ -226,17 +237,8 @@ class RunModel:
         call, news = self.calls.get(event.call_id), False
         if call is None:
             news = True
-            call = CallRun(
-                event.call_id,
-                event.process_id,
-                event.stream_id,
-                event.parent_id,
-                event.function,
-                event.channels,
-                event.arguments,
-            )
             self._reflex(event, at_s)
-            self.calls[event.call_id] = self.process(event.process_id, at_s).calls[event.call_id] = call
+            call = self.calls[event.call_id] = self.process(event.process_id, at_s).calls[event.call_id] = CallRun.of(event)
             self._forget_calls()
         return call.take(event, at_s) or news
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from function_tokens.scheduling.calls import Call, CallState, EventType, Executor, Role, ShellEvent
+from function_tokens.scheduling.calls import Call, CallState, Executor, Role
 from function_tokens.scheduling.queues import ChannelQueues
 from function_tokens.scheduling.step_queue import StepLine, StepQueue
 from function_tokens.scheduling.streams import FrameKind, Stream
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, RunEvent, StreamEvent, StreamKind
 
 PAST_STREAMS = 32
 """Ended streams that are remembered, so that their late tokens are recorded."""
@@ -32,16 +33,18 @@ class CallTable:
         self,
         executor: Executor,
         clock: Clock,
-        on_event: Callable[[ShellEvent], None],
+        on_event: Callable[[RunEvent], None],
         on_steps: Callable[[StepQueue], None],
         on_deadline: Callable[[], None],
         *,
+        process_id: str,
         parallel: frozenset[str],
         observe_timeout_s: float,
     ) -> None:
+        self.process_id = process_id
+        self.on_event = on_event
         self._executor = executor
         self._clock = clock
-        self._on_event = on_event
         self._on_deadline = on_deadline
         self._observe_timeout_s = observe_timeout_s
         self._newest = self._outdated = _BEFORE_ALL
@@ -61,11 +64,13 @@ class CallTable:
         """Return the calls without an outcome, in token order."""
         return sorted(self.live.values(), key=lambda call: call.seq)
 
-    def emit(
-        self, kind: EventType, stream_id: str, call: Call | None = None, code: int = 0, error: str = "", reason: str = ""
-    ) -> None:
-        """Report one event, stamped now."""
-        self._on_event(ShellEvent(kind, self._clock.now(), stream_id, call, code, error, reason))
+    def tell(self, kind: CallKind, call: Call) -> None:
+        """Report where a call stands."""
+        self.on_event(call.event(kind, self.process_id, self._clock.now()))
+
+    def _tell_stream(self, kind: StreamKind, stream: Stream, code: int = 0, error: str = "", end: str = "") -> None:
+        about = {"process_id": self.process_id, "stream_id": stream.stream_id, "stamp_s": self._clock.now()}
+        self.on_event(StreamEvent(kind=kind, error_code=code, error_msg=error, end=end, **about))
 
     # -- streams and their turns --------------------------------------------------------------------------------------
 
@@ -74,11 +79,11 @@ class CallTable:
         self.streams[stream.stream_id] = stream
         self._drained = False
         self._newest = max(self._newest, (stream.epoch, stream.turn))
-        self.emit(EventType.STREAM_STARTED, stream.stream_id)
+        self._tell_stream(StreamKind.STARTED, stream)
 
-    def stop_generation(self, stream: Stream, why: str, call: Call | None = None) -> None:
+    def stop_generation(self, stream: Stream, why: str) -> None:
         """Tell the model to write no more of a stream."""
-        self.emit(EventType.STOP_GENERATION, stream.stream_id, call, error=why)
+        self._tell_stream(StreamKind.STOP_GENERATION, stream, error=why)
 
     def close_stream(self, stream: Stream, reason: str, code: int = 0, error: str = "") -> None:
         """Dispatch no further token of a stream; its utterance and open elements count as finished, inside out (C12)."""
@@ -92,7 +97,7 @@ class CallTable:
                 if frame.call.function == "step":
                     stream.unfinished.append(frame.call)
                 self.close_element(stream, frame.call)
-        self.emit(EventType.STREAM_ENDED, stream.stream_id, code=code, error=error, reason=reason)
+        self._tell_stream(StreamKind.ENDED, stream, code, error, reason)
         if reason == "end":
             self._leave_out_rest(stream.unfinished)
 
@@ -124,14 +129,14 @@ class CallTable:
         for stream in list(self.streams.values()):
             if stream.closed and not stream.turn_over and self._turn_is_over(stream):
                 stream.turn_over = True
-                self.emit(EventType.TURN_ENDED, stream.stream_id, None, stream.code, stream.error, stream.reason)
+                self._tell_stream(StreamKind.TURN_ENDED, stream, stream.code, stream.error, stream.reason)
             if stream.turn_over and not stream.live:
                 self.past_streams[stream.stream_id] = self.streams.pop(stream.stream_id)
                 if len(self.past_streams) > PAST_STREAMS:
                     del self.past_streams[next(iter(self.past_streams))]
         if not self.streams and not self.live and not self._drained:
             self._drained = True
-            self.emit(EventType.DRAINED, "")
+            self.on_event(ProcessEvent(kind=ProcessKind.DRAINED, process_id=self.process_id, stamp_s=self._clock.now()))
 
     def _turn_is_over(self, stream: Stream) -> bool:
         if not stream.live:
@@ -152,12 +157,12 @@ class CallTable:
         stream.live += 1
         if call.parent is not None:
             call.parent.inside[call.seq] = call
-        self.emit(EventType.QUEUED, stream.stream_id, call)
+        self.tell(CallKind.QUEUED, call)
 
     def record(self, call: Call, result: CallResult) -> None:
         """Report the outcome of a call that never enters a queue."""
         call.state, call.end_s, call.result = CallState.ENDED, self._clock.now(), result
-        self.emit(EventType.ENDED, call.stream_id, call, int(result.code), result.error)
+        self.tell(CallKind.ENDED, call)
 
     def record_lost_routine(self, call: Call) -> None:
         """Report a `save` whose end tag never came."""
@@ -191,7 +196,7 @@ class CallTable:
         self.queues.running(call)
         self.recheck.append(call)
         self.steps.began(call)
-        self.emit(EventType.STARTED, call.stream_id, call)
+        self.tell(CallKind.STARTED, call)
 
     def body_ended(self, call: Call, result: CallResult) -> None:
         """Note that the body of a call has ended; the call itself may wait for its children and its reset."""
@@ -218,7 +223,7 @@ class CallTable:
         if call.parent is not None:
             call.parent.inside.pop(call.seq, None)
             self.recheck.append(call.parent)
-        self.emit(EventType.ENDED, call.stream_id, call, int(result.code), result.error)
+        self.tell(CallKind.ENDED, call)
         if call.inside:
             self._drop_inside(call, result)
         failed = result.outcome in (Outcome.FAILED, Outcome.REFUSED) or _cut_off_in_step(call, result)
@@ -257,7 +262,7 @@ class CallTable:
         of its stream begins, nor any step that was planned before this was known."""
         stream = self.streams[call.stream_id]
         if not stream.closed:
-            self.stop_generation(stream, why, call)
+            self.stop_generation(stream, why)
             self.close_stream(stream, "failure", error=why)
         elif stream.reason in ("end", "plan_done"):
             stream.reason = "failure"

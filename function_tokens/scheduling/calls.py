@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls, their states and the events the Shell reports of them (GhostShell 3.4.2, law C10)."""
+"""Calls, their states, and who carries them out (GhostShell 3.4.2, law C10)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from pydantic_core import to_json
+
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.skills.skill import Skill
 
 TEXT = "text"
@@ -139,38 +142,33 @@ class Call:
         """Return whether `other` is one of the elements around this call."""
         return any(around is other for around in self.ancestors)
 
+    def event(self, kind: CallKind, process_id: str, now_s: float) -> CallEvent:
+        """Return the event that tells where the call stands now, its subsystems first among the channels."""
+        result = self.result if kind is CallKind.ENDED else None
+        return CallEvent(
+            kind=kind,
+            process_id=process_id,
+            stamp_s=now_s,
+            stream_id=self.stream_id,
+            call_id=self.call_id,
+            parent_id=self.parent.call_id if self.parent is not None else "",
+            function=self.function,
+            args_json=to_json(self.args_shown, fallback=str).decode(),
+            channels=self.channels_shown,
+            outcome=result and result.outcome,
+            error_code=int(result.code) if result else 0,
+            error_msg=result.error if result else "",
+            message=result.message if result else "",
+            value_json=result.value if result else "",
+            start_s=-1.0 if self.start_s is None or result is None else self.start_s,
+            end_s=-1.0 if self.end_s is None or result is None else self.end_s,
+        )
 
-class EventType(Enum):
-    """Name what the scheduler reports."""
-
-    STREAM_STARTED = "stream_started"
-    STREAM_ENDED = "stream_ended"
-    """No further token of the stream will be dispatched; `code` and `error` say why."""
-    STOP_GENERATION = "stop_generation"
-    """The model should stop writing this stream; `error` says why."""
-    QUEUED = "queued"
-    STARTED = "started"
-    RESETTING = "resetting"
-    ENDED = "ended"
-    ROUTINE_SAVED = "routine_saved"
-    TURN_ENDED = "turn_ended"
-    """The stream has ended and its turn is over; `reason` is end, observe, plan_done, failure or interrupt."""
-    DRAINED = "drained"
-    """Every call of the process has ended and every stream is closed."""
-    NOTICE = "notice"
-
-
-@dataclass(frozen=True)
-class ShellEvent:
-    """Report one event, with the call it concerns where there is one."""
-
-    type: EventType
-    time_s: float
-    stream_id: str = ""
-    call: Call | None = None
-    code: int = 0
-    error: str = ""
-    reason: str = ""
+    @property
+    def channels_shown(self) -> tuple[str, ...]:
+        """Return the channels in an order that does not change, the subsystems first."""
+        own = [name for name in self.subsystems if name in self.channels]
+        return tuple(dict.fromkeys([*own, *sorted(self.channels)]))
 
 
 class Executor(Protocol):

@@ -12,7 +12,7 @@ from function_tokens.mapper import Mapper
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.call_table import CallTable
-from function_tokens.scheduling.calls import Call, CallState, EventType, Executor, Role, ShellEvent
+from function_tokens.scheduling.calls import Call, CallState, Executor, Role
 from function_tokens.scheduling.conditions import (
     ConditionSource,
     NoConditions,
@@ -30,6 +30,7 @@ from function_tokens.scheduling.token_handler import TokenHandler
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome, ParseCode
+from skill_kernel.events import CallKind, RunEvent
 
 PAUSE_NOTICE_S = 0.2
 """A call that a pause has ended may be reported before the pause itself: for this long no step begins."""
@@ -66,9 +67,10 @@ class Scheduler:
         mapper: Mapper,
         executor: Executor,
         clock: Clock,
-        on_event: Callable[[ShellEvent], None],
+        on_event: Callable[[RunEvent], None],
         *,
         new_call_id: Callable[[], str],
+        process_id: str = "",
         routines: RoutineStore | None = None,
         settings: SchedulerSettings | None = None,
         conditions: ConditionSource | None = None,
@@ -84,6 +86,7 @@ class Scheduler:
             on_event,
             on_steps,
             self._settle,
+            process_id=process_id,
             parallel=mapper.parallel,
             observe_timeout_s=self._settings.observe_timeout_s,
         )
@@ -298,7 +301,7 @@ class Scheduler:
                     return True
             elif call.closed and call.open and not call.takes_content and not call.stopping:
                 call.stopping = True
-                self._table.emit(EventType.RESETTING, call.stream_id, call)
+                self._table.tell(CallKind.RESETTING, call)
                 self._executor.reset(call)
                 return True
         return self._finish_observation()

@@ -12,13 +12,14 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
 from function_tokens.routines import RoutineError, RoutineStore, to_source
 from function_tokens.scheduling.call_table import CallTable
-from function_tokens.scheduling.calls import TEXT, Call, EventType, Role
+from function_tokens.scheduling.calls import TEXT, Call, Role
 from function_tokens.scheduling.conditions import ConditionSource, break_branches
 from function_tokens.scheduling.placement import Placement, came_late, never_runs
 from function_tokens.scheduling.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.skills.skill import MAIN
 
 BRANCHING = frozenset({"if", *STEP_ALIASES})
@@ -195,7 +196,7 @@ class TokenHandler:
         if not self._admit(stream, call):
             return
         for note in mapped.clamped:
-            self._table.emit(EventType.NOTICE, stream.stream_id, call, error=note)
+            self._notice(call, error_msg=note)
         if mapped.builtin and call.function in STEP_NAMES:
             self._note_step(stream, token, call)
         if opens or call.function == "run":
@@ -207,7 +208,7 @@ class TokenHandler:
                 stream.frames.pop()
                 self._table.close(call)
         elif mapped.builtin and call.function in ("observe", "plan_done"):
-            self._table.stop_generation(stream, f"<{call.function}/>", call)
+            self._table.stop_generation(stream, f"<{call.function}/>")
             self._table.close_stream(stream, call.function)
 
     def _admit(self, stream: Stream, call: Call) -> bool:
@@ -325,8 +326,14 @@ class TokenHandler:
             if stream.strict:
                 self._table.end_turn(call, why)
             return
-        self._table.emit(EventType.ROUTINE_SAVED, stream.stream_id, call, reason=name)
+        self._notice(call, kind=NoticeKind.ROUTINE_SAVED, routine=name)
         self._table.record(call, DONE)
+
+    def _notice(self, call: Call, **what: Any) -> None:
+        """Report something about a call that a person should read."""
+        about = {"process_id": self._table.process_id, "stream_id": call.stream_id, "stamp_s": self._clock.now()}
+        about |= {"call_id": call.call_id, "function": call.function, "channels": call.channels_shown}
+        self._table.on_event(Notice(**about, **what))
 
     def _run_routine(self, stream: Stream, call: Call) -> None:
         """Take the tokens of the routine that a `run` names as its children, checked once more."""

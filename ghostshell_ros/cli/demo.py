@@ -223,11 +223,12 @@ def _keep(view: TaskView, spoken: str, path: Path) -> None:
     from ghostshell_ros.cli.gantt import draw_timeline
 
     draw_timeline(
-        view.records,
+        view.ended,
         path,
         title=spoken if len(spoken) < 220 else spoken[:217] + "…",
         stream="".join(view.stream),
         note="measured in simulation",
+        origin_s=view.origin_s or 0.0,
         writing=view.writing,
     )
     print(f"timeline: {path}")

@@ -69,9 +69,11 @@ def dry_run(
         conditions = AssumedConditions(given, assume.value_of, check)
         run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
         said += _assumed(conditions)
+    from function_tokens.dry_run import call_line
+
     try:
         for call in run.calls:
-            print(json.dumps(call.as_json(), ensure_ascii=False))
+            print(json.dumps(call_line(call), ensure_ascii=False))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from function_tokens.run_model import CallRun, RunModel, call_label
-from function_tokens.scheduling.timeline import CallRecord
 from skill_kernel.events import CallKind, NoticeKind, ProcessKind, RunEvent, StreamKind
 
 STYLES = {"DONE": "green", "FAILED": "bold red", "INTERRUPTED": "yellow", "REFUSED": "magenta", "DROPPED": "dim"}
@@ -42,10 +41,10 @@ class TaskView:
         return (self._written_s[0], self._written_s[-1]) if self._written_s else None
 
     @property
-    def records(self) -> list[CallRecord]:
+    def ended(self) -> list[CallRun]:
         """The calls that have ended, in the order of their ends."""
-        ended = [call for call in self.model.calls.values() if call.phase is CallKind.ENDED]
-        return [self._record(call) for call in sorted(ended, key=lambda call: call.ended_s or 0.0)]
+        ended = (call for call in self.model.calls.values() if call.phase is CallKind.ENDED)
+        return sorted(ended, key=lambda call: call.end_s or 0.0)
 
     def token(self, time_s: float, text: str) -> None:
         """Take a piece of the stream as the model wrote it."""
@@ -101,7 +100,7 @@ class TaskView:
 
     def _channels(self) -> list[str]:
         """The channels in the order in which calls have ended on them, then those of calls that live."""
-        ended = (c for record in self.records for c in record.channels)
+        ended = (c for call in self.ended for c in call.channels)
         return list(dict.fromkeys(["main", *ended, *(c for call in self._living() for c in call.channels)]))
 
     def _living(self) -> list[CallRun]:
@@ -110,28 +109,12 @@ class TaskView:
     def _cells(self, channel: str) -> tuple[Text, Text, Text]:
         mine = [c for c in self._living() if channel in c.channels]
         now_s = self._now_s + (self.origin_s or 0.0)
-        now = Text(", ".join(f"{_shown(c)} {now_s - c.started_s:.1f} s" for c in mine if c.started_s is not None))
+        now = Text(", ".join(f"{_shown(c)} {now_s - c.start_s:.1f} s" for c in mine if c.start_s is not None))
         now.stylize("bold")
-        last = next((r for r in reversed(self.records) if channel in r.channels), None)
-        ended = Text(f"{last.function} {last.outcome}", style=STYLES.get(last.outcome, "")) if last else Text("")
-        waiting = [c.function for c in mine if c.started_s is None]
+        last = next((c for c in reversed(self.ended) if channel in c.channels), None)
+        ended = Text(f"{last.function} {last.outcome_name}", style=STYLES.get(last.outcome_name, "")) if last else Text("")
+        waiting = [c.function for c in mine if c.start_s is None]
         return now, Text(" ".join(waiting[:4]), style="dim"), ended
-
-    def _record(self, call: CallRun) -> CallRecord:
-        origin_s = self.origin_s or 0.0
-        return CallRecord(
-            call.call_id,
-            call.function,
-            call.arguments,
-            call.channels[0] if call.channels else "",
-            call.channels,
-            None if call.started_s is None else max(0.0, call.started_s - origin_s),
-            None if call.ended_s is None else call.ended_s - origin_s,
-            call.outcome.value if call.outcome is not None else "?",
-            call.error,
-            call.parent_id,
-            call.code,
-        )
 
     def _notice(self, time_s: float, text: str, style: str = "yellow") -> None:
         self.notices.append(text)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import ghostshell.msg
 from rclpy.node import Node
 
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
 from ghostshell_ros.wire.qos import EVENTS
 from ghostshell_ros.wire.values import OUTCOME_NUMBERS, OUTCOMES, ros_text, seconds
 from skill_kernel.events import (
@@ -29,7 +28,6 @@ from skill_kernel.events import (
     StreamEvent,
     StreamKind,
 )
-from skill_kernel.skills.arguments import to_json
 
 TOPICS: dict[type[RunEvent], str] = {
     CallEvent: "events/calls",
@@ -56,19 +54,6 @@ _HEAD = {"stamp_s", "robot", "node", "session", "seq"}
 _CONVERTED = {"kind", "outcome", "channels"}
 _PLAIN = {
     kind: tuple(f.name for f in fields(kind) if f.name not in _HEAD | _CONVERTED | {"error_code"}) for kind in EVENT_CLASSES
-}
-
-_CALL_KINDS = {
-    EventType.QUEUED: CallKind.QUEUED,
-    EventType.STARTED: CallKind.STARTED,
-    EventType.RESETTING: CallKind.RESETTING,
-    EventType.ENDED: CallKind.ENDED,
-}
-_STREAM_KINDS = {
-    EventType.STREAM_STARTED: StreamKind.STARTED,
-    EventType.STREAM_ENDED: StreamKind.ENDED,
-    EventType.STOP_GENERATION: StreamKind.STOP_GENERATION,
-    EventType.TURN_ENDED: StreamKind.TURN_ENDED,
 }
 
 
@@ -127,44 +112,6 @@ class EventWriter:
             seq=self._seq,
         )
         self._publishers[type(event)].publish(to_message(event, head))
-
-    def write_shell(self, process_id: str, event: ShellEvent) -> None:
-        """Publish what a scheduler reports."""
-        self.write(shell_event(process_id, event))
-
-
-def shell_event(process_id: str, event: ShellEvent) -> RunEvent:
-    """Return what a scheduler reports as an event of the run."""
-    common: dict[str, Any] = {"process_id": process_id, "error_code": event.code, "error_msg": event.error}
-    stream = {**common, "stream_id": event.stream_id}
-    if event.type in _STREAM_KINDS:
-        return StreamEvent(kind=_STREAM_KINDS[event.type], end=event.reason, **stream)
-    if event.type is EventType.DRAINED:
-        return ProcessEvent(kind=ProcessKind.DRAINED, **common)
-    call = event.call
-    if event.type is EventType.ROUTINE_SAVED:
-        return Notice(kind=NoticeKind.ROUTINE_SAVED, routine=event.reason, call_id=call.call_id if call else "", **stream)
-    if call is None or event.type is EventType.NOTICE:
-        return Notice(text=event.reason, **(_about(call) if call else {}), **stream)
-    about = _about(call) | {
-        "parent_id": call.parent.call_id if call.parent is not None else "",
-        "args_json": to_json(call.args_shown),
-    }
-    if event.type is EventType.ENDED and call.result is not None:
-        about |= {
-            "outcome": call.result.outcome,
-            "message": call.result.message,
-            "value_json": call.result.value,
-            "start_s": -1.0 if call.start_s is None else call.start_s,
-            "end_s": -1.0 if call.end_s is None else call.end_s,
-        }
-    return CallEvent(kind=_CALL_KINDS[event.type], **about, **stream)
-
-
-def _about(call: Call) -> dict[str, Any]:
-    """The call's id, function and channels, the subsystems among these first."""
-    channels = tuple(dict.fromkeys([*(s for s in call.subsystems if s in call.channels), *sorted(call.channels)]))
-    return {"call_id": call.call_id, "function": call.function, "channels": channels}
 
 
 class Reader(Protocol):

@@ -13,7 +13,7 @@ from shell_kit import mapper
 
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from function_tokens.scheduling.virtual import VirtualExecutor
 from planners.language.client import rest_of
@@ -36,6 +36,7 @@ from planners.strategy import CallEvent, Judge, Task
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, ModelCode, Outcome
+from skill_kernel.events import CallKind, RunEvent, StreamKind
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 
@@ -214,7 +215,7 @@ class Bench:
         self.model = ScriptedModel(self.clock, answer)
         self.world = World()
         self.told: list[Told] = []
-        self.events: list[ShellEvent] = []
+        self.events: list[RunEvent] = []
         self.streams: dict[str, _Stream] = {}
         self.most_queued = 0
         self.judge = judge
@@ -262,9 +263,9 @@ class Bench:
 
     def calls(self, *, outcome: str = "DONE") -> list[str]:
         """Functions that ended so, in order; without steps and marks."""
-        ended = [e.call for e in self.events if e.type is EventType.ENDED and e.call is not None and e.call.result is not None]
         silent = {"step", "subtask_complete", "if", "else", "wait", "replace_steps"}
-        return [c.function for c in ended if c.result.outcome.value == outcome and c.function not in silent]
+        ended = [e for e in self.events if e.kind is CallKind.ENDED]
+        return [e.function for e in ended if e.outcome_name == outcome and e.function not in silent]
 
     def interrupt(self) -> None:
         """All that was planned is void, as when the process gets a new epoch."""
@@ -372,34 +373,28 @@ class Bench:
 
     # -- what the scheduler reports -----------------------------------------------------------------------------------
 
-    def _shell_event(self, event: ShellEvent) -> None:
+    def _shell_event(self, event: RunEvent) -> None:
         self.events.append(event)
-        call = event.call
-        made = None
-        if call is not None:
-            result = call.result if event.type is EventType.ENDED else None
-            made = CallEvent(
-                event.stream_id,
-                call.call_id,
-                call.function,
-                dict(call.args_shown),
-                result.outcome.value if result else "",
-                int(result.code) if result else 0,
-                (result.error or result.message) if result else "",
-                call.parent.call_id if call.parent is not None else "",
-            )
-        self.clock.call_later(WIRE_S, lambda: self._arrive(event, made))
+        self.clock.call_later(WIRE_S, lambda: self._arrive(event))
 
-    def _arrive(self, event: ShellEvent, call: CallEvent | None) -> None:
+    def _arrive(self, event: RunEvent) -> None:
         planner = self.planner
-        if event.type is EventType.STARTED and call is not None:
-            planner.started(call)
-        elif event.type is EventType.ENDED and call is not None:
-            planner.ended(call)
-        elif event.type is EventType.STOP_GENERATION:
-            planner.stop_generation(event.stream_id, event.error)
-        elif event.type is EventType.TURN_ENDED:
-            planner.stream_over(event.stream_id, event.reason)
+        if event.kind in (CallKind.STARTED, CallKind.ENDED):
+            call = CallEvent(
+                event.stream_id,
+                event.call_id,
+                event.function,
+                event.arguments,
+                event.outcome_name,
+                event.error_code,
+                event.told,
+                event.parent_id,
+            )
+            (planner.started if event.kind is CallKind.STARTED else planner.ended)(call)
+        elif event.kind is StreamKind.STOP_GENERATION:
+            planner.stop_generation(event.stream_id, event.error_msg)
+        elif event.kind is StreamKind.TURN_ENDED:
+            planner.stream_over(event.stream_id, event.end)
         self._count()
 
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from shell_kit import mapper
 
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from function_tokens.run_model import CallRun
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.conditions import Answer, Verdict
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from function_tokens.scheduling.step_queue import StepQueue
@@ -19,6 +20,7 @@ from function_tokens.scheduling.virtual import VirtualExecutor
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallKind, EventKind, RunEvent
 
 
 class Asked:
@@ -92,7 +94,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
-        self.events: list[ShellEvent] = []
+        self.events: list[RunEvent] = []
         self.queues: list[StepQueue] = []
         self.hand = Manual()
         executor = self.hand if self.manual else VirtualExecutor(self.clock)
@@ -147,25 +149,36 @@ class Plan:
         self.end(function, Outcome.FAILED, CallCode.SKILL_FAILED)
 
     @property
-    def ended(self) -> list[Call]:
+    def ended(self) -> list[CallRun]:
         """Calls that have ended, in that order."""
-        return [e.call for e in self.events if e.type is EventType.ENDED and e.call is not None]
+        return ended_calls(self.events)
 
     def outcomes(self) -> list[tuple[str, str]]:
-        return [(c.function, c.result.outcome.value) for c in self.ended if c.result]
+        return [(c.function, c.outcome_name) for c in self.ended]
 
-    def result(self, function: str) -> CallResult:
+    def result(self, function: str) -> CallRun:
         """How the call of that name ended that ended last."""
-        return [c.result for c in self.ended if c.function == function and c.result][-1]
+        return [c for c in self.ended if c.function == function][-1]
 
     @property
     def begun(self) -> list[str]:
         """Functions that began, in that order."""
-        return [e.call.function for e in self.events if e.type is EventType.STARTED and e.call is not None]
+        return [e.function for e in self.events if e.kind is CallKind.STARTED]
 
     @property
     def queue(self) -> StepQueue:
         return self.queues[-1]
 
-    def reported(self, kind: EventType) -> list[ShellEvent]:
-        return [e for e in self.events if e.type is kind]
+    def reported(self, kind: EventKind) -> list[RunEvent]:
+        return [e for e in self.events if e.kind is kind]
+
+
+def ended_calls(events: Sequence[RunEvent]) -> list[CallRun]:
+    """Calls that have ended, in that order."""
+    ended = []
+    for event in events:
+        if event.kind is CallKind.ENDED:
+            call = CallRun.of(event)
+            call.take(event, event.stamp_s)
+            ended.append(call)
+    return ended

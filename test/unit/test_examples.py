@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from function_tokens.dry_run import DryRun, dry_run
+from function_tokens.dry_run import DryRun, call_line, dry_run
 from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
 from planners.language import CommandParser
@@ -122,7 +122,7 @@ def _performed(source: str, config: RobotConfig, registry: SkillRegistry) -> Dry
 
 def test_a_dry_run_orders_its_calls_by_channel(pan_tilt: tuple[RobotConfig, SkillRegistry]) -> None:
     run = _performed(STREAM, *pan_tilt)
-    by_id = {call["call"]: call for call in (c.as_json() for c in run.calls)}
+    by_id = {call["call"]: call for call in (call_line(c) for c in run.calls)}
     assert not run.refused and all(call["outcome"] == "DONE" for call in by_id.values())
     hello, look, nod, scan, inner, far = by_id.values()
     assert look["start"] == hello["end"], "plain text stands on the main channel, so what follows waits"

@@ -83,7 +83,7 @@ def test_the_channels_one_may_stop_are_shown_as_they_are_named() -> None:
 
 
 def test_an_enum_is_shown_by_its_value() -> None:
-    assert [c.args for c in dry_run('<point/><point side="RIGHT"/>', ODD).calls] == [{"side": "left"}, {"side": "right"}]
+    assert [c.arguments for c in dry_run('<point/><point side="RIGHT"/>', ODD).calls] == [{"side": "left"}, {"side": "right"}]
 
 
 @pytest.mark.parametrize("attrs", ['metres="1" speed="0"', 'metres="-1"'])
@@ -96,7 +96,7 @@ def test_a_duration_that_cannot_be_worked_out_is_reported_and_stops_nothing(attr
 
 def test_text_given_as_an_attribute_comes_before_the_content() -> None:
     run = dry_run('<tell text="ab"/><tell text="ab">cd</tell><tell/>', ODD)
-    assert [(c.args["text"], c.end_s) for c in run.calls] == [("ab", 2), ("abcd", 6), ("", 6)]
+    assert [(c.arguments["text"], c.end_s) for c in run.calls] == [("ab", 2), ("abcd", 6), ("", 6)]
 
 
 def test_an_interface_whose_body_only_raises_can_be_reset_at_once_c5() -> None:
@@ -111,7 +111,7 @@ def test_text_behind_the_end_of_a_turn_is_recorded_as_dropped_c10() -> None:
         ("nod", "DROPPED"),
         ("text", "DROPPED"),
     ]
-    assert run.calls[3].args == {"text": "Three."}
+    assert run.calls[3].arguments == {"text": "Three."}
 
 
 @pytest.mark.parametrize("stream", ['<save name="a"><walk/>', '<wait><save name="a"><walk/></wait>'])

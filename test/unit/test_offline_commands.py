@@ -152,7 +152,7 @@ def test_a_robot_without_a_taught_dance_dances_with_what_it_has(robot: str) -> N
     run = _performed(_read("dance", robot).source, robot)
     moves = {c.function for c in run.calls} & set(ROBOTS[robot][0].names)
     assert len(moves) >= 3
-    turned = sum(c.args.get("angle", c.args.get("angle_deg", 0.0)) for c in run.calls if "rotate" in c.function)
+    turned = sum(c.arguments.get("angle", c.arguments.get("angle_deg", 0.0)) for c in run.calls if "rotate" in c.function)
     assert turned == 0.0
 
 
@@ -241,8 +241,8 @@ def test_a_value_that_does_not_fit_is_refused_with_the_range(text: str, robot: s
 
 def test_two_gestures_of_one_channel_come_one_after_the_other_and_it_says_so() -> None:
     run = _performed(_read("nod and shake your head at the same time").source)
-    assert "both need my head" in str(run.calls[0].args)
-    assert [c.args["action"] for c in run.calls if c.function == "head_act"] == ["nod", "shake"]
+    assert "both need my head" in str(run.calls[0].arguments)
+    assert [c.arguments["action"] for c in run.calls if c.function == "head_act"] == ["nod", "shake"]
 
 
 def test_a_sequence_is_kept_as_a_routine_under_its_name() -> None:

@@ -12,11 +12,12 @@ from shell_kit import Node, mapper, reference_schedule
 
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import Call, EventType, ShellEvent
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallKind, ProcessKind, RunEvent, StreamKind
 
 
 def times(run: DryRun) -> list[tuple[str, float | None, float | None]]:
@@ -117,7 +118,7 @@ def test_whatever_the_pace_and_the_interrupt_every_call_has_one_outcome_and_noth
 ) -> None:
     source = "".join(n.source() for n in roots)
     run = dry_run(source, mapper(), chunk=chunk, chars_per_s=rate, interrupt_at_s=interrupt_s, stop_time=lambda _: stop_s)
-    by_id = {c.call: c for c in run.calls}
+    by_id = {c.call_id: c for c in run.calls}
     assert len(by_id) == len(run.calls)
     for call in run.calls:
         assert call.outcome in {"DONE", "INTERRUPTED", "DROPPED"}
@@ -125,20 +126,20 @@ def test_whatever_the_pace_and_the_interrupt_every_call_has_one_outcome_and_noth
         assert (call.start_s is None) == (call.outcome == "DROPPED")
         if call.start_s is not None:
             assert call.start_s <= call.end_s <= max(call.start_s + 60, interrupt_s + stop_s) + 1e-9
-        parent = by_id.get(call.parent)
+        parent = by_id.get(call.parent_id)
         if parent is not None and call.start_s is not None:
             assert parent.start_s is not None and parent.start_s <= call.start_s
             assert call.end_s <= parent.end_s + 1e-9
 
     def around(call: object) -> set[str]:
-        found, parent = set(), call.parent
+        found, parent = set(), call.parent_id
         while parent:
             found.add(parent)
-            parent = by_id[parent].parent
+            parent = by_id[parent].parent_id
         return found
 
     for first, second in itertools.combinations([c for c in run.calls if c.start_s is not None], 2):
-        if first.call in around(second):
+        if first.call_id in around(second):
             continue
         if "main" in first.channels or set(first.channels) & set(second.channels):
             assert second.start_s >= first.end_s - 1e-9, (source, first, second)
@@ -152,7 +153,7 @@ class Rig:
 
     def __init__(self, **settings: float) -> None:
         self.clock = VirtualClock()
-        self.events: list[ShellEvent] = []
+        self.events: list[RunEvent] = []
         self.started: list[str] = []
         self.resets: list[str] = []
         self.stops: list[str] = []
@@ -200,11 +201,10 @@ class Rig:
         self.scheduler.ended(self.id_of(function), CallResult(outcome, code, "why" if code else ""))
 
     def outcomes(self) -> list[tuple[str, str]]:
-        ended = [e.call for e in self.events if e.type is EventType.ENDED and e.call is not None]
-        return [(c.function, c.result.outcome.value) for c in ended if c.result]
+        return [(e.function, e.outcome_name) for e in self.events if e.kind is CallKind.ENDED]
 
     def reasons(self) -> list[str]:
-        return [e.reason for e in self.events if e.type is EventType.TURN_ENDED]
+        return [e.end for e in self.events if e.kind is StreamKind.TURN_ENDED]
 
 
 def test_a_call_starts_before_the_stream_has_ended() -> None:
@@ -255,7 +255,7 @@ def test_a_failure_on_an_exclusive_subsystem_ends_the_turn_c11() -> None:
     assert ("turn", "DROPPED") in rig.outcomes() and ("text", "DROPPED") not in rig.outcomes()
     rig.run("text")
     rig.end("text")
-    assert any(e.type is EventType.STOP_GENERATION for e in rig.events)
+    assert any(e.kind is StreamKind.STOP_GENERATION for e in rig.events)
     assert rig.resets == [] and rig.reasons() == []
     rig.feed("<turn/>")
     assert rig.outcomes()[-1] == ("turn", "DROPPED")
@@ -263,7 +263,7 @@ def test_a_failure_on_an_exclusive_subsystem_ends_the_turn_c11() -> None:
     assert rig.resets == ["music"]
     assert rig.reasons() == ["failure"]
     rig.end("music")
-    assert rig.events[-1].type is EventType.DRAINED
+    assert rig.events[-1].kind is ProcessKind.DRAINED
 
 
 def test_a_failure_on_a_shared_subsystem_is_only_reported_c11() -> None:
@@ -329,7 +329,7 @@ def test_calls_on_a_parallel_subsystem_do_not_wait_for_one_another() -> None:
 
 def test_content_is_argument_and_not_spoken() -> None:
     run = dry_run("<note>ab &lt; c</note>", mapper())
-    assert [(c.function, dict(c.args), c.end_s) for c in run.calls] == [("note", {"text": "ab < c"}, 6.0)]
+    assert [(c.function, dict(c.arguments), c.end_s) for c in run.calls] == [("note", {"text": "ab < c"}, 6.0)]
 
 
 def test_an_atomic_skill_is_not_cut_short_by_its_reset_c9() -> None:
@@ -387,7 +387,7 @@ def test_a_silent_stream_with_an_open_element_is_ended_c12() -> None:
     assert rig.resets == []
     rig.clock.run(until_s=3.1)
     assert rig.resets == ["spin"]
-    assert any(e.type is EventType.STOP_GENERATION for e in rig.events)
+    assert any(e.kind is StreamKind.STOP_GENERATION for e in rig.events)
 
 
 def test_an_interrupt_of_one_channel_leaves_the_others_and_takes_what_stands_inside() -> None:
@@ -483,7 +483,7 @@ def test_a_strict_stream_ends_at_the_first_refusal() -> None:
 )
 def test_any_stream_of_tags_ends_with_one_outcome_a_call(parts: list[str], rate: float, interrupt_s: float | None) -> None:
     run = dry_run("".join(parts), mapper(), chunk=3, chars_per_s=rate, interrupt_at_s=interrupt_s)
-    assert len({c.call for c in run.calls}) == len(run.calls)
+    assert len({c.call_id for c in run.calls}) == len(run.calls)
     assert all(c.end_s is not None and c.outcome in Outcome.__members__ for c in run.calls)
     opened = sum(p.startswith("<") and not p.startswith("</") and len(p) > 1 for p in parts)
     assert sum(c.function != "text" for c in run.calls) <= opened

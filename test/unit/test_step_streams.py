@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from step_kit import Asked, Plan
 
-from function_tokens.scheduling.calls import EventType
 from function_tokens.scheduling.step_queue import StepQueue
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import ProcessKind, StreamKind
 
 
 def sources(queue: StepQueue) -> tuple[str, list[str]]:
@@ -28,12 +28,12 @@ def test_a_failure_drops_the_queued_steps_of_later_streams_too_and_ends_those_st
     assert dropped == sorted(["turn", "step", "nod", "step", "subtask_complete", "swing", "step", "turn", "step", "spin"])
     assert plan.hand.started == ["walk"]
     step = next(c for c in plan.ended if c.function == "step" and c.start_s is not None)
-    assert step.result is not None and step.result.outcome is Outcome.FAILED
-    assert step.result.code is CallCode.SKILL_FAILED and "'walk' failed" in step.result.error
-    stopped = {e.stream_id for e in plan.reported(EventType.STOP_GENERATION)}
+    assert step.outcome is Outcome.FAILED
+    assert step.code == CallCode.SKILL_FAILED and "'walk' failed" in step.error
+    stopped = {e.stream_id for e in plan.reported(StreamKind.STOP_GENERATION)}
     assert stopped == {"a", "b"}
-    assert {e.stream_id: e.reason for e in plan.reported(EventType.TURN_ENDED)} == {"a": "failure", "b": "end"}
-    assert plan.reported(EventType.DRAINED)
+    assert {e.stream_id: e.end for e in plan.reported(StreamKind.TURN_ENDED)} == {"a": "failure", "b": "end"}
+    assert plan.reported(ProcessKind.DRAINED)
 
 
 def test_steps_planned_before_the_failure_was_known_do_not_run_when_they_arrive_after_it() -> None:
@@ -64,7 +64,7 @@ def test_a_failure_outside_of_the_steps_leaves_the_step_that_runs() -> None:
     assert plan.hand.started == ["turn", "nod", "ping"]
     plan.end("nod"), plan.end("ping")
     assert [o for f, o in plan.outcomes() if f == "step"] == ["DROPPED", "DROPPED", "DONE"]
-    assert plan.hand.started == ["turn", "nod", "ping"] and plan.reported(EventType.DRAINED)
+    assert plan.hand.started == ["turn", "nod", "ping"] and plan.reported(ProcessKind.DRAINED)
 
 
 def test_a_failure_that_is_only_reported_takes_nothing_with_it() -> None:
@@ -129,7 +129,7 @@ def test_replace_steps_inside_an_element_is_refused(stream: str) -> None:
     plan = Plan()
     plan.write("<step><walk/></step><step><nod/></step>", "a")
     plan.write(stream, "b", turn=1)
-    assert plan.result("replace_steps").code is CallCode.RESERVED_NAME
+    assert plan.result("replace_steps").code == CallCode.RESERVED_NAME
 
 
 def test_new_steps_may_stand_between_the_tags_of_replace_steps() -> None:

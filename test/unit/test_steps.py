@@ -11,9 +11,9 @@ from step_kit import Asked, Plan
 
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.routines import RoutineStore
-from function_tokens.scheduling.calls import EventType
 from function_tokens.scheduling.conditions import AssumedConditions
 from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import ProcessKind
 
 
 def planned(text: str, **given: bool | None) -> DryRun:
@@ -119,7 +119,7 @@ def test_an_if_within_an_if_has_a_list_of_its_own() -> None:
         '<step><if cond="a"><if cond="b"><walk/></if><else><nod/></else></if><else><if cond="b"><swing/></if></else></step>'
     )
     ran = {
-        (a, b): [c.function for c in planned(stream, a=a, b=b).calls if c.outcome == "DONE" and c.channel != "main"]
+        (a, b): [c.function for c in planned(stream, a=a, b=b).calls if c.outcome == "DONE" and c.channels[0] != "main"]
         for a in (True, False)
         for b in (True, False)
     }
@@ -138,7 +138,7 @@ def test_text_and_calls_in_a_branch_that_is_not_taken_are_dropped_also_when_they
     assert [o for f, o in plan.outcomes()].count("DROPPED") == 8, plan.outcomes()
     plan.end("text"), plan.end("walk")
     plan.close()
-    assert plan.result("step").message == "" and plan.events[-1].type is EventType.DRAINED
+    assert plan.result("step").message == "" and plan.events[-1].kind is ProcessKind.DRAINED
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -177,7 +177,7 @@ def test_code_with_a_fault_is_refused_when_it_is_read() -> None:
     asked.faults["visible('aple')"] = "visible knows no label 'aple'; did you mean 'apple'?"
     plan = Plan(conditions=asked)
     plan.write("<step><walk/></step><step><if cond=\"visible('aple')\"><nod/></if><else><turn/></else></step>")
-    assert plan.result("if").code is CallCode.INVALID_ARGUMENT and "'apple'" in plan.result("if").error
+    assert plan.result("if").code == CallCode.INVALID_ARGUMENT and "'apple'" in plan.result("if").error
     plan.end("walk")
     plan.close()
     assert plan.hand.started == ["walk"]
@@ -200,7 +200,7 @@ def test_a_judge_does_not_hold_up_what_runs_and_has_a_deadline() -> None:
     plan.clock.run(until_s=3.9)
     assert [c.function for c in plan.scheduler.live_calls][:2] == ["walk", "step"]
     plan.clock.run(until_s=4.0)
-    assert plan.result("step").code is CallCode.CONDITION_UNKNOWN and "within 4 s" in plan.result("step").error
+    assert plan.result("step").code == CallCode.CONDITION_UNKNOWN and "within 4 s" in plan.result("step").error
     assert isinstance(plan.conditions, Asked)
     plan.conditions.say("it is dark", True)
     plan.clock.run()
@@ -212,8 +212,8 @@ def test_an_interrupt_while_a_judge_is_asked_ends_it_at_once() -> None:
     plan = Plan(conditions=asked)
     plan.write('<step><if cond="a"><walk/></if></step><step><turn/></step>')
     stopped = plan.scheduler.interrupt("enough")
-    assert plan.events[-1].type is EventType.DRAINED
-    assert {c.function: c.result.outcome.value for c in plan.ended if c.result} == {
+    assert plan.events[-1].kind is ProcessKind.DRAINED
+    assert {c.function: c.outcome_name for c in plan.ended} == {
         "step": "INTERRUPTED",
         "if": "DROPPED",
         "walk": "DROPPED",
@@ -287,7 +287,7 @@ def test_a_queued_step_that_was_cut_does_not_begin_but_those_before_it_do() -> N
     plan.close()
     assert sorted(plan.outcomes()) == [("step", "DROPPED"), ("turn", "DROPPED")]
     plan.end("walk"), plan.end("nod")
-    assert plan.hand.started == ["walk", "nod"] and plan.events[-1].type is EventType.DRAINED
+    assert plan.hand.started == ["walk", "nod"] and plan.events[-1].kind is ProcessKind.DRAINED
 
 
 def test_an_element_around_the_step_that_was_closed_makes_it_whole() -> None:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from shell_kit import mapper
 from step_kit import Plan, Told
 
-from function_tokens.dry_run import DryRun, dry_run
-from function_tokens.scheduling.calls import Call, EventType
+from function_tokens.dry_run import DryRun, call_line, dry_run
+from function_tokens.run_model import CallRun
+from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.conditions import AssumedConditions
 from function_tokens.scheduling.step_queue import StepQueue
-from function_tokens.scheduling.timeline import CallRecord
 from skill_kernel.codes import Outcome
+from skill_kernel.events import ProcessKind
 
 TABLE: dict[str, bool | None] = {"yes1": True, "yes2": True, "no1": False, "no2": False, "who": None}
 KNOWN = [c for c, holds in TABLE.items() if holds is not None]
@@ -92,8 +93,8 @@ def performed(nodes: list[Node], ran: list[str]) -> list[str]:
     return ran
 
 
-def leaves(calls: list[CallRecord]) -> dict[str, CallRecord]:
-    return {f"{float(c.args['s']):.4f}": c for c in calls if c.function in LEAVES}
+def leaves(calls: list[CallRun]) -> dict[str, CallRun]:
+    return {f"{float(c.arguments['s']):.4f}": c for c in calls if c.function in LEAVES}
 
 
 def labels(nodes: list[Node]) -> list[str]:
@@ -113,20 +114,20 @@ def test_exactly_what_the_plan_says_runs_and_it_does_not_matter_how_the_text_is_
     assert {x for x, c in by_label.items() if c.start_s is not None} == set(performed(roots, []))
     assert len(by_label) == len(labels(roots)) and all(c.end_s is not None for c in done.calls)
     assert {c.outcome for c in done.calls} <= {"DONE", "DROPPED"}
-    assert [c.as_json() for c in run(source, chunk=chunk).calls] == [c.as_json() for c in done.calls]
+    assert [call_line(c) for c in run(source, chunk=chunk).calls] == [call_line(c) for c in done.calls]
 
 
 @settings(max_examples=150, deadline=None)
 @given(plans([*TABLE]), st.integers(1, 9), st.floats(30, 400))
 def test_of_each_element_one_branch_runs_at_most_and_nothing_of_the_others(roots: list[Node], chunk: int, rate: float) -> None:
     done = run("".join(n.source() for n in roots), chunk=chunk, chars_per_s=rate)
-    by_id = {c.call: c for c in done.calls}
+    by_id = {c.call_id: c for c in done.calls}
     assert len(by_id) == len(done.calls)
-    begun = Counter(c.parent for c in done.calls if c.function in ("if", "else") and c.start_s is not None)
+    begun = Counter(c.parent_id for c in done.calls if c.function in ("if", "else") and c.start_s is not None)
     assert not begun or max(begun.values()) == 1
     for call in done.calls:
-        if call.parent and call.start_s is not None:
-            around = by_id[call.parent]
+        if call.parent_id and call.start_s is not None:
+            around = by_id[call.parent_id]
             assert around.start_s is not None and around.outcome != "DROPPED"
             assert around.start_s <= call.start_s and call.end_s <= around.end_s + 1e-9
     try:
@@ -150,12 +151,12 @@ def test_steps_run_in_the_order_they_arrive_whatever_streams_they_come_from(root
     for name in plan.parsers:
         plan.close(name)
     plan.clock.run()
-    steps = [c for c in plan.ended if c.function in ("step", "subtask_complete") and c.parent is None]
-    assert len(steps) == len(roots) and {c.result.outcome for c in steps if c.result} == {Outcome.DONE}
-    ordered = sorted(steps, key=lambda c: c.seq)
+    steps = [c for c in plan.ended if c.function in ("step", "subtask_complete") and not c.parent_id]
+    assert len(steps) == len(roots) and {c.outcome for c in steps} == {Outcome.DONE}
+    ordered = sorted(steps, key=lambda c: int(c.call_id[1:]))
     assert all(a.end_s <= b.start_s + 1e-9 for a, b in zip(ordered, ordered[1:], strict=False))
     ran = {f"{c.arguments['s']:.4f}" for c in plan.ended if c.function in LEAVES and c.start_s is not None}
-    assert ran == set(performed(roots, [])) and plan.events[-1].type is EventType.DRAINED
+    assert ran == set(performed(roots, [])) and plan.events[-1].kind is ProcessKind.DRAINED
 
 
 @settings(max_examples=80, deadline=None)
@@ -176,7 +177,7 @@ def test_streams_that_are_written_at_the_same_time_do_not_hold_each_other_up(
             del texts[name]
             plan.close(name)
     plan.clock.run()
-    assert not plan.scheduler.live_calls and plan.events[-1].type is EventType.DRAINED
+    assert not plan.scheduler.live_calls and plan.events[-1].kind is ProcessKind.DRAINED
     ended = [c for c in plan.ended if c.function in LEAVES]
     assert Counter(c.start_s is not None for c in ended)[True] == sum(len(performed(roots, [])) for roots in written)
     assert_serial(plan.ended)
@@ -187,7 +188,7 @@ def test_streams_that_are_written_at_the_same_time_do_not_hold_each_other_up(
 def test_replace_steps_never_touches_what_runs(roots: list[Node], new: list[Node], at_s: float) -> None:
     source, later = "".join(n.source() for n in roots), "".join(n.source() for n in new)
 
-    def performed_with(text: str) -> list[Call]:
+    def performed_with(text: str) -> list[CallRun]:
         plan = Plan(manual=False, conditions=Told(None, TABLE))  # type: ignore[arg-type]
         plan.write(source, "a")
         plan.close("a")
@@ -196,20 +197,21 @@ def test_replace_steps_never_touches_what_runs(roots: list[Node], new: list[Node
             plan.write(text, "b", turn=1)
             plan.close("b")
         plan.clock.run()
-        assert plan.events[-1].type is EventType.DRAINED
+        assert plan.events[-1].kind is ProcessKind.DRAINED
         return plan.ended
 
-    def story(call: Call) -> tuple[object, ...]:
-        return call.call_id, call.function, call.start_s, call.end_s, call.result and call.result.outcome
+    def story(call: CallRun) -> tuple[object, ...]:
+        return call.call_id, call.function, call.start_s, call.end_s, call.outcome
 
     undisturbed = [c for c in performed_with("") if c.stream_id == "a"]
     calls = performed_with(f"<replace_steps/>{later}")
+    by_id = {c.call_id: c for c in undisturbed}
     old = {c.call_id: c for c in calls if c.stream_id == "a"}
 
-    def begun(call: Call) -> bool:
+    def begun(call: CallRun) -> bool:
         root = call
-        while root.parent is not None:
-            root = root.parent
+        while root.parent_id:
+            root = by_id[root.parent_id]
         return root.start_s is not None and root.start_s <= at_s
 
     for call in undisturbed:
@@ -300,13 +302,13 @@ def test_whatever_is_written_each_call_has_one_outcome_and_the_process_comes_to_
     plan.clock.run(until_s=1000.0)
     assert not plan.scheduler.live_calls
     assert max(Counter(c.call_id for c in plan.ended).values(), default=1) == 1
-    assert not plan.parsers or plan.reported(EventType.DRAINED)
+    assert not plan.parsers or plan.reported(ProcessKind.DRAINED)
     assert plan.scheduler.unstarted == 0
     shown = plan.queues[-1] if plan.queues else StepQueue()
     assert shown.queued == () and shown.running is None and not shown.reading
     if interrupt_s is not None and interrupt_s > sum(w for _, _, w in pieces):
         assert all(c.start_s is None or c.start_s <= interrupt_s for c in plan.ended)
-    begun = Counter(id(c.parent) for c in plan.ended if c.function in ("if", "else") and c.start_s is not None)
+    begun = Counter(c.parent_id for c in plan.ended if c.function in ("if", "else") and c.start_s is not None)
     assert not begun or max(begun.values()) == 1
     assert_serial(plan.ended)
 

@@ -11,15 +11,14 @@ import pytest
 from shell_kit import mapper
 
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.scheduling.calls import EventType, ShellEvent
 from function_tokens.scheduling.scheduler import Scheduler
 from function_tokens.scheduling.virtual import VirtualExecutor
 from planners import verdict as verdict_module
 from planners.verdict import ProposedCall, Verdict, VerdictWorld, WeighingExecutor, load_verdicts
-from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.plugins import PluginError
+from skill_kernel.events import CallEvent, CallKind, RunEvent
 
 Answer = Callable[[str], None]
 
@@ -46,14 +45,14 @@ class Bench:
         self.body = VirtualExecutor(self.clock)
         world = SimpleNamespace(robot=None)
         executor = WeighingExecutor(self.body, "p", verdicts, world, self.clock)  # type: ignore[arg-type]
-        self.ended: dict[str, CallResult] = {}
+        self.ended: dict[str, CallEvent] = {}
         ids = itertools.count()
         self.scheduler = Scheduler(mapper(), executor, self.clock, self._event, new_call_id=lambda: f"c{next(ids)}")
         self.body.scheduler = executor.scheduler = self.scheduler
 
-    def _event(self, event: ShellEvent) -> None:
-        if event.type is EventType.ENDED and event.call is not None and event.call.result is not None:
-            self.ended[event.call.function] = event.call.result
+    def _event(self, event: RunEvent) -> None:
+        if isinstance(event, CallEvent) and event.kind is CallKind.ENDED:
+            self.ended[event.function] = event
 
     def write(self, text: str) -> None:
         parser = StreamingParser("lenient")
@@ -81,14 +80,18 @@ def test_a_veto_ends_the_call_refused_with_its_sentence() -> None:
     bench.write("<walk/><nod/>")
     bench.run(3.0)
     result = bench.ended["walk"]
-    assert (result.outcome, result.code, result.error) == (Outcome.REFUSED, CallCode.VETOED, "verdict 'says': not in this room")
+    assert (result.outcome, result.error_code, result.error_msg) == (
+        Outcome.REFUSED,
+        CallCode.VETOED,
+        "verdict 'says': not in this room",
+    )
 
 
 def test_one_that_raises_vetoes_and_says_so() -> None:
     bench = Bench(Says(lambda call, answer: (_ for _ in ()).throw(KeyError("room"))))
     bench.write("<walk/>")
     assert bench.ended["walk"].outcome is Outcome.REFUSED
-    assert bench.ended["walk"].error == "verdict 'says': it failed: KeyError: 'room'"
+    assert bench.ended["walk"].error_msg == "verdict 'says': it failed: KeyError: 'room'"
 
 
 def test_one_that_is_late_vetoes_and_what_it_says_then_counts_no_more() -> None:
@@ -98,7 +101,7 @@ def test_one_that_is_late_vetoes_and_what_it_says_then_counts_no_more() -> None:
     bench.run(0.4)
     assert not bench.ended
     bench.run(0.2)
-    assert bench.ended["walk"].error == "verdict 'says': it gave no answer within 0.5 s"
+    assert bench.ended["walk"].error_msg == "verdict 'says': it gave no answer within 0.5 s"
     answers[0]("")
     bench.run(2.0)
     assert bench.ended["walk"].outcome is Outcome.REFUSED
