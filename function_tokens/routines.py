@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import re
 import shutil
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from skill_kernel.config.records import replace_file
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 500
@@ -49,6 +47,17 @@ class Routine:
     source: str
     created: float
 
+    @classmethod
+    def of(cls, name: str, description: str, source: str, created: float) -> Routine:
+        """Return the routine in its one spelling. Raises RoutineError when one of the texts cannot be kept."""
+        about = " ".join(description.split())
+        if not source.strip():
+            raise RoutineError("the routine is empty; put the sequence to keep between its tags")
+        for what, text, limit in (("description", about, MAX_DESCRIPTION), ("routine", source, MAX_SOURCE)):
+            if len(text) > limit:
+                raise RoutineError(f"the {what} has {len(text)} characters; {limit} are allowed")
+        return cls(check_name(name), about, _characters(source), float(created))
+
 
 class RoutineStore:
     """Keep the routines of one robot in one JSON file that is replaced as a whole, so that a crash leaves the old or the
@@ -69,14 +78,9 @@ class RoutineStore:
         self.load_error: RoutineFileError | None = None
         self._refresh()
 
-    @property
-    def path(self) -> Path:
-        """Return where the routines are kept."""
-        return self._path
-
     def save(self, name: str, description: str, source: str) -> Routine:
         """Keep a routine, replacing one of that name as a whole. Raises RoutineError and leaves the store as it was."""
-        routine = Routine(check_name(name), _one_line(description), _check_source(source), self._clock())
+        routine = Routine.of(name, description, source, self._clock())
         with self._lock:
             self._refresh()
             if routine.name not in self._routines and len(self._routines) >= MAX_ROUTINES:
@@ -109,17 +113,9 @@ class RoutineStore:
         if self._unreadable:
             raise RoutineFileError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
         document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("w", encoding="utf-8") as file:
-                json.dump(document, file, ensure_ascii=False, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, self._path)
-            _sync_folder(self._path.parent)
+            replace_file(self._path, json.dumps(document, ensure_ascii=False, indent=1))
         except OSError as error:
-            fresh.unlink(missing_ok=True)
             raise RoutineFileError(f"routines cannot be written to {self._path} ({error})") from error
         self._routines = routines
         self._seen = self._signature()
@@ -229,21 +225,6 @@ def _normal(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
-def _one_line(description: str) -> str:
-    text = " ".join(description.split())
-    if len(text) > MAX_DESCRIPTION:
-        raise RoutineError(f"the description has {len(text)} characters; {MAX_DESCRIPTION} are allowed")
-    return text
-
-
-def _check_source(source: str) -> str:
-    if not source.strip():
-        raise RoutineError("the routine is empty; put the sequence to keep between its tags")
-    if len(source) > MAX_SOURCE:
-        raise RoutineError(f"the routine has {len(source)} characters; {MAX_SOURCE} are allowed")
-    return _characters(source)
-
-
 def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
     """Return the routines of a file, and what is wrong with it."""
     try:
@@ -256,27 +237,9 @@ def _decode(data: bytes) -> tuple[dict[str, Routine], list[str]]:
     faults: list[str] = []
     for entry in document["routines"]:
         try:
-            routine = _routine(entry)
-        except (RoutineError, KeyError, TypeError, ValueError) as error:
+            routine = Routine.of(*(entry[f.name] for f in fields(Routine)))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             faults.append(f"an entry cannot be used: {error}")
-            continue
-        routines[routine.name] = routine
+        else:
+            routines[routine.name] = routine
     return routines, faults
-
-
-def _routine(entry: Any) -> Routine:
-    name, description, source, created = (entry[key] for key in ("name", "description", "source", "created"))
-    if not all(isinstance(value, str) for value in (name, description, source)):
-        raise TypeError("name, description and source must be text")
-    if not math.isfinite(float(created)):
-        raise ValueError("created must be a finite number")
-    return Routine(check_name(name), _one_line(description), _check_source(source), float(created))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the replaced directory entry itself durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

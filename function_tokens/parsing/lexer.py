@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from function_tokens.parsing.source import SPACE, End, Source, Step, run_of
-from function_tokens.parsing.tokens import NO_VALUE, ParseError, Position, Repair
+from function_tokens.parsing.tokens import NO_VALUE
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, name_shape, resolve
 from skill_kernel.codes import ParseCode
 
@@ -39,13 +39,8 @@ _opens_value = re.compile(rf"(?:\A|[ \t,;]){_NAME}[ \t]{{0,8}}=[ \t]{{0,8}}\Z").
 _ENDING = rf"(?=[ \t]{{0,8}}/?[ \t]{{0,8}}>|[ \t,;]{{1,8}}{_NAME}[ \t]{{0,8}}[=/>])"
 _closes_value = {quote: re.compile(quote + _ENDING) for quote in "\"'"}
 """A quote behind which the tag ends or another attribute begins."""
-
-
-# What ends a string, a subset or a declaration, and what begins a part of it.
-_outside = re.compile(r"[\"'\[>]").search
-_subset = re.compile(r"[\]<]").search
-_declaration = re.compile(r"[\"'>]").search
-
+_in_declaration = re.compile(r"[\"'\[>]").search
+_in_subset = re.compile(r"[\]<]").search
 
 CDATA = "<![CDATA["
 _OPENINGS = ("<!--", CDATA, "<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION")
@@ -76,15 +71,15 @@ def stray_ampersand(text: str, at: int) -> tuple[ParseCode, str]:
 
 
 class TagLexer:
-    """Read one tag from behind its `<` or `</` on.
+    """Read one tag, with the reader at its `<`.
 
     A tag is *committed* once a quoted value was read: before that, a character that no tag can have shows that the `<`
     was text. A committed tag stays one. What nobody can understand in it becomes an attribute that no function has, so
     that it is refused with everything inside it (semantics 2.5) instead of running with half its arguments.
     """
 
-    def __init__(self, source: Source, reader: TagReader, at: Position, *, closing: bool) -> None:
-        self.at = at
+    def __init__(self, source: Source, reader: TagReader, *, closing: bool) -> None:
+        self.start = source.offset(source.at)
         self.closing = closing
         self.name = ""
         self.attrs: dict[str, str] = {}
@@ -95,10 +90,11 @@ class TagLexer:
         self._source = source
         self._reader = reader
         self._committed = False
-        self._pending: list[Repair] = []
+        self._pending: list[tuple[ParseCode, str, int]] = []
         self._parts: list[str] = []
         self._length = 0
-        self._value_at = at
+        self._value_start = 0
+        source.at += 1 + closing
 
     @property
     def unfinished(self) -> str:
@@ -108,33 +104,27 @@ class TagLexer:
 
     def read(self) -> Step[None]:
         """Read to the end of the tag, or to the character that shows that it is none: then `raw` is set."""
-        source = self._source
-        source.keep_raw()
+        self._source.keep_raw()
         yield from self._closing_tag() if self.closing else self._start_tag()
         if self.raw is None:
             self._commit()
             if self.attrs:
                 self._read_values()
 
-    # The parts of a tag. A step returns True where the tag has ended, or is none.
-
     def _closing_tag(self) -> Step[None]:
         source = self._source
-        spaced = (yield from self._source.peek()) in SPACE
+        spaced = (yield from source.peek()) in SPACE
         char = yield from self._after_space()
-        if char == ">":
-            self._commit()
-            self._problem("an end tag without a name; it closes the innermost element")
-        elif not begins_name(char):
+        if char != ">" and not begins_name(char):
             return self._be_text()
-        else:
-            self._commit()
-            if spaced:
-                self._problem("white space before the name of an end tag")
+        self._commit()
+        if char != ">":
             self.name = yield from self._name()
-            if (char := (yield from self._after_space())) != ">":
-                self._problem(f"{char!r} in the end tag </{self.name}>; it takes only a name")
-                yield from source.skip(_to_tag_end)
+        junk = (yield from self._after_space()) != ">"
+        if spaced or junk or not self.name:
+            self._problem(f"an end tag is written </{self.name or 'name'}>, without anything else")
+        if junk:
+            yield from source.skip(_to_tag_end)
         source.at += source.text[source.at] == ">"
         return None
 
@@ -143,75 +133,54 @@ class TagLexer:
         self.name = yield from self._name()
         if source.text[source.at] not in SPACE + "/>":
             return self._be_text()
-        ended = False
-        while not ended:
+        while self.raw is None and not self.empty:
             char = yield from self._after_space()
             if char == ">":
                 source.at += 1
-                ended = True
-            elif char == "/":
+                break
+            if char == "/":
                 source.at += 1
-                ended = yield from self._slash()
-            elif begins_name(char):
-                ended = yield from self._attribute()
-            elif not self._committed:
-                return self._be_text()
+                yield from self._slash()
+            elif not self._committed and not begins_name(char):
+                self._be_text()
             elif char == "<":
                 self._problem(f"the tag <{self.name}> is not finished before the next '<'")
                 self.attrs.setdefault("<", NO_VALUE)
-                ended = True
+                break
             elif char in ",;":
                 self._problem(f"{char!r} between the attributes of <{self.name}>; separate them by a space")
                 source.at += 1
             else:
-                self._problem(f"{char!r} cannot begin an attribute of <{self.name}>")
-                ended = yield from self._value_of((yield from self._junk_name()))
+                yield from self._attribute()
         return None
 
-    def _slash(self) -> Step[bool]:
-        source = self._source
+    def _slash(self) -> Step[None]:
         while (char := (yield from self._source.peek())) in SPACE:
             self._problem(f"white space between '/' and '>' of <{self.name}>")
             yield from self._after_space()
         if char == ">":
-            source.at += 1
+            self._source.at += 1
             self.empty = True
         elif not self._committed:
             self._be_text()
-            return True
-        elif char == "<":
-            self._problem(f"the tag <{self.name}> lacks its '>'")
-            self.empty = True
         else:
             self._problem(f"'/' inside the tag <{self.name}>")
-        return self.empty
+            self.empty = char == "<"
 
-    def _attribute(self) -> Step[bool]:
+    def _attribute(self) -> Step[None]:
+        """Read an attribute and its value. In a committed tag anything but white space, `/`, `=` and brackets is a name."""
         source = self._source
-        yield from self._run(name_end, "name_length")
-        char = source.text[source.at]
-        if char in SPACE + "=/<>":
-            return (yield from self._value_of(self._collected()))
-        if not self._committed:
-            self._be_text()
-            return True
-        self._problem(f"{char!r} in the name of an attribute of <{self.name}>")
-        return (yield from self._value_of((yield from self._junk_name())))
-
-    def _junk_name(self) -> Step[str]:
-        source = self._source
-        yield from self._run(_junk, "name_length")
+        yield from self._run(_junk if self._committed else name_end, "name_length")
         if not self._parts:
-            self._parts.append(source.text[source.at])
-            source.at += 1
-        return self._collected()
-
-    def _value_of(self, name: str) -> Step[bool]:
-        source = self._source
+            self._take(source.at + 1, "name_length")
+        elif source.text[source.at] not in SPACE + "=/<>":
+            return self._be_text()
+        name = self._collected()
+        if not begins_name(name[0]) or name_end(name, 0) < len(name):
+            self._problem(f"{name!r} cannot be an attribute of <{self.name}>")
         if (yield from self._after_space()) != "=":
             self._problem(f"attribute {name!r} of <{self.name}> has no value; taken as {NO_VALUE!r}")
-            self._add(name, NO_VALUE)
-            return False
+            return self._add(name, NO_VALUE)
         source.at += 1
         char = yield from self._after_space()
         if (quote := _closing_quote.get(char)) is None:
@@ -221,11 +190,11 @@ class TagLexer:
             self._problem(f"the value of {name!r} is in typographic quotes {char!r}; write '\"'")
         self._commit()
         source.at += 1
-        self._value_at = source.locate(source.at)
+        self._value_start = source.offset(source.at, end=True)
         yield from self._quoted_value(name, quote)
-        if begins_name((yield from self._source.peek())):
+        if begins_name((yield from source.peek())):
             self._problem(f"no white space before an attribute of <{self.name}>")
-        return False
+        return None
 
     def _quoted_value(self, name: str, quote: str) -> Step[None]:
         source = self._source
@@ -256,29 +225,26 @@ class TagLexer:
         self._add(name, self._mended(name, self._collected()))
         source.at += 1
 
-    def _unquoted_value(self, name: str) -> Step[bool]:
+    def _unquoted_value(self, name: str) -> Step[None]:
         source = self._source
-        while True:
+        while not self.empty:
             yield from self._run(_unquoted, "attribute_length")
             char = source.text[source.at]
-            if char in "&`]":
-                if not self._committed:
-                    self._be_text()
-                    return True
-                self._take(source.at + 1, "attribute_length")
-            elif char == "/":
+            if char == "/":
                 source.at += 1
-                self.empty = (yield from self._source.peek()) == ">"
-                if self.empty:
-                    break
-                self._count(1, source.at + 1, "attribute_length")
-                self._parts.append("/")
-            else:
+                self.empty = (yield from source.peek()) == ">"
+                if not self.empty:
+                    self._count(1, source.at, "attribute_length")
+                    self._parts.append("/")
+            elif char not in "&`]":
                 break
-        raw = self._collected()
-        self._add(name, self._mended(name, raw.rstrip(",;")))
+            elif self._committed:
+                self._take(source.at + 1, "attribute_length")
+            else:
+                return self._be_text()
+        self._add(name, self._mended(name, self._collected().rstrip(",;")))
         source.at += self.empty
-        return self.empty
+        return None
 
     # What the parts share.
 
@@ -309,7 +275,7 @@ class TagLexer:
         self._length += length
         over = self._length - getattr(self._source.limits, limit)
         if over > 0:
-            raise self._source.exceeded(limit, end - over)
+            raise self._source.exceeded(limit, self._source.offset(end - over))
 
     def _collected(self) -> str:
         collected = "".join(self._parts)
@@ -323,7 +289,7 @@ class TagLexer:
             return
         self.attrs[name] = value
         if len(self.attrs) > self._source.limits.attributes:
-            raise self._source.exceeded("attributes", self._source.at)
+            raise self._source.exceeded("attributes", self._source.offset(self._source.at))
 
     def _mended(self, name: str, raw: str) -> str:
         """Return what is written between the quotes so that lxml reads it; a reference to no character is left out."""
@@ -332,52 +298,42 @@ class TagLexer:
             found = match[0]
             if found in '<"':
                 return "&lt;" if found == "<" else "&quot;"
+            if found != "&" and resolve(found) is not None:
+                return found
+            code, message = ParseCode.INVALID_CHARACTER, f"{found[:40]!r} names no XML character"
             if found == "&":
-                self._value_problem(name, raw, match.start(), *stray_ampersand(raw, match.start()))
-                return "&amp;"
-            if resolve(found) is None:
-                message = f"{found[:40]!r} names no XML character"
-                self._value_problem(name, raw, match.start(), ParseCode.INVALID_CHARACTER, message)
-                return ""
-            return found
+                code, message = stray_ampersand(raw, match.start())
+            self._source.violation(code, f"{message} (in the value of {name!r})", self._value_start + match.start())
+            return "&amp;" if found == "&" else ""
 
         return _value_parts(mend, raw)
-
-    def _value_problem(self, name: str, raw: str, index: int, code: ParseCode, message: str) -> None:
-        at = self._value_at
-        if self._source.strict or self._source.room(code):  # the position of one that is only counted is not needed
-            lines = raw.count("\n", 0, index)
-            column = index - raw.rfind("\n", 0, index) if lines else at.column + index
-            at = Position(at.offset + index, at.line + lines, column)
-        self._source.violation(code, f"{message} (in the value of {name!r})", self._source.at, at)
 
     def _read_values(self) -> None:
         values = self._reader.values(self.attrs.values())
         if values is None:
-            at = self._source.at
             message = f"the tag <{self.name[:40]}> is longer than lxml reads; write less"
-            raise ParseError(ParseCode.LIMIT_EXCEEDED, message, self._source.locate(at), self._source.snippet(at))
+            raise self._source.error(ParseCode.LIMIT_EXCEEDED, message)
         self.attrs = dict(zip(self.attrs, values, strict=True))
 
     def _problem(self, message: str, code: ParseCode = ParseCode.SYNTAX) -> None:
         source = self._source
         if self._committed or source.strict:
-            source.violation(code, message, source.at)
+            source.violation(code, message)
         else:
-            self._pending.append(source.repair(code, message, source.at))
+            self._pending.append((code, message, source.offset(source.at)))
 
     def _commit(self) -> None:
         if not self._committed:
             self._committed = True
             self._source.take_raw()
-            for repair in self._pending:
-                self._source.record(repair)
+            for problem in self._pending:
+                self._source.violation(*problem)
 
     def _be_text(self) -> None:
         """Take the `<` as text: nothing that was read behind it holds markup."""
         source = self._source
         message = f"'<' begins no tag: {source.text[source.at]!r} cannot follow; write '&lt;'"
-        source.violation(ParseCode.SYNTAX, message, source.at, self.at)
+        source.violation(ParseCode.SYNTAX, message, self.start)
         self.raw = source.take_raw()
 
 
@@ -421,7 +377,7 @@ def skip_comment(source: Source) -> Step[None]:
     """Skip to behind `-->`. XML forbids `--` inside, which a lenient stream may have."""
     yield from source.find("--")
     while (char := (yield from source.peek())) != ">":
-        source.violation(ParseCode.SYNTAX, "'--' inside a comment; end it with '-->'", source.at)
+        source.violation(ParseCode.SYNTAX, "'--' inside a comment; end it with '-->'")
         source.at += 1
         if char != "-":
             yield from source.find("--")
@@ -430,45 +386,38 @@ def skip_comment(source: Source) -> Step[None]:
 
 def skip_declaration(source: Source) -> Step[None]:
     """Skip `<!DOCTYPE … [ … ]>` or another markup declaration as a whole."""
-    while (char := (yield from source.search(_outside))) != ">":
-        if char == "[":
-            yield from _skip_subset(source)
-        else:
+    ends = [">"]
+    while ends:
+        char = yield from source.search(_in_subset if ends[-1] == "]" else _in_declaration)
+        if char == ends[-1]:
+            ends.pop()
+        elif char == "[" and len(ends) == 1:
+            ends.append("]")
+        elif char in "\"'":
             yield from source.find(char)
-
-
-def _skip_subset(source: Source) -> Step[None]:
-    while (yield from source.search(_subset)) == "<":
-        if (yield from source.skip_if("?")):
-            yield from source.find("?>")
-        elif (yield from source.skip_if("!")) and (yield from source.skip_if("-")) and (yield from source.skip_if("-")):
-            yield from source.find("-->")
-        else:
-            while (char := (yield from source.search(_declaration))) != ">":
-                yield from source.find(char)
+        elif char == "<":
+            if (yield from source.skip_if("?")):
+                yield from source.find("?>")
+            elif (yield from source.skip_if("!")) and (yield from source.skip_if("-")) and (yield from source.skip_if("-")):
+                yield from source.find("-->")
+            else:
+                ends.append(">")
 
 
 def skip_reasoning(source: Source, name: str) -> Step[None]:
     """Skip to the literal end tag of a reasoning block, whatever stands before it (semantics 1.6)."""
-    room = source.limits.reasoning_length
-    start = source.at
+    last = source.offset(source.at) + source.limits.reasoning_length
     for _ in _find_end_tag(source, name):
-        room = _spend(source, room, start, source.end)
+        if source.fed > last:
+            raise source.exceeded("reasoning_length", last)
         yield
-        start = source.held
-    _spend(source, room, start, source.at)
+    if source.offset(source.at, end=True) > last:
+        raise source.exceeded("reasoning_length", last)
 
 
 def _find_end_tag(source: Source, name: str) -> Step[None]:
     char = ""
     while char != ">":
         yield from source.find(f"</{name}")
-        while (char := (yield from source.peek())) in SPACE:
-            source.at += 1
+        char = yield from source.skip(_spaces)
     source.at += 1
-
-
-def _spend(source: Source, room: int, start: int, end: int) -> int:
-    if end - start > room:
-        raise source.exceeded("reasoning_length", start + room)
-    return room - (end - start)

@@ -17,7 +17,7 @@ from function_tokens.parsing.lexer import (
     skip_reasoning,
     stray_ampersand,
 )
-from function_tokens.parsing.source import INVALID, SPACE, Source, Step, StreamEnd
+from function_tokens.parsing.source import INVALID, MAX_PAST, SPACE, Source, Step, StreamEnd
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
 from skill_kernel.codes import ParseCode
@@ -120,10 +120,11 @@ class StreamingParser:
             end = start + len(text)
             if text and end <= self._total and not _special(text):
                 if self._line_blank or "\n" in text:
-                    source.count_lines(text)
                     self._line_goes_on(text)
                 source.fed = end
                 source.past.append(text)
+                if len(source.past) > MAX_PAST:
+                    source.forget()
                 seq = source.seq
                 source.seq = seq + 1
                 return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
@@ -152,10 +153,8 @@ class StreamingParser:
         middle, end = start + len(tag), end - len(begun)
         if len(begun) > self._tag_max or (tag and not self._take_tag(tag, start, middle)):
             return self._read(text)
-        read = tag + words
-        source.count_lines(read)
         source.fed = end
-        source.past.append(read)
+        source.past.append(tag + words)
         if words:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
@@ -194,13 +193,14 @@ class StreamingParser:
                 next(self._content)
                 self._flush()
             if len(piece) > room:
-                raise source.exceeded("total_length", source.end)
+                raise source.exceeded("total_length", source.fed)
             if final:
                 self._finish()
         except ParseError as error:
             self._fail(error)
-        source.end_piece()
         self._between = not (self._ended or self._inside or source.at < source.end)
+        if self._between and len(source.past) > MAX_PAST:
+            source.forget()
         out, self._out = self._out, []
         return out
 
@@ -210,14 +210,13 @@ class StreamingParser:
         next(self._content, None)
         self._flush()
         if source.at < source.end:
-            message = f"the stream ends in {source.text[source.at :]!r}"
-            source.violation(ParseCode.UNCLOSED, message, source.end - 1, source.position(source.at))
+            source.violation(ParseCode.UNCLOSED, f"the stream ends in {source.text[source.at :]!r}")
         if self._inside:
-            source.violation(ParseCode.UNCLOSED, f"the stream ends inside {self._inside}", source.end)
+            source.violation(ParseCode.UNCLOSED, f"the stream ends inside {self._inside}")
         for name in reversed(self._open):
-            source.violation(ParseCode.UNCLOSED, f"<{name[:40]}> is open at the end of the stream", source.end)
+            source.violation(ParseCode.UNCLOSED, f"<{name[:40]}> is open at the end of the stream", source.fed)
         self._reset_open(0, source.fed)
-        source.summarise(source.locate(source.end), source.snippet(source.end - 1))
+        source.summarise()
         self._ended = True
 
     def _fail(self, error: ParseError) -> None:
@@ -226,9 +225,8 @@ class StreamingParser:
         if self._strict:
             error.tokens = tuple(self._out)
             raise error
-        self._source.record(Repair(error.code, error.message, *error.position, error.snippet, self._source.seq))
+        self._source.summarise(error)
         self._reset_open(0, error.offset)
-        self._source.summarise(error.position, error.snippet)
 
     # Tokens
 
@@ -243,7 +241,7 @@ class StreamingParser:
     def _text(self, i: int, j: int) -> None:
         """Take the text from `i` to `j`; it is gathered until something else comes."""
         source = self._source
-        self._gather(source.text[i:j], source.offset(i), source.offset(j))
+        self._gather(source.text[i:j], source.offset(i), source.offset(j, end=True))
         source.at = j
 
     def _gather(self, text: str, start: int, end: int) -> None:
@@ -282,7 +280,7 @@ class StreamingParser:
                 char = text[i]
                 if char == "<":
                     tag = _whole_tag(text, i)
-                    if tag and self._take_tag(tag[0], source.offset(i), source.offset(tag.end())):
+                    if tag and self._take_tag(tag[0], source.offset(i), source.offset(tag.end(), end=True)):
                         source.at = tag.end()
                         continue
                     if construct := self._open_markup(text, i):
@@ -338,17 +336,16 @@ class StreamingParser:
         source = self._source
         following = text[i + 1 : i + 2]
         if following == "/" or following and begins_name(following):
-            lexer = TagLexer(source, self._tags, source.position(i), closing=following == "/")
-            source.at = i + 1 + lexer.closing
-            return self._mend_tag(lexer)
+            return self._mend_tag(TagLexer(source, self._tags, closing=following == "/"))
         opening = opening_at(text, i)
         if opening is None:
             return None
         if not opening:
             message = f"'<' begins no tag: {following!r} cannot follow; write '&lt;'"
-            source.violation(ParseCode.SYNTAX, message, i + 1, source.position(i))
+            source.violation(ParseCode.SYNTAX, message)
             self._text(i, i + 1)
             return None
+        start = source.offset(i)
         source.at = i + len(opening)
         if opening == CDATA:
             self._inside = "a CDATA section"
@@ -358,7 +355,7 @@ class StreamingParser:
             return skip_comment(source)
         self._inside = "a processing instruction" if opening == "<?" else "a markup declaration"
         message = f"{self._inside if opening == '<?' else opening} is refused; leave it out"
-        source.violation(ParseCode.FORBIDDEN_MARKUP, message, source.at - (opening != "<?"), source.position(i))
+        source.violation(ParseCode.FORBIDDEN_MARKUP, message, start)
         return source.find("?>") if opening == "<?" else skip_declaration(source)
 
     def _mend_tag(self, lexer: TagLexer) -> Step[None]:
@@ -369,7 +366,7 @@ class StreamingParser:
         except StreamEnd:
             self._inside = lexer.unfinished
             raise
-        start, end = lexer.at.offset, source.offset(source.at)
+        start, end = lexer.start, source.offset(source.at, end=True)
         if lexer.raw is not None:
             text = ("</" if lexer.closing else "<") + lexer.raw
             self._gather(text.replace("\r\n", "\n").replace("\r", "\n"), start, end)
@@ -377,7 +374,7 @@ class StreamingParser:
             self._end_tag(lexer, end)
         elif lexer.name not in self._reasoning_tags:
             if not self._activate(lexer.name, lexer.attrs or NO_ATTRS, lexer.empty, start, end):
-                raise source.exceeded("depth", source.at - 1)
+                raise source.exceeded("depth", end - 1)
         elif not lexer.empty:
             self._inside = f"the reasoning block <{lexer.name}>"
             yield from skip_reasoning(source, lexer.name)
@@ -387,14 +384,14 @@ class StreamingParser:
         name = lexer.name or (self._open[-1] if self._open else "")
         if name not in self._open:
             message = f"</{name[:40]}> closes no open element"
-            source.violation(ParseCode.MISMATCHED_TAG, message, source.at - 1, lexer.at)
+            source.violation(ParseCode.MISMATCHED_TAG, message, lexer.start)
             return
         if self._open[-1] != name:
             message = f"</{name[:40]}> while <{self._open[-1][:40]}> is open; close that first"
-            source.violation(ParseCode.MISMATCHED_TAG, message, source.at - 1, lexer.at)
-            self._reset_open(len(self._open) - self._open[::-1].index(name), lexer.at.offset)
+            source.violation(ParseCode.MISMATCHED_TAG, message, lexer.start)
+            self._reset_open(len(self._open) - self._open[::-1].index(name), lexer.start)
         self._open.pop()
-        self._emit(TokenKind.RF, name, NO_ATTRS, "", lexer.at.offset, end)
+        self._emit(TokenKind.RF, name, NO_ATTRS, "", lexer.start, end)
 
     def _cdata(self) -> Step[None]:
         source = self._source
@@ -410,20 +407,19 @@ class StreamingParser:
         source, i = self._source, self._source.at
         if end > i:
             text = source.text[i:end].replace("\r\n", "\n").replace("\r", "\n")
-            self._gather(text, source.offset(i), source.offset(end))
+            self._gather(text, source.offset(i), source.offset(end, end=True))
             source.at = end
 
     def _reference(self, text: str, i: int) -> None:
         source, longest = self._source, self._limits.name_length
         if found := reference(text, i):
             if found.end() - i > longest:
-                raise source.exceeded("name_length", i + longest)
+                raise source.exceeded("name_length", source.offset(i + longest))
             char = resolve(found[0])
             if char is None:
-                message = f"{found[0][:40]!r} names no XML character"
-                source.violation(ParseCode.INVALID_CHARACTER, message, found.end() - 1, source.position(i))
+                source.violation(ParseCode.INVALID_CHARACTER, f"{found[0][:40]!r} names no XML character")
             else:
-                self._emit(TokenKind.REF, "", NO_ATTRS, char, source.offset(i), source.offset(found.end()))
+                self._emit(TokenKind.REF, "", NO_ATTRS, char, source.offset(i), source.offset(found.end(), end=True))
             source.at = found.end()
             return
         rest = text[i : i + longest + 1]
@@ -431,21 +427,21 @@ class StreamingParser:
         begun = name_end(rest, 1) == len(rest) if self._strict and named else _reference_begun(rest)
         if begun and not source.final:
             if len(rest) > longest:
-                raise source.exceeded("name_length", i + longest)
+                raise source.exceeded("name_length", source.offset(i + longest))
             return
         code, message = stray_ampersand(text, i)
         if begun:
             code, message = ParseCode.UNCLOSED, f"the stream ends in {rest!r}"
         elif named and not self._strict:
             code, message = ParseCode.UNKNOWN_REFERENCE, "'&' begins no reference; write '&amp;'"
-        source.violation(code, message, min(i + 1, len(text) - 1), source.position(i))
+        source.violation(code, message)
         self._text(i, i + 1)
 
     def _carriage_return(self, text: str, i: int) -> None:
         source = self._source
         if i + 1 < len(text) or source.final:
             source.at = i + 2 if text[i + 1 : i + 2] == "\n" else i + 1
-            self._gather("\n", source.offset(i), source.offset(source.at))
+            self._gather("\n", source.offset(i), source.offset(source.at, end=True))
 
     def _closing_brackets(self, text: str, i: int) -> None:
         source = self._source
@@ -456,8 +452,7 @@ class StreamingParser:
         elif text[j] == ">" and j - i >= 2:
             if j - 2 > i:
                 self._text(i, j - 2)
-            message = "']]>' in text; write ']]&gt;'"
-            source.violation(ParseCode.SYNTAX, message, j, source.position(j - 2))
+            source.violation(ParseCode.SYNTAX, "']]>' in text; write ']]&gt;'", source.offset(j - 2))
             i = j - 2
         if j > i:
             self._text(i, j)

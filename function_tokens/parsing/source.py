@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
@@ -16,8 +16,8 @@ SPACE = " \t\r\n"
 INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
 _invalid_runs = re.compile(f"[{INVALID}]+").finditer
 _SNIPPET = 40
-_KEPT = 320
-"""Pieces of text kept for snippets, of one character or more: a snippet and the longest beginning that is held back."""
+MAX_PAST = 4096
+"""Pieces that are kept for places and snippets until what cannot be asked for any more is forgotten."""
 
 T = TypeVar("T")
 Step = Generator[None, None, T]
@@ -41,7 +41,7 @@ class Source:
     """Hold the text that is not read yet.
 
     Readers are generators: they advance `at` and yield when they need more text. `take()` keeps what they have not read and
-    adds to it, so an index into `text` is valid until the next yield.
+    adds to it, so an index into `text` is valid until the next yield. An offset counts all characters of the stream.
     """
 
     def __init__(self, strict: bool, limits: ParserLimits) -> None:
@@ -49,23 +49,19 @@ class Source:
         self.limits = limits
         self.text = ""
         self.at = 0
-        self.held = 0
-        """Length of the part of `text` that was in hand before the part taken last."""
         self.final = False
         """Set when no more text comes."""
         self.fed = 0
         """Offset behind `text`."""
         self.seq = 0
         """Number of the next token."""
-        self.past: deque[str] = deque(maxlen=_KEPT)
-        """Ends of the pieces before the one in hand, for snippets."""
-        self._shift = 0  # what to add to an index for its offset
-        self._first = 0  # offset of index 0, which may have been held back before characters that were dropped
-        self._piece = ""
-        self._piece_shift = 0  # what to add to an index for its index in the piece
-        self._line = 1
-        self._line_start = 0
-        self._counted = 0
+        self.past: list[str] = []
+        """The pieces of the stream from `_past_from` on."""
+        self._past_from = 0
+        self._past_lines = 1
+        self._past_newline = -1  # offset of the last newline before `_past_from`
+        self._base = 0  # offset of index 0
+        self._gaps: list[tuple[int, int]] = []  # indexes before which characters were dropped, and how many
         self._raw: list[str] | None = None
         self._raw_from = 0
         self._repairs: list[Repair] = []
@@ -78,55 +74,28 @@ class Source:
 
         Characters that XML does not have are dropped.
         """
-        self._piece = piece
-        self._window("", 0)
+        self.past.append(piece)
         done = 0
         for run in (*_invalid_runs(piece), None):
-            end = run.start() if run else len(piece)
-            if end > done:
-                self._window(piece[done:end], done)
-                self.fed += end - done
+            part = piece[done : run.start() if run else len(piece)]
+            if part:
+                self._window(part)
                 yield
             if run:
-                self._drop(run[0], end)
+                for i, char in enumerate(run[0], self.fed):
+                    self.fed += 1
+                    self.violation(ParseCode.INVALID_CHARACTER, f"U+{ord(char):04X} is no XML character; leave it out", i)
+                self._gaps.append((len(self.text), len(run[0])))
                 done = run.end()
 
-    def end_piece(self) -> None:
-        """Count the piece as passed."""
-        if "\n" in self.text:
-            self.locate(self.end)
-        if self._piece:
-            self.past.append(self._piece[-_KEPT:])
-
-    def _drop(self, run: str, index: int) -> None:
-        self._window(run, index)
-        room = self.room(ParseCode.INVALID_CHARACTER)
-        for i, char in enumerate(run if self.strict else run[:room], self.held):
-            self.violation(ParseCode.INVALID_CHARACTER, f"U+{ord(char):04X} is no XML character; leave it out", i)
-        self._counts[ParseCode.INVALID_CHARACTER] += max(0, len(run) - room)
-        self.text = self.text[: self.held]
-        self.fed += len(run)
-        self._shift += len(run)
-        self._piece_shift += len(run)
-
-    def count_lines(self, text: str) -> None:
-        """Count the newlines of a text that is read elsewhere, before `fed` passes it."""
-        if "\n" in text:
-            self._line += text.count("\n")
-            self._line_start = self.fed + text.rindex("\n") + 1
-
-    def _window(self, part: str, index: int) -> None:
+    def _window(self, part: str) -> None:
         if self._raw is not None:
             self._raw.append(self.text[self._raw_from : self.at])
             self._raw_from = 0
-        if "\n" in self.text:
-            self.locate(self.end)
-        held = self.text[self.at :]
-        self._first = self.offset(self.at) if held else self.fed
-        self.text, self.at, self.held = held + part, 0, len(held)
-        self._shift = self.fed - len(held)
-        self._piece_shift = index - len(held)
-        self._counted = 0
+        self._base = self.offset(self.at) if self.at < len(self.text) else self.fed
+        self._gaps = [(index - self.at, length) for index, length in self._gaps if index > self.at < len(self.text)]
+        self.text, self.at = self.text[self.at :] + part, 0
+        self.fed += len(part)
 
     # Steps that readers share
 
@@ -191,72 +160,68 @@ class Source:
         """Return the index behind the text."""
         return len(self.text)
 
-    def offset(self, index: int) -> int:
-        """Return the offset in the stream of an index."""
-        return self._shift + index if index else self._first
+    def offset(self, index: int, *, end: bool = False) -> int:
+        """Return the offset in the stream of an index: of the character there, or of the `end` of those before it."""
+        if not self._gaps:
+            return self._base + index
+        return self._base + index + sum(length for at, length in self._gaps if at < index or at == index and not end)
 
-    def position(self, index: int) -> Position:
-        """Return the position of a character that may have been held back."""
-        at = self.locate(index)
-        return at if index else Position(self._first, at.line, at.column + self._first - at.offset)
+    def place(self, offset: int, shown: int) -> tuple[Position, str]:
+        """Return the position of an offset, and the last characters of the stream up to and with `shown`."""
+        text = "".join(self.past)
+        self.past[:] = [text]
+        index = offset - self._past_from
+        newline = text.rfind("\n", 0, index)
+        begun = self._past_newline if newline < 0 else self._past_from + newline
+        position = Position(offset, self._past_lines + text.count("\n", 0, index), offset - begun)
+        last = shown + 1 - self._past_from
+        return position, text[max(0, last - _SNIPPET) : last]
 
-    def locate(self, index: int) -> Position:
-        """Return the position of an index. Newlines are counted once, so lines are right where indexes only grow."""
-        if newlines := self.text.count("\n", self._counted, max(index, 0)):
-            self._line += newlines
-            self._line_start = self._shift + self.text.rfind("\n", self._counted, index) + 1
-        self._counted = max(self._counted, index)
-        offset = self._shift + index
-        return Position(offset, self._line, offset - self._line_start + 1)
-
-    def snippet(self, index: int) -> str:
-        """Return the last characters of the stream up to and with the one at `index`."""
-        end = min(index + self._piece_shift + 1, len(self._piece))
-        if end >= _SNIPPET:
-            return self._piece[end - _SNIPPET : end]
-        past = "".join(self.past)
-        return (past + self._piece[:end] if end >= 0 else past[:end])[-_SNIPPET:]
+    def forget(self) -> None:
+        """Forget what is read, but for a snippet; to be called where nothing is begun."""
+        text = "".join(self.past)
+        cut = max(0, len(text) - _SNIPPET)
+        self._past_lines += text.count("\n", 0, cut)
+        if (newline := text.rfind("\n", 0, cut)) >= 0:
+            self._past_newline = self._past_from + newline
+        self._past_from += cut
+        self.past[:] = [text[cut:]]
 
     # Violations
 
-    def violation(self, code: ParseCode, message: str, index: int, at: Position | None = None) -> None:
-        """Raise ParseError in strict mode, otherwise record a repair.
-
-        `index` is where the violation shows, `at` where it stands if that is elsewhere.
-        """
+    def violation(self, code: ParseCode, message: str, offset: int | None = None) -> None:
+        """Raise ParseError in strict mode, otherwise report a repair, or only count it once its code has been reported
+        `limits.repairs` times. `offset` is where it stands if that is not where the reader is."""
         if self.strict:
-            raise ParseError(code, message, at or self.locate(index), self.snippet(index))
+            raise self.error(code, message, offset)
         if self.room(code):
-            self.record(self.repair(code, message, index, at))
-        else:
-            self._counts[code] += 1
+            error = self.error(code, message, offset)
+            self._repairs.append(Repair(code, message, *error.position, error.snippet, self.seq))
+        self._counts[code] += 1
 
-    def repair(self, code: ParseCode, message: str, index: int, at: Position | None = None) -> Repair:
-        """Return a repair that is not recorded yet."""
-        return Repair(code, message, *(at or self.locate(index)), self.snippet(index), self.seq)
-
-    def record(self, repair: Repair) -> None:
-        """Report a repair, or only count it once its code has been reported `limits.repairs` times."""
-        if self.room(repair.code):
-            self._repairs.append(repair)
-        self._counts[repair.code] += 1
+    def error(self, code: ParseCode, message: str, offset: int | None = None) -> ParseError:
+        """Return the error of a violation that stands at an offset, or else where the reader is."""
+        here = self.offset(self.at)
+        offset = here if offset is None else offset
+        return ParseError(code, message, *self.place(offset, max(offset, here - 1)))
 
     def room(self, code: ParseCode) -> int:
         """Return how many repairs of this code will still be reported one by one."""
         return max(0, self.limits.repairs - self._counts[code])
 
-    def exceeded(self, limit: str, index: int) -> ParseError:
-        """Return the error for a limit passed at `index`, to be raised in either mode."""
-        value = getattr(self.limits, limit)
-        message = f"{limit} is over its limit of {value}; raise it or write less"
-        return ParseError(ParseCode.LIMIT_EXCEEDED, message, self.locate(index), self.snippet(index))
+    def exceeded(self, limit: str, offset: int) -> ParseError:
+        """Return the error for a limit passed at an offset, to be raised in either mode."""
+        message = f"{limit} is over its limit of {getattr(self.limits, limit)}; raise it or write less"
+        return ParseError(ParseCode.LIMIT_EXCEEDED, message, *self.place(offset, offset))
 
-    def summarise(self, at: Position, snippet: str) -> None:
-        """Record one repair for each code that was met more often than it was reported, at the end of the stream."""
+    def summarise(self, error: ParseError | None = None) -> None:
+        """Record the error that ended the stream, and one repair for each code met more often than it was reported."""
+        if error is not None:
+            self._repairs.append(Repair(error.code, error.message, *error.position, error.snippet, self.seq))
+        position, snippet = (error.position, error.snippet) if error else self.place(self.fed, self.fed)
         for code, number in self._counts.items():
-            more = number - self.limits.repairs
-            if more > 0:
-                self._repairs.append(Repair(code, f"{more} more of this kind", *at, snippet, self.seq, more))
+            if (more := number - self.limits.repairs) > 0:
+                self._repairs.append(Repair(code, f"{more} more of this kind", *position, snippet, self.seq, more))
         self._counts.clear()
 
     def take_repairs(self) -> list[Repair]:
