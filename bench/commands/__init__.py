@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add the commands `bench`, `replay` and `simulated-model` to the command line."""
+"""Add the commands `bench`, `demo`, `replay` and `simulated-model` to the command line."""

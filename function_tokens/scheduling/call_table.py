@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from function_tokens.scheduling.calls import Call, CallState, Executor, Role
 from function_tokens.scheduling.queues import ChannelQueues
@@ -69,7 +70,7 @@ class CallTable:
         self.on_event(call.event(kind, self.process_id, self._clock.now()))
 
     def _tell_stream(self, kind: StreamKind, stream: Stream, code: int = 0, error: str = "", end: str = "") -> None:
-        about = {"process_id": self.process_id, "stream_id": stream.stream_id, "stamp_s": self._clock.now()}
+        about: dict[str, Any] = {"process_id": self.process_id, "stream_id": stream.stream_id, "stamp_s": self._clock.now()}
         self.on_event(StreamEvent(kind=kind, error_code=code, error_msg=error, end=end, **about))
 
     # -- streams and their turns --------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class Call:
             function=self.function,
             args_json=to_json(self.args_shown, fallback=str).decode(),
             channels=self.channels_shown,
-            outcome=result and result.outcome,
+            outcome=result.outcome if result else None,
             error_code=int(result.code) if result else 0,
             error_msg=result.error if result else "",
             message=result.message if result else "",

@@ -331,7 +331,11 @@ class TokenHandler:
 
     def _notice(self, call: Call, **what: Any) -> None:
         """Report something about a call that a person should read."""
-        about = {"process_id": self._table.process_id, "stream_id": call.stream_id, "stamp_s": self._clock.now()}
+        about: dict[str, Any] = {
+            "process_id": self._table.process_id,
+            "stream_id": call.stream_id,
+            "stamp_s": self._clock.now(),
+        }
         about |= {"call_id": call.call_id, "function": call.function, "channels": call.channels_shown}
         self._table.on_event(Notice(**about, **what))
 

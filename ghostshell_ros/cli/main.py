@@ -15,7 +15,6 @@ OWN = {
     "tokens": "tokens",
     "dry-run": "dry_run",
     "launch": "launch",
-    "demo": "demo",
     "say": "say",
     "halt": "say",
     "clear": "say",

@@ -16,7 +16,7 @@ MODELS = "ghostshell.models"
 CLIENTS = "ghostshell.model_clients"
 """Group of the providers of models that are not built in: a function of a ModelConfig and its Surroundings."""
 
-ADD_ONS = dict.fromkeys(("bench", "replay", "simulated-model", "simulated"), "ghostshell-bench")
+ADD_ONS = dict.fromkeys(("bench", "demo", "replay", "simulated-model", "simulated"), "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 
 

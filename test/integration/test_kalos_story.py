@@ -14,7 +14,7 @@ from skill_kernel.events import NoticeKind, ProcessKind
 pytest.importorskip("mujoco")
 
 
-from ghostshell_ros.cli.story import Story, StoryClient
+from bench.demo.story import Story, StoryClient
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from pipeline_support import KALOS_NODES, BroughtUp, assert_mapped, brought_up
 from ros_support import wait_until
@@ -43,9 +43,9 @@ def test_a_person_steps_in_its_way_a_reflex_backs_it_off_and_the_patrol_goes_on(
     assert reflex.instruction == "when anything is closer than 0.2 m in front, step back 0.5 m"
     (back,) = story.view.acts(reflex)
     assert (back.function, back.outcome, back.channels) == ("move_back", Outcome.DONE, ("movement",))
-    assert story.view.acts(patrol) == [walking] and walking.ended_s is None, "the same call, not a new one"
+    assert story.view.acts(patrol) == [walking] and walking.end_s is None, "the same call, not a new one"
     # It is still while the reflex moves it, and goes on when that has ended.
     paused, went_on = (s.begin_s for s in list(patrol.states)[-2:])
     # The scheduler tells of the pause when the kernel has told it, by then the reflex may move.
-    assert paused < back.started_s + 0.5 and back.ended_s is not None and 0.0 <= went_on - back.ended_s < 1.0
+    assert paused < back.start_s + 0.5 and back.end_s is not None and 0.0 <= went_on - back.end_s < 1.0
     assert not [e for e in kalos.observer.events if e.kind in (NoticeKind.HALTED, ProcessKind.ENDED)]

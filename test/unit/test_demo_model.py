@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from bench import models
-from ghostshell_ros.cli import demo
-from ghostshell_ros.cli.demo import _simulated_model
+from bench.commands import demo
+from bench.commands.demo import _simulated_model
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.demo.processes import ProcessView, draw_processes
 from function_tokens.run_model import RunModel
-from ghostshell_ros.cli.gantt import ProcessView, draw_processes
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind
 

@@ -17,8 +17,8 @@ from nav_msgs.msg import Odometry
 from rich.console import Console
 from std_srvs.srv import SetBool, Trigger
 
+from bench.demo.processes import ProcessView
 from function_tokens.run_model import REFLEX, ProcessRun
-from ghostshell_ros.cli.gantt import ProcessView
 from ghostshell_ros.cli.loops import LoopsClient, LoopsView
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeHost

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ghostshell_ros.cli.film import FilmReel
+    from bench.demo.film import FilmReel
     from ghostshell_ros.cli.follow import TaskEnd
     from ghostshell_ros.cli.task_view import TaskView
     from ghostshell_ros.launcher import LaunchRun
@@ -26,7 +26,7 @@ INSTRUCTION = (
 )
 RECORDED = "a demonstration stream, written by hand and replayed at the pace of a model; no language model runs"
 SIMULATED = "simulated"
-"""Name of the simulated model, which the package ghostshell-bench adds."""
+"""Name of the simulated model."""
 SIMULATED_MODEL = (sys.executable, "-m", "ghostshell_ros.cli.main", "simulated-model")
 """Command that serves it."""
 SAID = "a simulated one, a fixed policy with the delays of a real model (docs/simulated_model.md); no language model runs"
@@ -94,7 +94,7 @@ def _perform(
 ) -> tuple[TaskEnd, TaskView, FilmReel | None]:
     import rclpy
 
-    from ghostshell_ros.cli.film import FilmReel
+    from bench.demo.film import FilmReel
     from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
 
     rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
@@ -177,9 +177,9 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
     """Several processes on one robot. The picture is kept also when the story goes another way than told."""
     import rclpy
 
-    from ghostshell_ros.cli.film import FilmReel
-    from ghostshell_ros.cli.gantt import draw_processes
-    from ghostshell_ros.cli.story import Story, StoryError, open_story
+    from bench.demo.film import FilmReel
+    from bench.demo.processes import draw_processes
+    from bench.demo.story import Story, StoryError, open_story
     from skill_kernel.robot import RobotConfig
     from skill_kernel.skills.registry import SkillRegistry
 
@@ -212,10 +212,7 @@ def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: li
 
 def _recorded(robot: str) -> str:
     from ghostshell_ros.runtime.model_setup import shipped_config
-    from skill_kernel.config.plugins import CLIENTS, how_to_install, plugins
 
-    if "replay" not in plugins(CLIENTS):
-        _fail(how_to_install("replay"))
     return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
 
 
