@@ -152,7 +152,7 @@ def _simulated_model() -> Iterator[None]:
 
 
 def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str], data: dict[str, str]) -> LaunchRun:
-    """The robot's processes, not started yet, with `data` in their environment besides; what they say goes to the log, which
+    """Return the robot's processes, not started yet, with `data` in their environment besides; what they say goes to the log, which
     of them ended to `exited`."""
     from ghostshell_ros import launcher
 

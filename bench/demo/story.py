@@ -92,7 +92,7 @@ class StoryClient(LoopsClient):
         self.call_soon(lambda: self._halt.call_async(Trigger.Request()))
 
     def send_person(self, forth: bool) -> None:
-        """The simulated person walks into the hallway, or back to where nobody sees them."""
+        """Let the simulated person walk into the hallway, or back to where nobody sees them."""
         self.call_soon(lambda: self._person.call_async(SetBool.Request(data=forth)))
 
     def _look(self) -> None:
@@ -134,7 +134,7 @@ class Story:
         self.view = ProcessView(self.loops.model, text_subsystems)
 
     def play(self) -> None:
-        """Raises StoryError when a part of it does not come about in time."""
+        """Tell the whole story. Raises StoryError when a part of it does not come about in time."""
         task = self.say(TASK, "", 20.0)
         self._until(lambda: self._faces(1.0) and self._at.x > LOOK_X_M, WALK_S, "it does not walk along the hallway", task)
         look = self.say(LOOK, "", 20.0)
@@ -148,8 +148,8 @@ class Story:
         self._go_on(1.0)
 
     def step_in_front(self, walk: ProcessRun) -> ProcessRun:
-        """A person steps in front of Kalos, a reflex makes it step back, the person leaves, and it walks on: the process of
-        the reflex. Raises StoryError."""
+        """Let a person step in its way, a reflex step it back, the person leave, and Kalos walk on. Return the process of the
+        reflex. Raises StoryError."""
         states = len(walk.states)
         acting = self._meet(walk)
         self._until(lambda: acting.ended, 40.0, "the reflex does not end", walk)
@@ -210,7 +210,7 @@ class Story:
         raise AssertionError("the last pass returns or raises")
 
     def _acting(self, before: set[str], walk: ProcessRun) -> ProcessRun:
-        """The process of a reflex that is new and has called a skill."""
+        """Return the process of a reflex that is new and has called a skill."""
         self._until(
             lambda: any(self.view.acts(t) for t in self._new(before, REFLEX)), REFLEX_S, "no reflex acts on the person", walk
         )
@@ -274,7 +274,7 @@ class Story:
 
 
 def open_story(robot: str) -> tuple[NodeHost, StoryClient]:
-    """A client of the robot, spun on a thread of its own; close the host when done."""
+    """Return a client of the robot, spun on a thread of its own; close the host when done."""
     client = StoryClient(robot)
     host = NodeHost([client])
     host.start()

@@ -90,7 +90,7 @@ class CallBook:
         return self._told(now_s, event.kind, call.key)
 
     def call_of(self, call_id: str) -> RecordedCall | None:
-        """The call of an id of this run."""
+        """Return the call of an id of this run."""
         key = self.by_id.get(call_id)
         return self.calls[key] if key is not None else None
 
@@ -184,7 +184,7 @@ def _outcome(call: RecordedCall) -> str:
 
 
 def _of_order(recorded: Mapping[Key, RecordedCall], replayed: Mapping[Key, RecordedCall]) -> list[Difference]:
-    """The first call of each process's channels that does not begin in its turn."""
+    """Return the first call of each process's channels that does not begin in its turn."""
     found = []
     was, now = _starts(recorded, replayed), _starts(replayed, recorded)
     for channel, keys in was.items():
@@ -198,7 +198,7 @@ def _of_order(recorded: Mapping[Key, RecordedCall], replayed: Mapping[Key, Recor
 
 
 def _starts(calls: Mapping[Key, RecordedCall], also: Mapping[Key, RecordedCall]) -> dict[tuple[str, str], list[Key]]:
-    """Calls that both runs began, by process and channel, in the order in which they began."""
+    """Return the calls that both runs began, by process and channel, in the order in which they began."""
     common = [c for k, c in calls.items() if c.started_s is not None and k in also and also[k].started_s is not None]
     by_channel: dict[tuple[str, str], list[Key]] = {}
     for call in sorted(common, key=lambda c: c.begun):

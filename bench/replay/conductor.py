@@ -143,7 +143,7 @@ class ReplayedKernel:
         self._given: set[Key] = set()
 
     def goal(self, key: Key | None, now_s: float, paused: Collection[str]) -> Answer:
-        """A call was handed over; `paused`: processes that the kernel's state shows as paused."""
+        """Answer a call that was handed over; `paused`: processes that the kernel's state shows as paused."""
         call = self._run.book.calls.get(key) if key is not None else None
         if call is None:
             return Answer(Do.END, Outcome.FAILED, int(CallCode.SKILL_FAILED), "the recording holds no such call")
@@ -181,12 +181,12 @@ class ReplayedKernel:
         return Answer(Do.END, call.outcome, call.code, call.error, call.message, start_s, end_s)
 
     def reset(self, key: Key) -> Answer | None:
-        """It was reset; ends now where the recording knows of no reset."""
+        """Answer a reset; the call ends now where the recording knows of no reset."""
         call = self._run.book.calls.get(key)
         return None if call is not None and call.resetting_s is not None else Answer(Do.END, Outcome.DONE)
 
     def stop(self, key: Key, cause: str) -> Answer | None:
-        """It was interrupted; ends now where the recording knows of no interrupt."""
+        """Answer an interrupt; the call ends now where the recording knows of no interrupt."""
         call = self._run.book.calls.get(key)
         if call is not None and call.outcome in (Outcome.INTERRUPTED, Outcome.DROPPED):
             return None

@@ -61,19 +61,19 @@ class KernelStandIn(RuntimeNode):
         self.steady_timer(FEEDBACK_S, self._feedback)
 
     def named(self, call_id: str, key: Key) -> None:
-        """The scheduler has told which call this is."""
+        """Note which call this is: the scheduler has told."""
         self._keys[call_id] = key
         if waiting := self._unnamed.pop(call_id, None):
             self._decide(waiting[0])
 
     def state(self, message: KernelState) -> None:
-        """The kernel's state, as recorded."""
+        """Publish the kernel's state, as recorded."""
         self._newest = message
         self._paused = {p.process_id for p in message.processes if p.pause_causes}
         self._state.publish(message)
 
     def result(self, call: RecordedCall) -> None:
-        """The recorded result is due."""
+        """Give a recorded result, which is due."""
         answer = self._kernel.result(call)
         for call_id, running in list(self._goals.items()):
             if running.key == call.key:
@@ -188,7 +188,7 @@ class Player(RuntimeNode):
         self.begun = True
 
     def _beat(self, _: ProcessHeartbeat) -> None:
-        """The scheduler has found the kernel; an interrupt of nobody shows that its events arrive here."""
+        """Interrupt nobody, which shows that the scheduler's events arrive here; it has found the kernel."""
         if not self._ready and self._interrupts[0].service_is_ready():
             self._interrupts[0].call_async(Interrupt.Request(process_id=CONTACT, cause="making contact"))
 
@@ -246,7 +246,7 @@ class Player(RuntimeNode):
                 )
 
     async def _judge(self, request: Any, response: Any) -> Any:
-        """The recorded answer to this condition, when it came; not known where the recording has none."""
+        """Give the recorded answer to this condition, when it came; not known where the recording has none."""
         judgement = self._run.judged(request.condition, self.conductor.now_s)
         if judgement is None:
             response.error_code = JudgeCondition.Request.NO_JUDGE

@@ -105,7 +105,7 @@ def read_run(path: Path, wanted: Callable[[str], bool]) -> RunFile:
 
 
 def _records(run: RunFile) -> Iterator[Any]:
-    """The file's records up to its end, or up to where it is cut off or damaged, which `run.fault` then says."""
+    """Yield the file's records up to its end, or up to where it is cut off or damaged, which `run.fault` then says."""
     from mcap.stream_reader import StreamReader
 
     count = 0

@@ -92,7 +92,7 @@ class Timeline:
         )
 
     def judged(self, condition: str, now_s: float) -> Judgement | None:
-        """What the judge answered when it was asked at this time: anew, or what it had answered shortly before."""
+        """Return what the judge answered when it was asked at this time: anew, or what it had answered shortly before."""
         same = [j for j in self.judgements if j.condition == _plain(condition)]
         anew = [j for j in same if abs(j.asked_s - now_s) <= ASKED_S]
         known = [j for j in same if 0.0 <= now_s - j.at_s <= KEPT_S + ASKED_S]
@@ -111,7 +111,7 @@ def robots_of(run: RunFile) -> list[str]:
 
 
 def timeline(run: RunFile, robot: str) -> Timeline:
-    """The inputs of one robot's parser and scheduler."""
+    """Return the inputs of one robot's parser and scheduler."""
     by_topic: dict[str, list[Any]] = {name: [] for name in WANTED}
     for message in run.messages:
         name = message.topic.removeprefix(f"{robot}/")
@@ -138,7 +138,7 @@ def timeline(run: RunFile, robot: str) -> Timeline:
 
 
 def _in_turn(inputs: list[Input]) -> list[Input]:
-    """What the scheduler told of in one order came in that order, whatever the stamps say: some are of the telling."""
+    """Put in order what the scheduler told of, whatever the stamps say: some are of the telling."""
     made = []
     latest_s = float("inf")
     for given in sorted(inputs, key=lambda i: i.after, reverse=True):
@@ -170,7 +170,7 @@ def stamp_s(stamp: Any) -> float:
 
 
 def _in_order(by_topic: dict[str, list[Any]]) -> list[RunEvent]:
-    """The events of all topics in the order in which each node wrote them."""
+    """Return the events of all topics in the order in which each node wrote them."""
     events = [from_message(kind, m.value) for kind, name in EVENT_TOPICS.items() for m in by_topic[name]]
     return sorted(events, key=lambda e: (e.stamp_s, e.session, e.seq))
 

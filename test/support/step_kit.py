@@ -150,7 +150,7 @@ class Plan:
 
     @property
     def ended(self) -> list[CallRun]:
-        """Calls that have ended, in that order."""
+        """Return the calls that have ended, in that order."""
         return ended_calls(self.events)
 
     def outcomes(self) -> list[tuple[str, str]]:
@@ -174,7 +174,7 @@ class Plan:
 
 
 def ended_calls(events: Sequence[RunEvent]) -> list[CallRun]:
-    """Calls that have ended, in that order."""
+    """Return the calls that have ended, in that order."""
     ended = []
     for event in events:
         if event.kind is CallKind.ENDED:
