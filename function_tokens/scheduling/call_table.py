@@ -117,7 +117,7 @@ class CallTable:
         """Take the end tag of an element as read."""
         if call is stream.step:
             stream.step = None
-            self.steps.read(call)
+            self.steps.changed(call)
         self.close(call)
 
     def outdated(self, stream: Stream) -> bool:
@@ -196,7 +196,7 @@ class CallTable:
         call.start_s = self._clock.now()
         self.queues.running(call)
         self.recheck.append(call)
-        self.steps.began(call)
+        self.steps.changed(call)
         self.tell(CallKind.STARTED, call)
 
     def body_ended(self, call: Call, result: CallResult) -> None:
@@ -219,7 +219,7 @@ class CallTable:
         call.state, call.result, call.end_s = CallState.ENDED, result, self._clock.now()
         del self.live[call.call_id]
         self.queues.remove(call)
-        self.steps.ended(call)
+        self.steps.changed(call)
         self.streams[call.stream_id].live -= 1
         if call.parent is not None:
             call.parent.inside.pop(call.seq, None)

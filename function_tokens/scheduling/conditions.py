@@ -38,16 +38,6 @@ class ConditionSource(Protocol):
         """Find out, and answer once, from within this call or later, on the scheduler's thread. A late answer is ignored."""
 
 
-class NoConditions:
-    """Implement `ConditionSource` where nothing is observed."""
-
-    def fault(self, condition: str) -> str:
-        return ""
-
-    def ask(self, condition: str, answer: Answer) -> None:
-        answer(Verdict(None, 'nothing is observed here; write cond="always"'))
-
-
 class AssumedConditions:
     """Implement `ConditionSource` for a run without a robot: what was given, else one assumption for all.
 

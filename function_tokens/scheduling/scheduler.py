@@ -14,8 +14,8 @@ from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.call_table import CallTable
 from function_tokens.scheduling.calls import Call, CallState, Executor, Role
 from function_tokens.scheduling.conditions import (
+    AssumedConditions,
     ConditionSource,
-    NoConditions,
     Verdict,
     break_branches,
     constant,
@@ -79,7 +79,7 @@ class Scheduler:
         self._settings = settings or SchedulerSettings()
         self._clock = clock
         self._executor = executor
-        self._conditions = conditions or NoConditions()
+        self._conditions = conditions or AssumedConditions({}, default=None)
         self._table = CallTable(
             executor,
             clock,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
@@ -31,77 +31,56 @@ class StepQueue:
     reading: bool = False
 
 
-@dataclass
-class _Line:
-    call: Call
-    tokens: list[FunctionToken] = field(default_factory=list)
-    reading: bool = True
-    whole: ShownStep | None = None
-    """The step as it is shown once it has been read to its end."""
-
-    def shown(self) -> ShownStep:
-        if self.whole is not None:
-            return self.whole
-        step = ShownStep(self.call.call_id, self.call.stream_id, source_of(self.tokens))
-        if not self.reading:
-            self.whole = step
-        return step
-
-
 class StepLine:
     """Keep the living steps of a process; `report` publishes all changes of one instant at once."""
 
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
-        self._lines: dict[str, _Line] = {}
+        self._steps: dict[Call, list[FunctionToken]] = {}
+        self._whole: dict[Call, ShownStep] = {}
+        """Steps as they are shown once they have been read to their end."""
         self._done = 0
         self._told = StepQueue()
         self._changed = False
 
     def opened(self, step: Call, token: FunctionToken) -> None:
         """Add a step whose start tag, or empty tag, has been read."""
-        self._lines[step.call_id] = _Line(step, [token], reading=token.kind is TokenKind.AF)
+        self._steps[step] = [token]
         self._changed = True
 
     def wrote(self, step: Call, token: FunctionToken) -> None:
         """Add a token inside a step, or its end tag."""
-        line = self._lines.get(step.call_id)
-        if line is not None:
-            line.tokens.append(token)
+        if step in self._steps:
+            self._steps[step].append(token)
 
-    def read(self, step: Call) -> None:
-        """Note that nothing more of the step will be read."""
-        line = self._lines.get(step.call_id)
-        if line is not None:
-            line.reading = False
-            self._changed = True
-
-    def began(self, call: Call) -> None:
-        """Note that a call has begun."""
-        self._changed = self._changed or call.call_id in self._lines
-
-    def ended(self, call: Call) -> None:
-        """Note that a call has its outcome."""
-        if self._lines.pop(call.call_id, None) is not None:
-            self._done += call.start_s is not None
-            self._changed = True
+    def changed(self, call: Call) -> None:
+        """Note that a call has begun, has ended, or has been read to its end."""
+        self._changed = self._changed or call in self._steps
 
     def report(self) -> None:
         """Publish the queue if it has changed since the last time."""
         if not self._changed:
             return
         self._changed = False
-        if (now := self.state()) != self._told:
+        for step in [step for step in self._steps if not step.live]:
+            self._done += step.start_s is not None
+            del self._steps[step]
+            self._whole.pop(step, None)
+        steps = sorted(self._steps, key=lambda step: step.seq)
+        running = [self._shown(step) for step in steps if step.state is not CallState.QUEUED]
+        queued = tuple(self._shown(step) for step in steps if step.state is CallState.QUEUED)
+        now = StepQueue(running[0] if running else None, queued, self._done, any(not step.closed for step in steps))
+        if now != self._told:
             self._told = now
             self._on_change(now)
 
-    def state(self) -> StepQueue:
-        """Return the queue as it stands."""
-        lines = sorted(self._lines.values(), key=lambda line: line.call.seq)
-        running = [line.shown() for line in lines if line.call.state is not CallState.QUEUED]
-        queued = tuple(line.shown() for line in lines if line.call.state is CallState.QUEUED)
-        reading = any(line.reading for line in lines)
-        return StepQueue(running[0] if running else None, queued, self._done, reading)
+    def _shown(self, step: Call) -> ShownStep:
+        if step in self._whole:
+            return self._whole[step]
+        shown = ShownStep(step.call_id, step.stream_id, source_of(self._steps[step]))
+        if step.closed:
+            self._whole[step] = shown
+        return shown
 
 
 def source_of(tokens: list[FunctionToken]) -> str:

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from function_tokens.builtins import FURTHER, NOT_IN_ROUTINES, STEP_ALIASES, STEP_NAMES
+from function_tokens.builtins import BRANCHES, FURTHER, NOT_IN_ROUTINES, NOT_UNDER_CONDITION, STEP_ALIASES, STEP_NAMES
 from function_tokens.mapper import Mapped, Mapper, Refusal, Wrapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
 from function_tokens.routines import RoutineError, RoutineStore, to_source
 from function_tokens.scheduling.call_table import CallTable
 from function_tokens.scheduling.calls import TEXT, Call, Role
-from function_tokens.scheduling.conditions import ConditionSource, break_branches
-from function_tokens.scheduling.placement import Placement, came_late, never_runs
+from function_tokens.scheduling.conditions import ConditionSource, break_branches, constant
 from function_tokens.scheduling.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock
@@ -22,38 +21,12 @@ from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.skills.skill import MAIN
 
+MAX_RUN_DEPTH = 8
+BRANCH_TAGS = BRANCHES | FURTHER
 BRANCHING = frozenset({"if", *STEP_ALIASES})
 
 PLANNED = frozenset({"step", "subtask_complete"})
 """Built-ins that only a plan in steps holds: dropped where the plan was made without knowing of a failure."""
-
-
-class CallFactory:
-    """Make calls, numbered in the order of their tokens."""
-
-    def __init__(self, new_call_id: Callable[[], str]) -> None:
-        self._new_call_id = new_call_id
-        self._seq = 0
-
-    def make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
-        """Return a new call inside what is open in its stream."""
-        self._seq += 1
-        return Call(
-            call_id=self._new_call_id(),
-            seq=self._seq,
-            stream_id=stream.stream_id,
-            epoch=stream.epoch,
-            function=function,
-            role=role,
-            arguments=dict(arguments),
-            channels=channels,
-            subsystems=(),
-            parent=stream.parent,
-        )
-
-    def unmapped(self, stream: Stream, token: FunctionToken) -> Call:
-        """Return a call for a token that was not looked up."""
-        return self.make(stream, token.name, Role.SKILL, token.attrs, frozenset())
 
 
 class TokenHandler:
@@ -72,10 +45,11 @@ class TokenHandler:
         self._table = table
         self._clock = clock
         self._mapper = mapper
-        self._calls = CallFactory(new_call_id)
+        self._conditions = conditions
+        self._new_call_id = new_call_id
         self._routines = routines
         self._max_unstarted = max_unstarted
-        self._placement = Placement(mapper.parallel, routines, conditions)
+        self._made = 0
 
     def take(self, stream: Stream, token: FunctionToken) -> None:
         """Take one token."""
@@ -101,14 +75,14 @@ class TokenHandler:
         if stream.closed:
             if token.text.strip() and not stream.late_text:
                 stream.late_text = True
-                self._unspoken(stream, token, came_late(stream))
+                self._unspoken(stream, token, _came_late(stream))
             return
         frame = stream.frames[-1] if stream.frames else None
         if frame is not None and frame.kind is FrameKind.SAVE:
             frame.recorded.append(token)
         elif frame is not None and frame.call is not None and frame.call.takes_content:
             self._table.content(frame.call, token.text)
-        elif frame is not None and stream.utterance is None and (never := never_runs(stream)) is not None:
+        elif frame is not None and stream.utterance is None and (never := _never_runs(stream)) is not None:
             if token.text.strip() and not frame.text_seen:
                 frame.text_seen = True
                 self._unspoken(stream, token, never)
@@ -122,7 +96,7 @@ class TokenHandler:
             body = body.lstrip()
             if not body:
                 return
-            call = self._calls.make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+            call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
             call.skill = self._mapper.registry.text_skill
             call.takes_content, call.content_ready = True, False
             if not self._admit(stream, call):
@@ -141,14 +115,20 @@ class TokenHandler:
 
     def _unspoken(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
         """Report text that is not spoken, by its first piece."""
-        call = self._calls.make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+        call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
         call.content.append(token.text.strip())
         self._table.record(call, result)
+
+    def _make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
+        """Return a new call inside what is open in its stream, numbered in the order of the tokens."""
+        self._made += 1
+        known = (self._new_call_id(), self._made, stream.stream_id, stream.epoch, function, role)
+        return Call(*known, dict(arguments), channels, subsystems=(), parent=stream.parent)
 
     # -- elements -----------------------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream, token: FunctionToken) -> None:
-        never = never_runs(stream)
+        never = _never_runs(stream)
         if never is not None and not _belongs_outside(stream.frames[-1], token):
             self._leave_out(stream, token, never)
             return
@@ -157,14 +137,14 @@ class TokenHandler:
             if token.kind is TokenKind.AF:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
             return
-        refusal = mapped if isinstance(mapped, Refusal) else self._placement.refusal(stream, mapped, token.name)
+        refusal = mapped if isinstance(mapped, Refusal) else self._misplaced(stream, mapped, token.name)
         if refusal is None and isinstance(mapped, Mapped):
             refusal = self._perform(stream, token, mapped)
         if refusal is not None:
             self._refuse(stream, token, refusal)
 
     def _leave_out(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
-        self._table.record(self._calls.unmapped(stream, token), result)
+        self._table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), result)
         frame = stream.frames[-1]
         frame.branched = frame.branched or token.name in BRANCHING
         if token.kind is TokenKind.AF:
@@ -189,7 +169,7 @@ class TokenHandler:
     def _begin_call(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
         opens = token.kind is TokenKind.AF
         role = Role.BUILTIN if mapped.builtin else Role.SKILL
-        call = self._calls.make(stream, mapped.function, role, mapped.arguments, mapped.channels)
+        call = self._make(stream, mapped.function, role, mapped.arguments, mapped.channels)
         call.skill, call.subsystems, call.exclusive = mapped.skill, mapped.subsystems, mapped.exclusive
         call.open, call.closed = opens, not opens
         call.takes_content = mapped.skill.content is not None
@@ -234,7 +214,7 @@ class TokenHandler:
 
     def _replace_steps(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
         """Act on `replace_steps` as it is read; steps between its tags, if it has two, are the new ones."""
-        call = self._calls.make(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
+        call = self._make(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
         call.start_s = self._clock.now()
         if token.kind is TokenKind.AF:
             stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
@@ -260,7 +240,7 @@ class TokenHandler:
                 self._table.close_stream(stream, "end", error=stream.superseded)
 
     def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
-        call = self._calls.make(stream, refusal.function, Role.SKILL, token.attrs, refusal.channels)
+        call = self._make(stream, refusal.function, Role.SKILL, token.attrs, refusal.channels)
         self._table.record(call, CallResult(Outcome.REFUSED, refusal.code, refusal.message))
         if refusal.function in STEP_NAMES:
             break_branches(call.parent, refusal.message)
@@ -275,7 +255,64 @@ class TokenHandler:
             self._table.end_turn(call, why)
 
     def _late(self, stream: Stream, token: FunctionToken) -> None:
-        self._table.record(self._calls.unmapped(stream, token), came_late(stream))
+        self._table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), _came_late(stream))
+
+    # -- what cannot run where it was written: on an ancestor's channel (C7), in a routine, outside a step --------------
+
+    def _misplaced(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
+        """Return why this call, whose tag is `written`, cannot stand here; None when it can."""
+        name = mapped.function
+        if not mapped.builtin:
+            return self._held_by_ancestor(stream, mapped)
+        if stream.run_stack and name in NOT_IN_ROUTINES:
+            message = f"<{name}> cannot stand in routine '{stream.run_stack[-1]}'; save the routine anew without it"
+            return Refusal(name, CallCode.ROUTINE_INVALID, message, ends_turn=False, channels=mapped.channels)
+        if name in NOT_UNDER_CONDITION and any(c.function in BRANCHES for c in stream.around):
+            message = f"<{name}> cannot stand under a condition; write it outside of <if> and <else>"
+            return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
+        if name == "replace_steps" and stream.parent is not None:
+            message = f"<replace_steps/> cannot stand inside <{stream.parent.function}>; write it before the steps that replace"
+            return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
+        if name == "run":
+            return self._not_runnable(stream, str(mapped.arguments["name"]))
+        return self._no_branch(stream, mapped, written) if name in BRANCHES else None
+
+    def _held_by_ancestor(self, stream: Stream, mapped: Mapped) -> Refusal | None:
+        for node in stream.around:
+            shared = (node.channels & mapped.channels) - {MAIN} - self._mapper.parallel
+            if shared:
+                message = (
+                    f"'{mapped.function}' needs channel '{min(shared)}', which <{node.function}> around it holds; "
+                    f"close </{node.function}> first"
+                )
+                ends = mapped.exclusive and mapped.skill.on_failure == "end_turn"
+                return Refusal(mapped.function, CallCode.CHANNEL_HELD_BY_ANCESTOR, message, ends, mapped.channels)
+        return None
+
+    def _no_branch(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
+        name = mapped.function
+        if not any(c.function == "step" for c in stream.around):
+            message = f'<{name}> has a meaning only inside a step; write <step><if cond="…">…</if><else>…</else></step>'
+        elif written in FURTHER and (around := _unbranched(stream)) and (name == "else" or around in BRANCH_TAGS):
+            hint = 'write <if cond="…">…</if> before it'
+            hint = f"close it with </{around}> first" if around in BRANCH_TAGS else hint
+            message = f"<{written}> has no <if> before it inside <{around}>; {hint}"
+        elif name == "if" and (fault := _condition_fault(self._conditions, str(mapped.arguments["cond"]))):
+            return Refusal(name, CallCode.INVALID_ARGUMENT, f"cond: {fault}", ends_turn=True)
+        else:
+            return None
+        return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
+
+    def _not_runnable(self, stream: Stream, name: str) -> Refusal | None:
+        if self._routines is None or self._routines.get(name) is None:
+            return Refusal("run", CallCode.ROUTINE_UNKNOWN, f"there is no routine '{name}'; save it first", False)
+        if name in stream.run_stack:
+            chain = " → ".join([*stream.run_stack, name])
+            return Refusal("run", CallCode.ROUTINE_CYCLE, f"routine '{name}' runs itself ({chain})", False)
+        if len(stream.run_stack) >= MAX_RUN_DEPTH:
+            message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
+            return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
+        return None
 
     # -- routines -----------------------------------------------------------------------------------------------------
 
@@ -286,7 +323,7 @@ class TokenHandler:
         if token.kind is TokenKind.SCF:
             message = "there is nothing between <save> and </save>; put the calls of the routine inside"
             return Refusal("save", CallCode.ROUTINE_INVALID, message, False)
-        call = self._calls.make(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
+        call = self._make(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
         call.start_s = self._clock.now()
         stream.frames.append(Frame(FrameKind.SAVE, token.name, call))
         return None
@@ -372,3 +409,33 @@ def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:
     """Return whether another branch stands in the very `if` whose other case it is; it is refused also where that failed."""
     inside_if = frame.kind is FrameKind.CALL and frame.name in BRANCHING
     return token.name in FURTHER and inside_if and not frame.branched
+
+
+def _came_late(stream: Stream) -> CallResult:
+    """Return the outcome of a token behind the end of its stream."""
+    why = f"it came after the stream had ended ({stream.error or stream.reason})"
+    return CallResult(Outcome.DROPPED, CallCode.TURN_ENDED, why)
+
+
+def _never_runs(stream: Stream) -> CallResult | None:
+    """Return the outcome of everything inside an element that was refused or has ended already; None elsewhere."""
+    if stream.inside_refused:
+        why = f"the element around it, <{stream.frames[-1].name}>, was refused"
+        return CallResult(Outcome.REFUSED, CallCode.PARENT_REFUSED, why)
+    parent = stream.parent
+    if parent is None or parent.takes_more:
+        return None
+    result = parent.result or parent.body_result
+    ended = f"ended as {result.outcome.value}" if result is not None else "has ended"
+    why = f"the element around it, '{parent.function}', {ended}"
+    return CallResult(Outcome.DROPPED, CallCode.PARENT_NOT_STARTED, why)
+
+
+def _unbranched(stream: Stream) -> str:
+    """Return the tag of the innermost element if no branch has stood right inside it yet, else ""."""
+    inner = stream.inner
+    return "" if inner is None or inner.branched else inner.name
+
+
+def _condition_fault(conditions: ConditionSource, condition: str) -> str:
+    return "" if constant(condition) is not None else conditions.fault(condition)
