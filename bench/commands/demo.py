@@ -152,8 +152,8 @@ def _simulated_model() -> Iterator[None]:
 
 
 def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str], data: dict[str, str]) -> LaunchRun:
-    """Return the robot's processes, not started yet, with `data` in their environment besides; what they say goes to the log, which
-    of them ended to `exited`."""
+    """Return the robot's processes, not started yet, with `data` in their environment besides; what they say goes to the log,
+    which of them ended to `exited`."""
     from ghostshell_ros import launcher
 
     file = log.open("w", encoding="utf-8")

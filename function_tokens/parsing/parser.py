@@ -36,7 +36,6 @@ _NAME = r"[A-Za-z_][\w.\-]*"
 _BEGUN = rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=([\"'][^<>\n\r]*)?)?)?)"
 _tag_begun = re.compile(_BEGUN, re.ASCII).fullmatch
 """Matches the beginning of a tag in which nothing is to mend so far."""
-_ends_value_run = re.compile(r"[<>\n\r]").search
 _plain = re.compile(f"({_TAG})?([^{_SPECIAL}]*)({_BEGUN})?", re.ASCII).fullmatch
 """Matches a tag, text and the beginning of another tag, each of which may be missing."""
 _reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
@@ -92,7 +91,6 @@ class StreamingParser:
         self._parts: list[str] = []  # text that is not a token yet, from _part_start to _part_end
         self._part_start = self._part_end = 0
         self._begun = ""  # the beginning of a tag, not given to the source yet
-        self._in_value = False  # True once it is known to reach into a value
         self._between = True  # False while anything is begun, a tag or something else
         self._inside = ""  # the construct that is being read, as an error names it
         self._line_blank = True
@@ -105,11 +103,6 @@ class StreamingParser:
     def ended(self) -> bool:
         """Return whether nothing more can come: closed, failed, or ended by a limit."""
         return self._ended
-
-    @property
-    def open_elements(self) -> tuple[str, ...]:
-        """Return the names of the elements that are open, the outermost first."""
-        return tuple(self._open)
 
     def feed(self, text: str) -> list[FunctionToken]:
         """Return the tokens that `text` completes. Raises ParseError in strict mode."""
@@ -131,17 +124,7 @@ class StreamingParser:
         elif begun := self._begun:
             piece = begun + text
             end = start + len(piece)
-            # The first two spare most chunks of a tag the match of its whole beginning.
-            if self._in_value:
-                goes_on = not _ends_value_run(text)
-            elif text.isidentifier() and text.isascii():
-                goes_on = begun[-1] != "="
-            elif found := _tag_begun(piece):
-                goes_on = True
-                self._in_value = found.lastindex is not None
-            else:
-                goes_on = False
-            if goes_on and len(piece) <= self._tag_max and end <= self._total:
+            if len(piece) <= self._tag_max and end <= self._total and _tag_begun(piece):
                 self._begun = piece
                 return []
         else:
@@ -159,7 +142,7 @@ class StreamingParser:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
         out, self._out = self._out, []
-        self._begun, self._in_value = begun, False
+        self._begun = begun
         self._between = not begun
         return out
 
