@@ -38,7 +38,7 @@ from ghostshell_ros.wire.qos import (
     SET_POINTS,
     STREAM,
 )
-from skill_kernel.config.yaml_text import first_duplicate, what_is_wrong
+from skill_kernel.config.yaml_text import compose_yaml, first_duplicate, what_is_wrong
 
 __all__ = [
     "EVENTS",
@@ -262,8 +262,8 @@ def doubled_key(args: Sequence[str]) -> str:
         if option != "--params-file":
             continue
         try:
-            root = yaml.compose(Path(name).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+            root = compose_yaml(Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError):
             continue
         sections = root.value if isinstance(root, yaml.MappingNode) else []
         for _, section in sections:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from skill_kernel.config.sections import nearest, one_sentence
-from skill_kernel.config.yaml_text import OnceLoader
+from skill_kernel.config.yaml_text import read_yaml
 
 MAX_BYTES = 1_000_000
 
@@ -38,10 +38,10 @@ def read_mapping(path: Path, holds: str = "keys with values") -> dict[str, Any]:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise RecordError(f"{path}: is longer than {MAX_BYTES // 1_000_000} MB; shorten it")
-        data = yaml.load(content.decode("utf-8"), Loader=_Loader)
+        data = read_yaml(content.decode("utf-8"), strict=True)
     except RecordError:
         raise
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise RecordError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
     if not isinstance(data, dict):
         raise RecordError(f"{path}: must hold {holds}, not {type(data).__name__}")
@@ -87,21 +87,6 @@ def replace_file(path: Path, text: str) -> None:
     except OSError:
         new.unlink(missing_ok=True)
         raise
-
-
-class _Loader(OnceLoader):
-    """Refuses aliases and keys that are no text, besides keys given twice."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        for key, _ in node.value:
-            if key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
-                raise yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' is no text", key.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -51,7 +51,7 @@ def test_other_mistakes_name_their_line() -> None:
     with pytest.raises(yaml.YAMLError) as caught:
         read_yaml("a: 1\nb: [1,\nc: : 2")
     assert what_is_wrong(caught.value) == (
-        "line 3: is not valid YAML (expected the node content, but found ':'); look for a missing colon or a wrong indent"
+        "line 3: is not valid YAML (did not find expected node content); look for a missing colon or a wrong indent"
     )
 
 
@@ -59,3 +59,9 @@ def test_other_mistakes_name_their_line() -> None:
 def test_a_value_that_is_none_is_a_mistake_of_the_file_too(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         read_yaml(text)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_a_depth_without_bound_is_refused(opening: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="more than 100 levels"):
+        read_yaml(opening * 100_000)
