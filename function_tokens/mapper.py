@@ -96,7 +96,7 @@ class Mapper:
         """Return what a start tag or an empty-element tag stands for; never raises for what a model wrote."""
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
-            return self._bind(builtin, self._builtin_attrs(builtin, attrs), builtin=True)
+            return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs, builtin=True)
         if name == "else" and attrs:
             name, attrs = _else_if(attrs)
         if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
@@ -123,8 +123,8 @@ class Mapper:
 
     def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
         """Resolve a built-in of plans. A refused one ends the turn: what follows it was planned on what it held."""
-        if builtin.name == "if" and "cond" not in attrs:
-            attrs = {("cond" if k == "condition" else k): v for k, v in attrs.items()}
+        if builtin.name == "if":
+            attrs = _named(attrs, "condition", "cond")
         if builtin.name == "step":
             attrs = {k: v for k, v in attrs.items() if k not in STEP_LABELS}
         mapped = self._bind(builtin, attrs, builtin=True)
@@ -149,12 +149,6 @@ class Mapper:
         shown = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
         return f"there is no channel '{name}' to stop; channels: {', '.join(shown)}"
 
-    @staticmethod
-    def _builtin_attrs(builtin: Skill, attrs: Mapping[str, str]) -> Mapping[str, str]:
-        if builtin.name == "run" and "id" in attrs and "name" not in attrs:
-            return {("name" if k == "id" else k): v for k, v in attrs.items()}
-        return attrs
-
     def _unknown(self, name: str) -> str:
         known = [*self.registry.names, *BUILTINS, *self.builtin_names]
         near = difflib.get_close_matches(name, [*known, *STEP_BUILTINS], n=3, cutoff=0.6)
@@ -167,7 +161,12 @@ def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
     given = {k: v for k, v in attrs.items() if k != "if" or v != NO_VALUE}
     if len(given.keys() & {"if", "cond", "condition"}) != 1:
         return "else", attrs
-    return "if", {("cond" if k == "if" else k): v for k, v in given.items()}
+    return "if", _named(given, "if", "cond")
+
+
+def _named(attrs: Mapping[str, str], alias: str, name: str) -> Mapping[str, str]:
+    """Return the attributes with `name` in the place of `alias`, unless both are given."""
+    return attrs if name in attrs else {(name if k == alias else k): v for k, v in attrs.items()}
 
 
 def _declared(skill: Skill) -> frozenset[str]:

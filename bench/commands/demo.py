@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from ghostshell.action import RunTask
+
     from bench.demo.film import FilmReel
-    from ghostshell_ros.cli.follow import TaskEnd
     from ghostshell_ros.cli.task_view import TaskView
     from ghostshell_ros.launcher import LaunchRun
 
@@ -81,36 +82,33 @@ def demo(
             if story:
                 raise typer.Exit(_tell(robot, film, begun, SAID if not model else spec, out, exited))
             what = RECORDED if not model and not instruction else spec
+            from ghostshell_ros.cli.follow import told
+
             end, view, filmed = _perform(robot, spoken, film, begun, what, exited)
-            print(f"{end.status.name}{f' ({end.message})' if end.message else ''}: {end.summary}")
+            print(told(end))
             _keep(view, spoken, out / "timeline.png")
             if filmed is not None:
                 _write_film(filmed, out / f"{robot}.gif")
-    raise typer.Exit(0 if end.status.name == "SUCCESS" else 1)
+    raise typer.Exit(0 if told(end).startswith("SUCCESS") else 1)
 
 
 def _perform(
     robot: str, spoken: str, film: bool, begun: float, what: str, exited: list[str]
-) -> tuple[TaskEnd, TaskView, FilmReel | None]:
-    import rclpy
-
+) -> tuple[RunTask.Result, TaskView, FilmReel | None]:
     from bench.demo.film import FilmReel
-    from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
+    from ghostshell_ros.cli.follow import NotThereError, RobotClient, make_view, run_task, wait_ready
+    from ghostshell_ros.cli.robot_client import spun
 
-    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    host, client = open_client(robot)
-    reel = FilmReel(client) if film else None
     try:
-        wait_ready(client, 60.0, alive=lambda: not exited)
-        print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
-        print(f"instruction: {spoken}", flush=True)
-        view = make_view(f"{robot}")
-        return run_task(client, view, spoken, timeout_s=300.0), view, reel
+        with spun(lambda: RobotClient(robot)) as client:
+            reel = FilmReel(client) if film else None
+            wait_ready(client, 60.0, alive=lambda: not exited)
+            print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
+            print(f"instruction: {spoken}", flush=True)
+            view = make_view(f"{robot}")
+            return run_task(client, view, spoken, timeout_s=300.0), view, reel
     except NotThereError as error:
         _fail(f"{'; '.join([str(error), *exited])}")
-    finally:
-        host.close()
-        rclpy.try_shutdown()
 
 
 @contextmanager
@@ -175,33 +173,28 @@ def _launched(robot: str, arguments: dict[str, str], log: Path, exited: list[str
 
 def _tell(robot: str, film: bool, begun: float, what: str, out: Path, exited: list[str]) -> int:
     """Several processes on one robot. The picture is kept also when the story goes another way than told."""
-    import rclpy
-
     from bench.demo.film import FilmReel
     from bench.demo.processes import draw_processes
-    from bench.demo.story import Story, StoryError, open_story
+    from bench.demo.story import Story, StoryClient, StoryError
+    from ghostshell_ros.cli.robot_client import spun
     from skill_kernel.robot import RobotConfig
     from skill_kernel.skills.registry import SkillRegistry
 
-    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    host, client = open_story(robot)
-    reel = FilmReel(client, every_s=FILM_EVERY_S) if film else None
-    config = RobotConfig.load(robot)
+    config, fault = RobotConfig.load(robot), ""
     speaks = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill).text_skill
-    story, fault = Story(client, speaks.subsystems if speaks is not None else ("main",)), ""
-    try:
+    with spun(lambda: StoryClient(robot)) as client:
+        reel = FilmReel(client, every_s=FILM_EVERY_S) if film else None
+        story = Story(client, speaks.subsystems if speaks is not None else ("main",))
         deadline = time.monotonic() + 60.0
         while lacking := client.lacking:
             if exited or time.monotonic() > deadline:
                 _fail("; ".join([f"not there: {lacking}; {out / 'demo.log'} says why", *exited]))
             time.sleep(0.05)
         print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}", flush=True)
-        story.play()
-    except StoryError as error:
-        fault = str(error)
-    finally:
-        host.close()
-        rclpy.try_shutdown()
+        try:
+            story.play()
+        except StoryError as error:
+            fault = str(error)
     title = f"{robot}: several processes on one body"
     draw_processes(story.view, out / "timeline.png", title=title, note="measured in simulation")
     print(f"{f'NOT AS TOLD: {fault}' if fault else 'told to its end'}\ntimeline: {out / 'timeline.png'}")

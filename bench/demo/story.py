@@ -21,7 +21,7 @@ from bench.demo.processes import ProcessView
 from function_tokens.run_model import REFLEX, ProcessRun
 from ghostshell_ros.cli.loops import LoopsClient, LoopsView
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeHost
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.codes import Outcome
 from skill_kernel.skills.drivers import Pose2D
@@ -271,11 +271,3 @@ class Story:
     def _line(self, text: str) -> None:
         now = self.view.since(self._now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)
-
-
-def open_story(robot: str) -> tuple[NodeHost, StoryClient]:
-    """Return a client of the robot, spun on a thread of its own; close the host when done."""
-    client = StoryClient(robot)
-    host = NodeHost([client])
-    host.start()
-    return host, client

@@ -7,7 +7,6 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -21,7 +20,7 @@ from ghostshell_ros.cli.task_view import TaskView
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessStatus
@@ -63,14 +62,15 @@ class NotThereError(RuntimeError):
     """The robot does not answer; the message says what to start."""
 
 
-@dataclass(frozen=True)
-class TaskEnd:
-    """How a task ended: its status, the reason where it did not succeed, and the summary."""
+def failure(why: str, code: int) -> RunTask.Result:
+    """Return the end of a task that nobody reported."""
+    return RunTask.Result(status=ProcessStatus.FAILED.value, error_code=code, error_msg=why)
 
-    status: ProcessStatus
-    code: int
-    message: str
-    summary: str
+
+def told(end: RunTask.Result) -> str:
+    """Return how a task ended in one line."""
+    why = f" ({end.error_msg})" if end.error_msg else ""
+    return f"{ProcessStatus(end.status).name}{why}{f': {end.summary}' if end.summary else ''}"
 
 
 class RobotClient(RuntimeNode):
@@ -140,11 +140,8 @@ class RobotClient(RuntimeNode):
 
     def _ended(self, end: GoalEnd, result: RunTask.Result | None) -> None:
         if result is None or end in (GoalEnd.REJECTED, GoalEnd.UNKNOWN):
-            why = f"the process scheduler did not take the task (goal {end.value})"
-            self.inbox.put(("end", TaskEnd(ProcessStatus.FAILED, 526, why, "")))
-        else:
-            status = ProcessStatus(result.status)
-            self.inbox.put(("end", TaskEnd(status, result.error_code, result.error_msg, result.summary)))
+            result = failure(f"the process scheduler did not take the task (goal {end.value})", TaskCode.NODE_UNAVAILABLE)
+        self.inbox.put(("end", result))
 
 
 def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] = lambda: True) -> None:
@@ -172,7 +169,7 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
         time.sleep(0.05)
 
 
-def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s: float) -> TaskEnd:
+def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s: float) -> RunTask.Result:
     """Send an instruction and show what happens until the task has ended. Ctrl-C cancels it and waits for its end."""
     client.send(instruction)
     deadline = time.monotonic() + timeout_s
@@ -201,20 +198,12 @@ def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s
                 live.update(view.render())
             if end is None and time.monotonic() - client.heard_s > SILENT_S:
                 why = f"the robot's channel_scheduler is silent for {SILENT_S:g} s: the robot has ended, or this node died"
-                return TaskEnd(ProcessStatus.FAILED, int(TaskCode.NODE_UNAVAILABLE), why, "")
+                return failure(why, TaskCode.NODE_UNAVAILABLE)
             if end is None and time.monotonic() > deadline:
                 client.cancel()
                 why = f"the task did not end within {timeout_s:g} s and was cancelled"
-                return TaskEnd(ProcessStatus.FAILED, 526, why, "")
+                return failure(why, TaskCode.NODE_UNAVAILABLE)
     return end
-
-
-def open_client(robot: str) -> tuple[NodeHost, RobotClient]:
-    """A client of the robot, spun on a thread of its own; close the host when done."""
-    client = RobotClient(robot)
-    host = NodeHost([client])
-    host.start()
-    return host, client
 
 
 def make_view(title: str) -> TaskView:

@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from ghostshell_ros.cli.robot_client import spun
+
 
 def record(
     file: Annotated[Path | None, typer.Argument(help="file to write; nothing: run_<date>_<time>.mcap here")] = None,
@@ -28,12 +30,8 @@ def record(
     """
     import datetime
 
-    import rclpy
-    from rclpy.signals import SignalHandlerOptions
-
     from ghostshell_ros.recording.recorder import Recorder
     from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
-    from ghostshell_ros.runtime.node_runtime import NodeHost
 
     now = datetime.datetime.now(datetime.timezone.utc)
     path = file or Path(f"run_{now.astimezone():%Y%m%d_%H%M%S}.mcap")
@@ -46,19 +44,14 @@ def record(
     except RecordingWriteError as error:
         print(f"ghostshell record: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    node = Recorder(writer, robots=robot or [], ground_truth=ground_truth, on_failure=lambda _: ending.set())
-    host = NodeHost([node])
-    host.start()
-    print(f"recording to {path}; Ctrl-C ends it", flush=True)
-    end_s = time.monotonic() + (seconds or math.inf)
-    try:
+    with spun(
+        lambda: Recorder(writer, robots=robot or [], ground_truth=ground_truth, on_failure=lambda _: ending.set())
+    ) as node:
+        print(f"recording to {path}; Ctrl-C ends it", flush=True)
+        end_s = time.monotonic() + (seconds or math.inf)
         # In bites: a signal that another thread was given does not wake this one, whose turn its handler needs.
         while not ending.wait(min(0.5, max(0.0, end_s - time.monotonic()))) and time.monotonic() < end_s:
             pass
-    finally:
-        host.close()
-        rclpy.try_shutdown()
     if node.failed:
         print(f"ghostshell record: {node.failed}", file=sys.stderr)
         raise typer.Exit(1)

@@ -5,11 +5,36 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
+if TYPE_CHECKING:
+    from ghostshell_ros.runtime.node_runtime import RuntimeNode
+
 ASK_AGAIN_S = 0.5
+
+N = TypeVar("N", bound="RuntimeNode")
+
+
+@contextmanager
+def spun(make: Callable[[], N]) -> Iterator[N]:
+    """Spin a node on a thread of its own, in a ROS context that leaves signals to the command."""
+    import rclpy
+
+    from ghostshell_ros.runtime.node_runtime import NodeHost
+
+    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
+    node = make()
+    host = NodeHost([node])
+    host.start()
+    try:
+        yield node
+    finally:
+        host.close()
+        rclpy.try_shutdown()
 
 
 class RobotClient:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ghostshell_ros.cli.robot_client import RobotClient
+from ghostshell_ros.cli.robot_client import RobotClient as ServiceClient
+from ghostshell_ros.cli.robot_client import spun
 
 
 def _namespace(robot: str) -> str:
@@ -34,25 +35,19 @@ def say(
 
     Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
     """
-    import rclpy
-
-    from ghostshell_ros.cli.follow import NotThereError, make_view, open_client, run_task, wait_ready
+    from ghostshell_ros.cli.follow import NotThereError, RobotClient, make_view, run_task, told, wait_ready
     from skill_kernel.processes.process import ProcessStatus
 
-    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    host, client = open_client(robot)
     try:
-        wait_ready(client, wait)
-        end = run_task(client, make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
+        with spun(lambda: RobotClient(robot)) as client:
+            wait_ready(client, wait)
+            end = run_task(client, make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
     except NotThereError as error:
         print(f"ghostshell say: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    finally:
-        host.close()
-        rclpy.try_shutdown()
-    print(f"{end.status.name}{f' ({end.message})' if end.message else ''}{f': {end.summary}' if end.summary else ''}")
-    obeyed = end.status is ProcessStatus.STOPPED and not end.code
-    raise typer.Exit(0 if obeyed or end.status is ProcessStatus.SUCCESS else 1)
+    print(told(end))
+    obeyed = end.status == ProcessStatus.STOPPED and not end.error_code
+    raise typer.Exit(0 if obeyed or end.status == ProcessStatus.SUCCESS else 1)
 
 
 def halt(robot: Robot = "coco", wait: Wait = 10.0) -> None:
@@ -67,7 +62,7 @@ def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
 
 def _trigger(service: str, robot: str, wait: float) -> None:
     nobody = f"no robot '{robot}' answers ({service}); is it launched on this ROS domain?"
-    with RobotClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
+    with ServiceClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
         answer = client.ask(client.type.Request())
         print(f"{robot}: {answer.message or service}")
         raise typer.Exit(0 if answer.success else 1)

@@ -9,8 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
@@ -25,51 +26,28 @@ class InputError(ValueError):
 
 
 def pieces(file: Path | None, chunk: int = 0) -> Iterator[str]:
-    """Text of a UTF-8 file, or of standard input for None and "-", as it arrives or cut into `chunk` characters.
+    """Yield the text of a UTF-8 file, or of standard input for None and "-", as it arrives or cut into `chunk` characters.
 
     Raises InputError when it cannot be opened or is not UTF-8.
     """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    done = start = 0
     try:
-        yield from _pieces(file, chunk)
-    except UnicodeError as error:
-        raise InputError(f"{file or 'standard input'} is not UTF-8: {error}; convert it first") from None
-    except BrokenPipeError:
-        raise
+        with nullcontext(sys.stdin.buffer) if file is None or str(file) == "-" else file.open("rb", buffering=0) as stream:
+            read = getattr(stream, "read1", stream.read)
+            data = b"-"
+            while data:
+                data = read(_READ_BYTES)
+                start = done - len(decoder.getstate()[0])
+                done += len(data)
+                text = decoder.decode(data, final=not data)
+                size = chunk or max(1, len(text))
+                yield from (text[i : i + size] for i in range(0, len(text), size))
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{error.object[error.start]:02x} at offset {start + error.start}"
+        raise InputError(f"{file or 'standard input'} is not UTF-8: {byte}; convert it first") from None
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}; name a file, or - for standard input") from error
-
-
-def _pieces(file: Path | None, chunk: int) -> Iterator[str]:
-    if file is None or str(file) == "-":
-        yield from _cut(_decoded(sys.stdin.buffer), chunk)
-    else:
-        with file.open("rb", buffering=0) as stream:
-            yield from _cut(_decoded(stream), chunk)
-
-
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    read = getattr(stream, "read1", stream.read)
-    done = 0
-    while True:
-        data: bytes = read(_READ_BYTES)
-        kept = len(decoder.getstate()[0])
-        try:
-            text = decoder.decode(data, final=not data)
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise UnicodeError(f"byte 0x{byte:02x} at offset {done - kept + error.start}") from None
-        done += len(data)
-        if text:
-            yield text
-        if not data:
-            return
-
-
-def _cut(texts: Iterable[str], size: int) -> Iterator[str]:
-    for text in texts:
-        for i in range(0, len(text), size or len(text)):
-            yield text[i : i + (size or len(text))]
 
 
 def tokens(

@@ -6,10 +6,12 @@ from __future__ import annotations
 import queue
 import sys
 import time
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ghostshell_ros.cli.robot_client import spun
 from ghostshell_ros.cli.say import Robot, Wait
 
 if TYPE_CHECKING:
@@ -86,23 +88,15 @@ def watch(
     lines: Annotated[bool, typer.Option("--lines", help="one line for each piece of news, and no table")] = False,
 ) -> None:
     """Follow a robot's loops until Ctrl-C: who thinks, who moves, what is queued, and what it has cost."""
-    import rclpy
     from rich.console import Console
     from rich.live import Live
 
     from ghostshell_ros.cli.loops import LoopsClient, LoopsView
-    from ghostshell_ros.runtime.node_runtime import NodeHost
 
-    rclpy.init(signal_handler_options=rclpy.SignalHandlerOptions.NO)
-    client = LoopsClient(robot)
-    host = NodeHost([client])
-    host.start()
     console, view = Console(), LoopsView()
     begun_s, heard = time.monotonic(), False
-    live = None if lines or not console.is_terminal else Live(console=console, auto_refresh=False)
-    try:
-        if live is not None:
-            live.start()
+    shown = nullcontext() if lines or not console.is_terminal else Live(console=console, auto_refresh=False)
+    with suppress(KeyboardInterrupt), spun(lambda: LoopsClient(robot)) as client, shown as live:
         while True:
             now_s = time.monotonic()
             try:
@@ -118,10 +112,3 @@ def watch(
                     console.print(f"{now_s - begun_s:8.2f} s  {line}", soft_wrap=True, markup=False, highlight=False)
             if live is not None:
                 live.update(view.table(now_s), refresh=True)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if live is not None:
-            live.stop()
-        host.close()
-        rclpy.try_shutdown()

@@ -39,15 +39,17 @@ def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> di
     return {name: _shown(value, _secret(name), known) for name, value in values.items()}
 
 
-def presentable_text(text: str, environment: Mapping[str, str], load: Callable[[str], Any], dump: Callable[[Any], str]) -> str:
-    """Return a file unchanged if it holds no key, else rewritten without it. `load` raises ValueError for bad content."""
-    known = _known(environment)
+def presentable_text(name: str, text: str, environment: Mapping[str, str]) -> str:
+    """Return a YAML or JSON file unchanged if it holds no key, else rewritten without it."""
+    known, is_json = _known(environment), name.endswith(".json")
     try:
-        read = load(text)
-    except ValueError:
+        read = json.loads(text) if is_json else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError):
         return _masked(text, known)
     shown = _shown(read, False, known)
-    return dump(shown) if shown != read else _masked(text, known)
+    if shown == read:
+        return _masked(text, known)
+    return json.dumps(shown) if is_json else str(yaml.safe_dump(shown, allow_unicode=True, sort_keys=False))
 
 
 def _known(environment: Mapping[str, str]) -> list[str]:
@@ -141,29 +143,16 @@ class Configuration:
             text = path.read_text(encoding="utf-8")
         except (RobotConfigError, OSError, UnicodeDecodeError):
             return
-        self._keep(f"robots{robot}.yaml", presentable_text(text, os.environ, read_yaml, yaml_text))
+        self._keep(f"robots{robot}.yaml", text)
         name = (yaml.safe_load(text) or {}).get("name", path.stem)
         routines = Path(data_folder(data_dir)) / str(name) / "routines.json"
         try:
             kept = routines.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return
-        self._keep(f"routines{robot}.json", presentable_text(kept, os.environ, json.loads, json.dumps))
+        self._keep(f"routines{robot}.json", kept)
 
     def _keep(self, name: str, text: str) -> None:
         if name not in self._files:
             self._files.add(name)
-            self._attach(name, text)
-
-
-def read_yaml(text: str) -> Any:
-    """Raises ValueError."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-
-
-def yaml_text(values: Any) -> str:
-    """In the order in which it was written."""
-    return str(yaml.safe_dump(values, allow_unicode=True, sort_keys=False))
+            self._attach(name, presentable_text(name, text, os.environ))

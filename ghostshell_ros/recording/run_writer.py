@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,11 +41,9 @@ class RunWriter:
         except OSError as error:
             raise self._failed(error) from error
         self._writer = Writer(self._file, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
-        try:
+        with self._guarded():
             self._writer.start(profile="ros2", library="ghostshell")
             self._keep()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def channel(self, topic: str, kind: str, schema: str, qos: str) -> int:
         """Begin a topic; gives the number its messages are written under."""
@@ -55,46 +55,43 @@ class RunWriter:
         """Keep one serialised message."""
         self.messages += 1
         self._unflushed += 1
-        try:
+        with self._guarded():
             self._writer.add_message(channel, log_time=log_ns, data=data, publish_time=publish_ns, sequence=self.messages)
-        except OSError as error:
-            raise self._failed(error) from error
 
     def attachment(self, name: str, text: str, *, now_ns: int, media_type: str = "text/plain") -> None:
         """Keep a file."""
-        try:
+        with self._guarded():
             self._writer.add_attachment(now_ns, now_ns, name, media_type, text.encode())
             self._keep()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def metadata(self, name: str, values: dict[str, str]) -> None:
         """Keep named values."""
-        try:
+        with self._guarded():
             self._writer.add_metadata(name, values)
             self._keep()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def flush(self) -> None:
         """Hand everything to the system: from now on it survives the end of this process."""
         if not self._unflushed:
             return
-        try:
+        with self._guarded():
             self._writer.flush()
             self._unflushed = 0
             self._whole = self._file.tell()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def finish(self) -> None:
         """Write the index and close; doing it again does nothing."""
         if self._ended:
             return
         self._ended = True
-        try:
+        with self._guarded():
             self._writer.finish()
             self._file.close()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise self._failed(error) from error
 

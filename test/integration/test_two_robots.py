@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ghostshell.action import RunTask
 from nav_msgs.msg import Odometry
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
-from ghostshell_ros.cli.follow import RobotClient, TaskEnd
+from ghostshell_ros.cli.follow import RobotClient
 from ghostshell_ros.runtime.node_runtime import SENSORS
 from ros_support import ROOT, wait_until
+from skill_kernel.processes.process import ProcessStatus
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +55,9 @@ class Robot(RobotClient):
         wait_until(self.clearing.service_is_ready, 10.0, "the gate")
         wait_until(asked, 15.0, "the gate's answer")
 
-    def end(self, timeout_s: float) -> TaskEnd:
+    def end(self, timeout_s: float) -> RunTask.Result:
         """How the task that was sent ended."""
-        ends: list[TaskEnd] = []
+        ends: list[RunTask.Result] = []
 
         def look() -> bool:
             while not self.inbox.empty():
@@ -94,10 +96,10 @@ def test_both_follow_their_own_instruction_at_once_and_a_halt_of_one_is_not_the_
     coco.call_soon(coco.send, "nod twice")
     kalos.call_soon(kalos.send, "walk 50 cm forward")
     ends = [robot.end(40.0) for robot in robots]
-    assert [end.status.name for end in ends] == ["SUCCESS", "SUCCESS"], ends
+    assert [ProcessStatus(end.status) for end in ends] == [ProcessStatus.SUCCESS] * 2, ends
     assert kalos.x > 0.4 and abs(coco.x) < 0.1
     kalos.call_soon(kalos.halting.call_async, Trigger.Request())
     coco.call_soon(coco.send, "nod")
-    assert coco.end(20.0).status.name == "SUCCESS"
+    assert ProcessStatus(coco.end(20.0).status) is ProcessStatus.SUCCESS
     kalos.call_soon(kalos.send, "bark")
-    assert kalos.end(20.0).status.name == "FAILED"
+    assert ProcessStatus(kalos.end(20.0).status) is ProcessStatus.FAILED

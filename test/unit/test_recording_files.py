@@ -16,13 +16,14 @@ import pytest
 pytest.importorskip("rclpy", reason="definitions are those of the installed interfaces")
 pytest.importorskip("ghostshell.msg", reason="needs the built interfaces")
 
+import yaml
 from ghostshell.msg import CallEvent, EventHead, LlmChunk
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 
 from bench.replay.recorded import RunFileError, read_run
-from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text, read_yaml, yaml_text
+from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text
 from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
 from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
@@ -207,14 +208,14 @@ def test_an_attached_file_is_as_it_was_but_for_its_keys() -> None:
     clean = KALOS.read_text(encoding="utf-8")
     environment = {"LAB_TOKEN": "swordfish-1"}
     for text in (plain, clean, "not: [yaml", ""):
-        assert presentable_text(text, environment, read_yaml, yaml_text) == text
+        assert presentable_text("a.yaml", text, environment) == text
     keyed = plain + "services: {map: {url: 'http://u:p@h', api_key: abc}}\n"
-    shown = presentable_text(keyed, environment, read_yaml, yaml_text)
-    assert read_yaml(shown)["services"] == {"map": {"url": f"http://{HIDDEN}@h", "api_key": HIDDEN}} and "1.0" in shown
-    assert presentable_text("# swordfish-1\na: 1\n", environment, read_yaml, yaml_text) == f"# {HIDDEN}\na: 1\n"
-    assert presentable_text("a: [swordfish-1", environment, read_yaml, yaml_text) == f"a: [{HIDDEN}"
+    shown = presentable_text("a.yaml", keyed, environment)
+    assert yaml.safe_load(shown)["services"] == {"map": {"url": f"http://{HIDDEN}@h", "api_key": HIDDEN}} and "1.0" in shown
+    assert presentable_text("a.yaml", "# swordfish-1\na: 1\n", environment) == f"# {HIDDEN}\na: 1\n"
+    assert presentable_text("a.yaml", "a: [swordfish-1", environment) == f"a: [{HIDDEN}"
     routine = json.dumps({"greet": {"source": "say('x')", "token": "t"}})
-    assert json.loads(presentable_text(routine, {}, json.loads, json.dumps))["greet"]["token"] == HIDDEN
+    assert json.loads(presentable_text("a.json", routine, {}))["greet"]["token"] == HIDDEN
 
 
 def test_robots_are_told_by_their_events_and_ground_truth_by_its_place() -> None:
