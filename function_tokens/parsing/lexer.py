@@ -7,7 +7,7 @@ import re
 
 from function_tokens.parsing.source import SPACE, End, Source, Step, run_of
 from function_tokens.parsing.tokens import NO_VALUE
-from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, name_shape, resolve
+from function_tokens.parsing.xml_reader import NAME, NAME_START, TagReader, begins_name, name_end, resolve
 from skill_kernel.codes import ParseCode
 
 reference = re.compile(r"&(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);").match
@@ -33,7 +33,7 @@ _to_tag_end = run_of("^<>")
 LOOK_AHEAD = 128
 """The tag must end within so many characters behind a quote for it to stand inside the value."""
 _line_of_tag = run_of(r"^<>\r\n")
-_NAME = r"[A-Za-z_:][A-Za-z0-9_:.\-]{0,40}"
+_NAME = f"[{NAME_START}][{NAME}]{{0,40}}"
 _attribute = re.compile(rf"{_NAME}[ \t]{{0,8}}[=/>]").match
 _opens_value = re.compile(rf"(?:\A|[ \t,;]){_NAME}[ \t]{{0,8}}=[ \t]{{0,8}}\Z").search
 _ENDING = rf"(?=[ \t]{{0,8}}/?[ \t]{{0,8}}>|[ \t,;]{{1,8}}{_NAME}[ \t]{{0,8}}[=/>])"
@@ -357,7 +357,7 @@ def quote_is_inside(text: str, at: int, *, inner: bool) -> bool | None:
     if rest[end] != ">":
         return False
     closes_value = _closes_value[text[at]]
-    line = text[at] + name_shape(rest[: end + 1])
+    line = text[at] + rest[: end + 1]
     if inner:
         if closes_value.match(line):
             return False

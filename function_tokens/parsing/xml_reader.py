@@ -9,11 +9,16 @@ from functools import lru_cache, partial
 
 from lxml import etree
 
+from function_tokens.parsing.source import run_of
 from function_tokens.parsing.tokens import NO_ATTRS
 
 _new_parser = partial(etree.XMLParser, resolve_entities=False, no_network=True, huge_tree=False)
-_ascii_name = re.compile(r"[A-Za-z0-9_:.\-]*").match
-_ascii_name_start = re.compile(r"[A-Za-z_:]").match
+# https://www.w3.org/TR/xml/#NT-NameStartChar and NameChar
+NAME_START = (
+    r":A-Z_a-z\xC0-\xD6\xD8-\xF6\xF8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C-\u200D\u2070-\u218F\u2C00-\u2FEF"
+    r"\u3001-\uD7FF\uF900-\uFDCF\uFDF0-\uFFFD\U00010000-\U000EFFFF"
+)
+NAME = NAME_START + r"\-.0-9\xB7\u0300-\u036F\u203F-\u2040"
 
 
 class TagReader:
@@ -62,39 +67,15 @@ class _Target:
 
 
 @lru_cache(4096)
-def _text_of(element: str) -> str | None:
-    """Return the text of an element, or None where it is not well-formed."""
+def resolve(reference: str) -> str | None:
+    """Return the character of a reference such as `&lt;` or `&#10;`, or None where it names none."""
     try:
-        return etree.fromstring(element, _new_parser()).text or ""
+        return etree.fromstring(f"<_>{reference}</_>", _new_parser()).text or ""
     except (etree.LxmlError, UnicodeError):
         return None
 
 
-def resolve(reference: str) -> str | None:
-    """Return the character of a reference such as `&lt;` or `&#10;`, or None where it names none."""
-    return _text_of(f"<_>{reference}</_>")
-
-
-def begins_name(char: str) -> bool:
-    """Return whether a name may begin with this character."""
-    return bool(_ascii_name_start(char)) if char < "\x80" else _text_of(f"<{char}/>") is not None
-
-
-def _continues_name(char: str) -> bool:
-    return bool(_ascii_name(char)[0]) if char < "\x80" else _text_of(f"<_{char}/>") is not None  # type: ignore[index]
-
-
-def name_end(text: str, at: int) -> int:
-    """Return the index behind the characters of a name that stand at `at`."""
-    while True:
-        at = _ascii_name(text, at).end()  # type: ignore[union-attr]
-        if at == len(text) or text[at] < "\x80" or not _continues_name(text[at]):
-            return at
-        at += 1
-
-
-def name_shape(text: str) -> str:
-    """Return the text in ASCII: each other character becomes one that names treat alike."""
-    if text.isascii():
-        return text
-    return "".join(c if c < "\x80" else "a" if begins_name(c) else "." if _continues_name(c) else "\x7f" for c in text)
+begins_name = re.compile(f"[{NAME_START}]").match
+"""Find a character with which a name may begin."""
+name_end = run_of(NAME)
+"""Return the index behind the characters of a name that stand at an index."""
