@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue
@@ -13,7 +12,7 @@ from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_labe
 from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, QUEUES, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.values import seconds
-from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, ProcessKind, RunEvent
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of
 
 if TYPE_CHECKING:
@@ -72,10 +71,9 @@ class LoopsView:
         if kind == "processes":
             return self._processes(message, now_s)
         if kind == "plan":
-            return self._told(message.process_id, self._plan(message, now_s))
+            return self._told(message.process_id, self.plan(message, now_s))
         if kind == "queue":
-            line = self.steps(message.process_id, now_s, message.running, message.queued, message.done, reading=message.reading)
-            return self._told(message.process_id, line)
+            return self._told(message.process_id, self.steps(message, now_s))
         if kind == "reflexes":
             self.model.see_reflexes({r.name: r.sentence for r in message.reflexes})
             return []
@@ -93,54 +91,33 @@ class LoopsView:
             if fresh:
                 lines += self._told(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
             status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
-            news = self.model.see_process(
-                p.process_id,
-                now_s,
-                instruction=p.instruction,
-                source=ProcessSource(p.source).name,
-                status=status,
-                why=why,
-                message=p.message,
-            )
+            shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name, "message": p.message}
+            news = self.model.see_process(p.process_id, now_s, status=status, why=why, **shown)
             if news and (not fresh or (status, why) != ("IN_PROGRESS", "")):
                 note = f": {p.message}" if p.status >= ProcessState.SUCCESS and p.message else ""
                 lines += self._told(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
         return lines
 
-    def _plan(self, plan: Plan, now_s: float) -> str:
+    def plan(self, plan: Plan, now_s: float) -> str:
+        """Take a plan of System 2. Return the line where it differs from the one before."""
         if not plan.complete and not plan.given_up:
             return ""
         subtasks = [(s.description, s.status) for s in plan.subtasks]
         events = [f"{e.condition} → {e.response}" for e in plan.events]
-        return self.plan(plan.process_id, now_s, subtasks, events, reason=plan.reason, given_up=plan.given_up)
-
-    def plan(
-        self,
-        process_id: str,
-        now_s: float,
-        subtasks: list[tuple[str, int]],
-        events: Iterable[str],
-        *,
-        reason: str,
-        given_up: bool,
-    ) -> str:
-        """Take a plan of System 2. Return the line where it differs from the one before."""
-        changed = self.model.see_plan(process_id, now_s, subtasks, events)
-        if given_up:
-            return f"S2 gives the task up: {reason}"
+        changed = self.model.see_plan(plan.process_id, now_s, subtasks, events)
+        if plan.given_up:
+            return f"S2 gives the task up: {plan.reason}"
         if not changed:
             return ""
         listed = " → ".join(f"{'✓ ' if status == SUBTASK_DONE else ''}{text}" for text, status in subtasks)
-        return f"S2 plans: {listed}{''.join(f'; watches for: {e}' for e in self.model.processes[process_id].plan_events)}"
+        return f"S2 plans: {listed}{''.join(f'; watches for: {event}' for event in events)}"
 
-    def steps(
-        self, process_id: str, now_s: float, running: str, queued: Iterable[str], done: int, *, reading: bool = False
-    ) -> str:
+    def steps(self, queue: StepQueue, now_s: float) -> str:
         """Take the steps of a process. Return the line where another one is performed, once it is read to its end."""
-        waiting = list(queued)
-        if (reading and not waiting) or not self.model.see_steps(process_id, now_s, running, waiting, done):
+        if queue.reading and not queue.queued:
             return ""
-        return f"step: {running}   queue {_bar(self.model.processes[process_id])}"
+        news = self.model.see_steps(queue.process_id, now_s, queue.running, queue.queued, queue.done)
+        return f"step: {queue.running}   queue {_bar(self.model.processes[queue.process_id])}" if news else ""
 
     def event(self, event: RunEvent, now_s: float) -> list[str]:
         """Take an event. Return the lines that are news."""
@@ -157,12 +134,12 @@ class LoopsView:
             line = self._model(event, now_s - asked_s)
         elif isinstance(event, CallEvent):
             line = self._call(event)
-        elif event.kind is ProcessKind.SUBTASK_DONE:
-            line = f"subtask done: {event.plan_item}"
-        elif event.kind is ProcessKind.PLAN_EVENT:
-            line = f"an event of the plan has come: {event.plan_item}"
-        elif event.kind is ProcessKind.GUIDELINE_FIRED:
-            line = f"guideline {event.guideline} began a task"
+        elif isinstance(event, ProcessEvent):
+            line = {
+                ProcessKind.SUBTASK_DONE: f"subtask done: {event.plan_item}",
+                ProcessKind.PLAN_EVENT: f"an event of the plan has come: {event.plan_item}",
+                ProcessKind.GUIDELINE_FIRED: f"guideline {event.guideline} began a task",
+            }.get(event.kind, "")
         elif event.kind is NoticeKind.MESSAGE:
             line = event.told
         return self._told(event.process_id, line)

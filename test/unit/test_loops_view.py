@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ghostshell.msg import GlobalEvent, Plan, StepQueue, Subtask
+
 from ghostshell_ros.cli.loops import LoopsView
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import ModelEvent, ModelKind
@@ -23,6 +25,16 @@ def _asked(view: LoopsView, at_s: float, layer: str) -> list[str]:
 def _answered(view: LoopsView, at_s: float, layer: str, **fields: Any) -> str:
     (line,) = view.event(ModelEvent(kind=ModelKind.ANSWERED, process_id="a", layer=layer, **fields), at_s)
     return line
+
+
+def _plan(subtasks: list[tuple[str, int]], *events: tuple[str, str], **fields: Any) -> Plan:
+    made = [Subtask(description=text, status=status) for text, status in subtasks]
+    listed = [GlobalEvent(condition=condition, response=response) for condition, response in events]
+    return Plan(process_id="a", complete=True, subtasks=made, events=listed, **fields)
+
+
+def _queue(running: str, queued: list[str], done: int, *, reading: bool = False) -> StepQueue:
+    return StepQueue(process_id="a", running=running, queued=queued, done=done, reading=reading)
 
 
 def test_an_answer_tells_how_long_it_took_and_what_it_cost() -> None:
@@ -49,22 +61,22 @@ def test_an_answer_that_fails_says_why() -> None:
 def test_a_plan_is_told_when_it_differs_and_when_it_is_given_up() -> None:
     view = _view()
     first = [("Look around", 1), ("Report", 0)]
-    assert view.plan("a", 0.0, first, ["visible('cat') → stop"], reason="", given_up=False) == (
+    assert view.plan(_plan(first, ("visible('cat')", "stop")), 0.0) == (
         "S2 plans: Look around → Report; watches for: visible('cat') → stop"
     )
-    assert view.plan("a", 0.0, [("Look around", 2), ("Report", 1)], [], reason="", given_up=False) == ""
+    assert view.plan(_plan([("Look around", 2), ("Report", 1)]), 0.0) == ""
     _asked(view, 1.0, "s2")
     assert any("subtask 2 of 2: Report" in now for _, now, _ in view.rows(2.0))
-    assert view.plan("a", 0.0, first, [], reason="the door is shut", given_up=True) == "S2 gives the task up: the door is shut"
+    assert view.plan(_plan(first, reason="the door is shut", given_up=True), 0.0) == "S2 gives the task up: the door is shut"
 
 
 def test_a_step_is_told_when_it_begins_and_the_queue_is_drawn() -> None:
     view = _view()
-    assert view.steps("a", 0.0, "", ["<step>1</step>", "<step>2</step>"], 0) == ""
-    assert view.steps("a", 0.0, "<step>1</step>", ["<step>2</step>"], 0) == "step: <step>1</step>   queue ▮▯▯"
-    assert view.steps("a", 0.0, "<step>1</step>", [], 0) == ""
-    assert view.steps("a", 0.0, "<step>", [], 1, reading=True) == ""
-    assert view.steps("a", 0.0, "<step>2</step>", [], 1) == "step: <step>2</step>   queue ▯▯▯"
+    assert view.steps(_queue("", ["<step>1</step>", "<step>2</step>"], 0), 0.0) == ""
+    assert view.steps(_queue("<step>1</step>", ["<step>2</step>"], 0), 0.0) == "step: <step>1</step>   queue ▮▯▯"
+    assert view.steps(_queue("<step>1</step>", [], 0), 0.0) == ""
+    assert view.steps(_queue("<step>", [], 1, reading=True), 0.0) == ""
+    assert view.steps(_queue("<step>2</step>", [], 1), 0.0) == "step: <step>2</step>   queue ▯▯▯"
 
 
 def test_processes_are_numbered_as_they_came_and_ended_ones_leave_the_table() -> None:
