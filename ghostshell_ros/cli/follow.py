@@ -58,6 +58,10 @@ SILENT_S = 4.0
 """Without the scheduler's heartbeat for so long a robot has ended or has lost its task."""
 
 
+NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
+"""Those that a task needs."""
+
+
 class NotThereError(RuntimeError):
     """The robot does not answer; the message says what to start."""
 
@@ -82,8 +86,7 @@ class RobotClient(RuntimeNode):
         self._task = GoalClient(self, RunTask, "run_task")
         self._goal: SentGoal | None = None
         self.process_id = ""
-        self.kernel_seen = False
-        self.scheduler_seen = False
+        self._seen: set[str] = set()
         self.heard_s = time.monotonic()
         read_events(self, lambda event: self.inbox.put(("event", event)))
         self.create_subscription(FunctionToken, "function_tokens", lambda m: self.inbox.put(("token", m)), STREAM)
@@ -93,23 +96,16 @@ class RobotClient(RuntimeNode):
         self._start_up = StartUp(self._now_s())
         self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
-    def ready(self) -> bool:
-        """Whether the robot can take a task, its drivers included, unless it is halted: then none comes up. Asking again
-        and again proves the way there and back."""
-        return not self.silent() and not self.coming_up()
-
-    def coming_up(self) -> list[str]:
-        """The drivers that are being brought up."""
-        return [] if self._halted else self._start_up.coming(self._now_s())
-
     def silent(self) -> list[str]:
-        """The nodes that a task needs and that have not been heard yet."""
-        heard = {
-            "process_scheduler": self._task.server_is_ready(),
-            "skill_kernel": self.kernel_seen,
-            "channel_scheduler": self.scheduler_seen,
-        }
-        return [node for node, answers in heard.items() if not answers]
+        """Return the nodes that a task needs and that have not been heard yet. Asking again and again proves the way there
+        and back."""
+        heard = self._seen | ({"process_scheduler"} if self._task.server_is_ready() else set())
+        return [node for node in NODES if node not in heard]
+
+    def lacking(self) -> list[str]:
+        """Return what a task needs and what is not there yet: nodes, else drivers, unless the robot is halted: then none
+        comes up."""
+        return self.silent() or ([] if self._halted else self._start_up.coming(self._now_s()))
 
     def send(self, instruction: str) -> None:
         """Send the task; feedback, and at last its end, arrive in the inbox."""
@@ -122,7 +118,8 @@ class RobotClient(RuntimeNode):
             self._goal.cancel()
 
     def _kernel(self, message: KernelState) -> None:
-        self.kernel_seen, self._halted = True, message.halted
+        self._seen.add("skill_kernel")
+        self._halted = message.halted
 
     def _on_drivers(self, message: DiagnosticArray) -> None:
         stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
@@ -133,7 +130,7 @@ class RobotClient(RuntimeNode):
 
     def _beat(self, _: ProcessHeartbeat) -> None:
         self.heard_s = time.monotonic()
-        self.scheduler_seen = True
+        self._seen.add("channel_scheduler")
 
     def _feedback(self, feedback: RunTask.Feedback) -> None:
         self.process_id = feedback.state.process_id
@@ -147,24 +144,16 @@ class RobotClient(RuntimeNode):
 def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] = lambda: True) -> None:
     """Wait until the robot can take a task. Raises NotThereError at the deadline or when `alive` says no."""
     deadline = time.monotonic() + timeout_s
-    while not client.ready():
+    while lacking := client.lacking():
         robot = client.get_namespace().strip("/")
         if not alive():
             raise NotThereError("a process of the robot ended while it was starting; its log says why")
         if time.monotonic() > deadline:
-            silent = client.silent()
-            if not silent:
-                drivers = ", ".join(client.coming_up())
-                raise NotThereError(
-                    f"robot '{robot}' is there, but still brings up: {drivers}; the output of its launch says why"
-                )
-            if len(silent) < 3:
-                raise NotThereError(
-                    f"robot '{robot}' is there, but not its {' and '.join(silent)}; the output of its launch says why"
-                )
+            if lacking == [*NODES]:
+                where = f"on ROS domain {client.context.get_domain_id()}"
+                raise NotThereError(f"no robot '{robot}' answers {where}; start one with: ghostshell launch {robot}")
             raise NotThereError(
-                f"no robot '{robot}' answers on ROS domain {client.context.get_domain_id()}; start one in another "
-                f"terminal: ghostshell launch {robot}"
+                f"robot '{robot}' is there, but not its {', '.join(lacking)}; the output of its launch says why"
             )
         time.sleep(0.05)
 

@@ -38,7 +38,7 @@ class Robot(RobotClient):
 
     def _look(self) -> None:
         self.answers = not self.silent()
-        self.up = self.ready() and not self._halted
+        self.up = not self.lacking() and not self._halted
 
     def _on_odometry(self, message: Odometry) -> None:
         self.x = message.pose.pose.position.x
