@@ -16,6 +16,7 @@ from function_tokens.routines import Routine, RoutineStore
 from function_tokens.run_model import CallRun
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.prompts.robot_facts import RobotFacts
 from planners.strategies.stream.stream_planner import StreamPlanner
 from planners.strategies.turns import PlanEnded, TurnResult
 from skill_kernel.robot import RobotConfig
@@ -66,13 +67,8 @@ def ask(task: Task, client: ModelClient | Callable[[RoutineStore], ModelClient],
     with tempfile.TemporaryDirectory() as folder:
         store = _routines(task, folder)
         model = client(store) if callable(client) else client
-        planner = StreamPlanner(
-            skills=lambda: iter(robot.registry),
-            routines=store.list,
-            options=robot.options,
-            robot_name=robot.config.name,
-            robot_description=robot.config.description,
-        )
+        about = RobotFacts(robot.config.name, robot.config.description, robot.registry, robot.options)
+        planner = StreamPlanner(about, store.list)
         for turn in task.setup.turns:
             planner.begin(turn.user)
             planner.wrote(turn.stream)

@@ -7,6 +7,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
@@ -133,10 +134,8 @@ class SentenceJudge:
             deadline_s=self._deadline_s,
         )
         ModelCall(
-            self._model,
+            partial(self._model.ask, Layer.JUDGE, process_id),
             self._clock,
-            Layer.JUDGE,
-            process_id,
             request,
             JudgeReader,
             lambda end: self._judged(key, end),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -22,6 +22,7 @@ from planners.plan import Plan
 from planners.prompts.prompt import CallReport
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import Clock
+from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, StreamEvent
 from skill_kernel.observation.model import Observation
 
 GROUP = "ghostshell.strategies"
@@ -34,7 +35,7 @@ class Feed(Enum):
     """Name what other nodes do for the processes of a strategy that asks for it."""
 
     PLANS = "plans"
-    """System 2 splits each task into subtasks; every revision arrives as `PlanChanged`."""
+    """System 2 splits each task into subtasks; every revision arrives as a `Plan`."""
     ADVICE = "advice"
     """System 3 reads what a new instruction means for the processes that run already."""
     OBSERVATION = "observation"
@@ -59,7 +60,7 @@ class Parameter:
     """Describe a parameter of a strategy, which the planner node declares. Its value stands in `PlannerIO.settings`.
 
     Name it after the strategy (`console.max_examples`) unless it is shared. Two strategies may share a parameter when both
-    describe it in the same way. `live`: it may change while the node runs; processes then hear `SettingsChanged`.
+    describe it in the same way. `live`: it may change while the node runs.
     """
 
     name: str
@@ -81,75 +82,6 @@ class Task:
 
 
 # -- what happens -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CallEvent:
-    """Tell of a call of the process. `outcome` is empty while it runs, else DONE, FAILED, INTERRUPTED, REFUSED or DROPPED.
-
-    `code` and `message` say why it did not succeed (`skill_kernel.codes.CallCode`); of a success `message` is the skill's own
-    sentence and `value` what the skill returned. Times are ROS time in seconds, -1 where there is none.
-    """
-
-    stream_id: str
-    call_id: str
-    function: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    outcome: str = ""
-    code: int = 0
-    message: str = ""
-    parent_id: str = ""
-    start_s: float = -1.0
-    end_s: float = -1.0
-    value: Any = None
-
-    def report(self) -> CallReport:
-        """Return the call as prompts show it."""
-        return CallReport(self.function, self.arguments, self.outcome or "RUNNING", self.message)
-
-
-@dataclass(frozen=True)
-class CallStarted(CallEvent):
-    """Tell that a call has begun."""
-
-
-@dataclass(frozen=True)
-class CallEnded(CallEvent):
-    """Tell the outcome of a call, once."""
-
-
-@dataclass(frozen=True)
-class GenerationStopped:
-    """Tell that the channel scheduler takes no more of a stream, so what is still written of it is in vain."""
-
-    stream_id: str
-    why: str
-
-
-@dataclass(frozen=True)
-class StreamEnded:
-    """Tell that all calls of a stream have ended. `reason`: end, observe, plan_done, failure or interrupt; `code` and `why`
-    say what was wrong with the stream itself."""
-
-    stream_id: str
-    reason: str
-    code: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class StreamRepaired:
-    """Tell that the parser mended the text of a stream."""
-
-    stream_id: str
-    why: str
-
-
-@dataclass(frozen=True)
-class PlanChanged:
-    """Bring a revision of System 2's plan (`Feed.PLANS`)."""
-
-    plan: Plan
 
 
 @dataclass(frozen=True)
@@ -181,70 +113,20 @@ class Restarted:
     done: Sequence[CallReport]
 
 
-@dataclass(frozen=True)
-class SettingsChanged:
-    """Tell that a live parameter has changed."""
+RunEvent: TypeAlias = CallEvent | StreamEvent | Plan | Observed | Paused | Resumed | Interrupted | Restarted
+"""Name what a strategy hears.
 
+CallEvent STARTED and ENDED, once for each call; StreamEvent STOP_GENERATION (the channel scheduler takes no more of a stream),
+TURN_ENDED (all its calls have ended; `end`: end, observe, plan_done, failure or interrupt) and REPAIR (the parser mended its
+text); each revision of System 2's plan (`Feed.PLANS`); and what happens to the process.
+"""
 
-RunEvent: TypeAlias = (
-    CallStarted
-    | CallEnded
-    | GenerationStopped
-    | StreamEnded
-    | StreamRepaired
-    | PlanChanged
-    | Observed
-    | Paused
-    | Resumed
-    | Interrupted
-    | Restarted
-    | SettingsChanged
-)
+Report: TypeAlias = ProcessEvent | ModelEvent | Notice
+"""Name what a strategy may tell.
 
-# -- what a strategy may tell -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SubtaskDone:
-    """Report that a subtask of the plan has been achieved."""
-
-    subtask_id: str
-    description: str
-
-
-@dataclass(frozen=True)
-class EventFired:
-    """Report that an event of the plan has come true."""
-
-    event_id: str
-    response: str
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Report something that a person should read."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """Report that a role asks its model nothing, and why."""
-
-    role: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Degraded:
-    """Report that a role goes on without its model: how, and why."""
-
-    role: str
-    how: str
-    why: str
-
-
-Report: TypeAlias = SubtaskDone | EventFired | Notice | Skipped | Degraded
+ProcessEvent SUBTASK_DONE and PLAN_EVENT (an event of the plan has come true), ModelEvent SKIPPED (a role asks nothing) and
+DEGRADED (it goes on without its model), Notice (something that a person should read).
+"""
 
 # -- the doors --------------------------------------------------------------------------------------------------------
 
@@ -280,10 +162,10 @@ class CallHandle(Protocol):
     """One call made by `PlannerIO.call`."""
 
     @property
-    def ended(self) -> CallEnded | None:
+    def ended(self) -> CallEvent | None:
         """Return how it ended; None while it waits or runs."""
 
-    def then(self, callback: Callable[[CallEnded], None]) -> None:
+    def then(self, callback: Callable[[CallEvent], None]) -> None:
         """Call back once with its outcome, at once if it has ended already."""
 
 
@@ -365,7 +247,7 @@ class PlannerIO(Protocol):
         """Stop all that runs of the process; `then` is called when it was told to, at a deadline at the latest."""
 
     def report(self, report: Report) -> None:
-        """Tell everybody who follows the process."""
+        """Tell everybody who follows the process. Which process it is, is filled in."""
 
     def finish(self, code: int = 0, why: str = "") -> None:
         """End the plan: no further stream follows. 0 when the task was carried out, else a `TaskCode` and the reason. The

@@ -10,8 +10,12 @@ from ghostshell.action import RunTask
 from ghostshell.msg import CallRecord, LayerUsage, ProcessState
 
 from ghostshell_ros.wire.values import time_message
+from planners.prompts.prompt import CallReport
+from skill_kernel.events import read_arguments
 from skill_kernel.processes.process import Process
 
+TOLD = ("DONE", "FAILED", "INTERRUPTED")
+"""Outcomes in a history that a plan is made from."""
 SHOWN_HISTORY = 30
 """Number of newest calls that a revised plan takes into account."""
 
@@ -50,6 +54,12 @@ def task_result(process: Process) -> RunTask.Result:
         usage=[LayerUsage(**asdict(u)) for u in process.usage],
         **{name: getattr(process, name) for name in _TOTALS},
     )
+
+
+def done_of(process: ProcessState) -> list[CallReport]:
+    """Return what was done of a process before, as its history tells."""
+    told = [call for call in process.history if call.outcome in TOLD]
+    return [CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message) for call in told]
 
 
 def _renamed(kind: Any, fields: dict[str, Any]) -> Any:

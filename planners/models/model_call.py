@@ -65,6 +65,14 @@ class Model(Protocol):
     ) -> Handle: ...
 
 
+class Ask(Protocol):
+    """Ask the model of one layer for one process: `Model.ask` or `PlannerIO.ask` with its first arguments."""
+
+    def __call__(
+        self, request: ModelRequest, on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None], /
+    ) -> Handle: ...
+
+
 class Reader(Protocol[Read]):
     """Reads one answer. Both methods raise AnswerError when it cannot be used."""
 
@@ -94,17 +102,15 @@ class ModelCall(Generic[T]):
 
     def __init__(
         self,
-        model: Model,
+        ask: Ask,
         clock: Clock,
-        layer: Layer,
-        process_id: str,
         request: ModelRequest,
         reader: Callable[[], Reader[T]],
         on_end: Callable[[CallEnd[T]], None],
         *,
         deadline_s: float,
     ) -> None:
-        self._model, self._layer, self._process_id, self._request = model, layer, process_id, request
+        self._ask_model, self._request = ask, request
         self._new_reader, self._on_end, self._deadline_s = reader, on_end, deadline_s
         self._answers = 0
         self._written = ""
@@ -130,9 +136,7 @@ class ModelCall(Generic[T]):
         self._answers += 1
         self._written, self._reader = "", self._new_reader()
         number = self._answers
-        self._handle = self._model.ask(
-            self._layer,
-            self._process_id,
+        self._handle = self._ask_model(
             replace(request, deadline_s=min(request.deadline_s, self._deadline_s)),
             lambda text: self._text(number, text),
             lambda end: self._ended(number, end),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
@@ -91,10 +92,8 @@ class AdvisorContext:
         deadline_s = deadline_s or self.deadline_s
         request = ModelRequest(self.system, (message,), max_output_tokens=MAX_OUTPUT_TOKENS, deadline_s=deadline_s)
         return ModelCall(
-            self.model,
+            partial(self.model.ask, Layer.S3, new.process_id if new else ""),
             self.clock,
-            Layer.S3,
-            new.process_id if new else "",
             request,
             lambda: S3Reader(ids, names, new=new is not None, added=added is not None),
             answered,

@@ -15,6 +15,7 @@ from function_tokens.builtins import BUILTINS
 from function_tokens.routines import Routine
 from planners.prompts.declarations import NO_LIMITS, Declared, Limits, declared
 from planners.prompts.quoting import quoted
+from skill_kernel.events import CallEvent
 from skill_kernel.skills.skill import MAIN, Skill
 
 _TURN = re.compile(r"TURN (\d+)\n")
@@ -48,6 +49,11 @@ class CallReport:
     message: str = ""
     start_s: float | None = None
     end_s: float | None = None
+
+    @classmethod
+    def of(cls, call: CallEvent) -> CallReport:
+        """Return what an event tells of a call."""
+        return cls(call.function, call.arguments, call.outcome_name or "RUNNING", call.told)
 
 
 @dataclass(frozen=True)

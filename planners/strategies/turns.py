@@ -4,55 +4,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from planners.models.base import Image, ModelRequest
+from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategy import (
-    CallEnded,
-    CallStarted,
-    GenerationStopped,
-    Interrupted,
-    Parameter,
-    PlannerIO,
-    Restarted,
-    RobotView,
-    RunEvent,
-    StreamEnded,
-    StreamHandle,
-    StreamRepaired,
-    Task,
-)
+from planners.prompts.robot_facts import RobotFacts
+from planners.strategy import Interrupted, Parameter, PlannerIO, Restarted, RobotView, RunEvent, StreamHandle, Task
 from skill_kernel.codes import ModelCode
+from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind
 
 MAX_TURNS = Parameter("max_turns", 8, "answers to one instruction at most", minimum=1, maximum=100)
-
-
-@dataclass(frozen=True)
-class PlannerSettings:
-    """Set the limits of a planner. `max_turns`: answers to one instruction at most. `history`: earlier messages a request
-    carries. `deadline_s`: how long one answer of the model may take."""
-
-    max_turns: int = 8
-    history: int = 12
-    deadline_s: float = 60.0
-    max_output_tokens: int = 2048
-    temperature: float | None = None
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> PlannerSettings:
-        """Return what the parameters of the node say."""
-        names = ("max_turns", "history", "deadline_s", "max_output_tokens")
-        return cls(**{name: settings[name] for name in names if name in settings})
+DEFAULTS: Mapping[str, Any] = {"max_turns": 8, "history": 12, "deadline_s": 60.0, "max_output_tokens": 2048}
+"""Settings of a planner without a node. `history`: earlier messages a request carries."""
 
 
 @dataclass
 class TurnResult:
-    """Tell what came of one answer: `reason` as in `StreamEnded`, `code` and `error` when the stream ended with an error."""
+    """Tell what came of one answer: `reason` as in StreamEvent, `code` and `error` when the stream ended with an error."""
 
     reason: str
     code: int = 0
@@ -70,37 +43,57 @@ class PlanEnded:
     message: str = ""
 
 
-class TurnPlanner(Protocol):
-    """Make the request of each turn. `layer` is its role; `whole`: nothing of an answer is performed before all of it is
-    there."""
+@dataclass(frozen=True)
+class Known:
+    """What is known of the robot now: its observation, or without an observer the few facts that the node knows itself."""
+
+    observation: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+    images: Sequence[Image] = ()
+
+
+NOTHING = Known()
+
+
+class TurnPlanner(ABC):
+    """Make the request of each turn of one process. `layer` is its role; `whole`: nothing of an answer is performed before all
+    of it is there."""
 
     layer: Layer
-    whole: bool
+    whole = True
+
+    def __init__(self, robot: RobotFacts, settings: Mapping[str, Any] = DEFAULTS) -> None:
+        self.robot, self.settings = robot, settings
+        self.instruction, self.sender = "", ""
+        self.turn = 0
 
     def begin(
-        self,
-        instruction: str,
-        *,
-        sender: str = "",
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-        done: Sequence[CallReport] = (),
+        self, instruction: str, *, sender: str = "", done: Sequence[CallReport] = (), known: Known = NOTHING
     ) -> ModelRequest:
         """Return the first request for an instruction. `done`: what was done of it before it was planned here."""
+        self.instruction, self.sender, self.turn = instruction, sender or "the operator", 0
+        return self.first(done, known)
 
-    def wrote(self, text: str) -> None:
+    @abstractmethod
+    def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
+        """Return the first request."""
+
+    @abstractmethod
+    def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
+        """Return the next request, or the end of the plan, after all calls of a turn have ended."""
+
+    def wrote(self, text: str) -> None:  # noqa: B027 - for most, only what came of it counts
         """Take note of what the model wrote in this turn."""
 
-    def follow(
-        self,
-        result: TurnResult,
-        *,
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:
-        """Return the next request, or the end of the plan, after all calls of a turn have ended."""
+    def request(self, system: str, messages: Sequence[Message]) -> ModelRequest:
+        """Return a request within the limits of the settings."""
+        return ModelRequest(
+            system,
+            tuple(messages),
+            max_output_tokens=self.settings["max_output_tokens"],
+            deadline_s=self.settings["deadline_s"],
+            instruction=self.instruction,
+        )
 
 
 @dataclass(eq=False)
@@ -131,87 +124,74 @@ class TurnPlanning:
             self._begin(event.done)
         elif turn is None:
             return
-        elif isinstance(event, CallStarted):
-            self._running[event.call_id] = event.report()
-        elif isinstance(event, CallEnded):
+        elif isinstance(event, CallEvent) and event.kind is CallKind.STARTED:
+            self._running[event.call_id] = CallReport.of(event)
+        elif isinstance(event, CallEvent):
             self._running.pop(event.call_id, None)
-            turn.reports.append(_report(event, turn.began_s))
+            start_s, end_s = (None if t < 0 else t - turn.began_s for t in (event.start_s, event.end_s))
+            turn.reports.append(replace(CallReport.of(event), start_s=start_s, end_s=end_s))
         elif isinstance(event, Interrupted):
             self.close(event.cause)
-        elif getattr(event, "stream_id", "") != turn.stream.stream_id:
+        elif not isinstance(event, StreamEvent) or event.stream_id != turn.stream.stream_id:
             return
-        elif isinstance(event, GenerationStopped):
-            self._over(turn, int(ModelCode.MODEL_CANCELLED), event.why or "the channel scheduler takes no more of it")
-        elif isinstance(event, StreamRepaired):
-            turn.repairs.append(event.why)
-        elif isinstance(event, StreamEnded):
+        elif event.kind is StreamKind.STOP_GENERATION:
+            why = event.error_msg or "the channel scheduler takes no more of it"
+            self._over(turn, int(ModelCode.MODEL_CANCELLED), why)
+        elif event.kind is StreamKind.REPAIR:
+            turn.repairs.append(event.error_msg)
+        elif event.kind is StreamKind.TURN_ENDED:
             self._follow(turn, event)
 
     def close(self, why: str) -> None:
         """Ask and write no more."""
         turn, self._turn = self._turn, None
         if turn is not None:
-            if turn.answer is not None:
-                turn.answer.cancel()
-            self._note(turn)
+            self._stop_asking(turn)
 
-    def _known(self) -> dict[str, Any]:
-        """Return the observation for a prompt, or without an observer the few facts that the node knows by itself."""
+    def _known(self) -> Known:
         observation = self._robot.observed()
-        state = self._robot.state() if observation is None else None
-        return {"state": state, "observation": observation, "images": self._robot.images()}
+        return Known(observation, self._robot.state() if observation is None else None, self._robot.images())
 
     def _begin(self, done: Sequence[CallReport]) -> None:
         self.close("the process is planned anew")
         self._running.clear()
         task = self._task
-        self._ask(0, self._planner.begin(task.instruction, sender=task.sender, done=done, **self._known()))
+        self._ask(0, self._planner.begin(task.instruction, sender=task.sender, done=done, known=self._known()))
 
     def _ask(self, number: int, request: ModelRequest) -> None:
         turn = self._turn = _Turn(number, self._io.open(number), self._robot.now_s())
-        turn.answer = self._io.ask(
-            self._planner.layer.value,
-            request,
-            lambda text: self._text(turn, text),
-            lambda end: self._answered(turn, end),
-            stream=turn.stream,
-        )
 
-    def _text(self, turn: _Turn, text: str) -> None:
-        if not turn.stream.ended:
-            turn.written.append(text)
-            if not self._planner.whole:
-                turn.stream.text(text)
+        def heard(text: str) -> None:
+            if not turn.stream.ended:
+                turn.written.append(text)
+                if not self._planner.whole:
+                    turn.stream.text(text)
 
-    def _answered(self, turn: _Turn, end: AnswerEnd) -> None:
-        if self._planner.whole and not end.code:
-            turn.stream.text("".join(turn.written))
-        self._over(turn, end.code, end.why)
+        def answered(end: AnswerEnd) -> None:
+            if self._planner.whole and not end.code:
+                turn.stream.text("".join(turn.written))
+            self._over(turn, end.code, end.why)
+
+        turn.answer = self._io.ask(self._planner.layer, request, heard, answered, stream=turn.stream)
 
     def _over(self, turn: _Turn, code: int, why: str) -> None:
         """End the stream, complete or broken off."""
-        if turn.answer is not None:
-            turn.answer.cancel()
-        self._note(turn)
+        self._stop_asking(turn)
         turn.stream.end(code, why)
 
-    def _note(self, turn: _Turn) -> None:
+    def _stop_asking(self, turn: _Turn) -> None:
+        if turn.answer is not None:
+            turn.answer.cancel()
         if not turn.noted:
             turn.noted = True
             self._planner.wrote("".join(turn.written))
 
-    def _follow(self, turn: _Turn, event: StreamEnded) -> None:
+    def _follow(self, turn: _Turn, event: StreamEvent) -> None:
         self._over(turn, int(ModelCode.MODEL_CANCELLED), "the turn ended before the model did")
         running = list(self._running.values())
-        result = TurnResult(event.reason, event.code, event.why, turn.reports, running, turn.repairs)
-        step = self._planner.follow(result, **self._known())
+        result = TurnResult(event.end, event.error_code, event.error_msg, turn.reports, running, turn.repairs)
+        step = self._planner.follow(result, self._known())
         if isinstance(step, PlanEnded):
             self._io.finish(step.code, step.message)
         else:
             self._ask(turn.number + 1, step)
-
-
-def _report(call: CallEnded, began_s: float) -> CallReport:
-    """Return a call as prompts show it, with times since its turn began."""
-    start_s, end_s = (None if t < 0 else t - began_s for t in (call.start_s, call.end_s))
-    return CallReport(call.function, call.arguments, call.outcome, call.message, start_s, end_s)

@@ -163,11 +163,4 @@ def baseline(kind: type[ReactPlanner] | type[PlanAndExecutePlanner]) -> Any:
 
 def stream_planner() -> StreamPlanner:
     """Return the planner of function tokens for Kalos."""
-    return StreamPlanner(
-        skills=lambda: registry(),
-        routines=lambda: (),
-        options=OPTIONS,
-        robot_name=ROBOT.name,
-        robot_description=ROBOT.description,
-        fields=FIELDS,
-    )
+    return StreamPlanner(ROBOT, lambda: ())

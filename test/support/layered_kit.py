@@ -5,8 +5,11 @@ a body that takes its declared times."""
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from shell_kit import mapper
@@ -17,26 +20,19 @@ from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
 from function_tokens.scheduling.virtual import VirtualExecutor
 from planners.language.client import rest_of
-from planners.models.base import Message, ModelError, ModelRequest
+from planners.models.base import Image, ModelError, ModelRequest
 from planners.models.model_call import AnswerEnd
-from planners.plan import GlobalEvent, Plan, Subtask
+from planners.plan import Plan, Subtask
 from planners.prompts.blocks import Layer, read_blocks
 from planners.prompts.robot_facts import RobotFacts
-from planners.scene import SceneSnapshot, snapshot
-from planners.strategies.layered.step_link import StepSettings
 from planners.strategies.layered.step_planner import StepPlanner
-from planners.strategies.layered.step_prompt import (
-    Situation,
-    first_action_message,
-    first_action_system,
-    step_message,
-    step_system,
-)
-from planners.strategy import CallEvent, Judge, Task
+from planners.strategies.layered.strategy import Layered
+from planners.strategy import Interrupted, Judge, Report, Restarted, RunEvent, Task
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, ModelCode, Outcome
-from skill_kernel.events import CallKind, RunEvent, StreamKind
+from skill_kernel.events import CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind
+from skill_kernel.events import RunEvent as ShellEvent
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 
@@ -186,29 +182,59 @@ class Told:
     values: tuple[Any, ...]
 
 
-@dataclass
 class _Stream:
-    turn: int
-    parser: StreamingParser = field(default_factory=lambda: StreamingParser("lenient"))
-    text: str = ""
-    ended: bool = False
+    """A stream that is written to the scheduler, with the time of a message."""
+
+    def __init__(self, bench: Bench, turn: int) -> None:
+        self._bench, self._parser = bench, StreamingParser("lenient")
+        self.stream_id = f"s{next(bench.ids)}"
+        self.text_written, self.ended = "", False
+        self._later(partial(bench.scheduler.open_stream, self.stream_id, turn=turn))
+
+    def _later(self, action: Callable[[], object]) -> None:
+        self._bench.clock.call_later(WIRE_S, action)  # type: ignore[arg-type]
+
+    def text(self, text: str) -> None:
+        assert not self.ended, "text behind the end of a stream"
+        self.text_written += text
+        self._bench._count()
+        self._later(lambda: self._feed(self._parser.feed(text)))
+
+    def end(self, code: int = 0, why: str = "") -> None:
+        assert not self.ended, "a stream ended twice"
+        self.ended = True
+
+        def arrive() -> None:
+            self._feed(self._parser.close())
+            self._bench.scheduler.end_stream(self.stream_id, code, why)
+
+        self._later(arrive)
+
+    def abandon(self) -> None:
+        self.ended = True
+
+    def _feed(self, tokens: Any) -> None:
+        for token in tokens:
+            self._bench.scheduler.feed(self.stream_id, token)
+
+
+DEFAULTS = {"deadline_s": 60.0, "max_output_tokens": 2048} | {p.name: p.default for p in Layered.parameters}
 
 
 class Bench:
-    """One process and everything below its System 1. `run(until)` lets virtual time pass."""
+    """One process and everything below its System 1: its `PlannerIO` and its `RobotView`. `run` lets virtual time pass."""
 
     def __init__(
         self,
         answer: Answer,
         *,
         instruction: str = "do it",
-        settings: StepSettings | None = None,
+        settings: dict[str, Any] | None = None,
         plans: bool = True,
         commands: dict[str, str] | None = None,
         accessors: dict[str, Accessor] | None = None,
         first_actions: Sequence[str] = ("walk", "nod"),
         way_back: str = "",
-        begin: bool = True,
         judge: Judge | None = None,
     ) -> None:
         self.clock = VirtualClock()
@@ -219,25 +245,31 @@ class Bench:
         self.streams: dict[str, _Stream] = {}
         self.most_queued = 0
         self.judge = judge
-        self.accessors = accessors or {}
-        self.first_actions = tuple(first_actions)
-        self.outlet = self
+        self.ids = itertools.count()
         self._mapper = mapper()
-        self._commands, self._way_back = commands or {}, way_back
-        self._ids = itertools.count()
-        self.settings = settings or StepSettings()
+        self._plans = plans
+        self.settings: dict[str, Any] = {**DEFAULTS, **(settings or {})}
         self.task = Task("p1", instruction, "a test")
-        self.facts = RobotFacts("stub", "", list(self._mapper.registry), first_actions=self.first_actions)
+        self.about = RobotFacts(
+            "stub",
+            "",
+            list(self._mapper.registry),
+            accessors=accessors or {},
+            first_actions=tuple(first_actions),
+            resume_motion=way_back,
+        )
+        self.routines: Any = None
         self.budget: tuple[bool, float, str] = (True, 0.0, "")
         self.body = Body(self.clock)
         self._new_scheduler()
-        self.planner = StepPlanner(self.task, self, self.settings, plans=plans)
-        if begin:
-            self.planner.begin()
+        self.planner: Any = None
+        self.planner = StepPlanner(self.task, self, self)  # type: ignore[arg-type]
+        self.planner._commands = SimpleNamespace(read_wholly=self._read_commands)
+        self._written = commands or {}
 
     def _new_scheduler(self) -> None:
         self.scheduler = Scheduler(
-            self._mapper, self.body, self.clock, self._shell_event, new_call_id=lambda: f"c{next(self._ids)}"
+            self._mapper, self.body, self.clock, self._shell_event, new_call_id=lambda: f"c{next(self.ids)}"
         )
         self.body.scheduler = self.scheduler
 
@@ -246,7 +278,7 @@ class Bench:
     def plan(self, *descriptions: str, revision: int = 1, complete: bool = True, **more: Any) -> None:
         """System 2 publishes a plan; its subtasks are named t1, t2 … in order."""
         subtasks = tuple(Subtask(f"t{i}", text) for i, text in enumerate(descriptions, 1))
-        self.planner.plan(Plan(revision, complete, subtasks, **more))
+        self.planner.on(Plan(revision, complete, subtasks, **more))
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -269,47 +301,56 @@ class Bench:
 
     def interrupt(self) -> None:
         """All that was planned is void, as when the process gets a new epoch."""
-        self.planner.interrupted("a test")
+        self.hear(Interrupted("a test"))
         self.scheduler.interrupt("a test")
         self.run(WIRE_S * 3)
-        self.planner.anew()
+        self.hear(Restarted(()))
 
-    # -- Outlet -------------------------------------------------------------------------------------------------------
+    def hear(self, event: RunEvent) -> None:
+        """Something happens to the process."""
+        self.planner.on(event)
 
-    def open(self, turn: int) -> str:
-        stream_id = f"s{next(self._ids)}"
-        self.streams[stream_id] = _Stream(turn)
-        self.clock.call_later(WIRE_S, lambda: self.scheduler.open_stream(stream_id, turn=turn))
-        return stream_id
+    # -- PlannerIO ----------------------------------------------------------------------------------------------------
 
-    def text(self, stream_id: str, text: str) -> None:
-        stream = self.streams[stream_id]
-        assert not stream.ended, "text behind the end of a stream"
-        stream.text += text
-        self._count()
+    def thinks(self, role: str) -> bool:
+        return self._plans or role != Layer.S2
 
-        def arrive() -> None:
-            for token in stream.parser.feed(text):
-                self.scheduler.feed(stream_id, token)
+    def ask(
+        self, role: str, request: ModelRequest, on_text: Callable[[str], None], on_end: Callable[[AnswerEnd], None]
+    ) -> _Saying:
+        return self.model.ask(Layer(role), "p1", request, on_text, on_end)
 
-        self.clock.call_later(WIRE_S, arrive)
-
-    def close_stream(self, stream_id: str, code: int = 0, why: str = "") -> None:
-        stream = self.streams[stream_id]
-        assert not stream.ended, "a stream ended twice"
-        stream.ended = True
-
-        def arrive() -> None:
-            for token in stream.parser.close():
-                self.scheduler.feed(stream_id, token)
-            self.scheduler.end_stream(stream_id, code, why)
-
-        self.clock.call_later(WIRE_S, arrive)
+    def open(self, turn: int) -> _Stream:
+        stream = _Stream(self, turn)
+        self.streams[stream.stream_id] = stream
+        return stream
 
     def _count(self) -> None:
-        self.most_queued = max(self.most_queued, len(self.planner._book.queued))
+        if self.planner is not None:
+            self.most_queued = max(self.most_queued, len(self.planner._book.queued))
 
-    # -- StepLink -----------------------------------------------------------------------------------------------------
+    def stop(self, why: str, then: Callable[[], None]) -> None:
+        self._tell("stopped", why)
+        self.scheduler.interrupt(why)
+        self.clock.call_later(WIRE_S * 2, then)
+
+    def allowance(self, role: str) -> tuple[bool, float, str]:
+        return self.budget
+
+    def finish(self, code: int = 0, why: str = "") -> None:
+        self._tell("ended", code, why)
+
+    def report(self, report: Report) -> None:
+        if isinstance(report, ProcessEvent):
+            self._tell("done" if report.kind is ProcessKind.SUBTASK_DONE else "fired", report.plan_item_id)
+        elif not isinstance(report, ModelEvent):
+            self._tell("notice", report.error_msg)
+        elif report.kind is ModelKind.SKIPPED:
+            self._tell("skipped", report.reason)
+        else:
+            self._tell("degraded", Layer(report.layer), report.fallback, report.error_msg)
+
+    # -- RobotView ----------------------------------------------------------------------------------------------------
 
     def check(self, name: str, attrs: Any) -> str:
         mapped = self._mapper.map(name, attrs)
@@ -318,83 +359,35 @@ class Bench:
     def observation(self) -> Observation:
         return self.world.observation(self.clock.now())
 
+    def observed(self) -> dict[str, Any]:
+        return {"room": self.world.room}
+
+    def images(self) -> Sequence[Image]:
+        return ()
+
     def steady_now(self) -> float:
         return self.clock.now()
 
-    def relies_on(self) -> SceneSnapshot:
-        return snapshot(self.observation(), self.clock.now())
+    def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
+        return make(self.about)
 
-    def step_request(self, situation: Situation) -> ModelRequest:
-        return ModelRequest(step_system(self.facts), (Message("user", step_message(situation, {"room": self.world.room})),))
-
-    def first_request(self) -> ModelRequest | None:
-        if not self.first_actions:
-            return None
-        message = first_action_message(self.task.instruction, self.task.sender, {"room": self.world.room})
-        return ModelRequest(first_action_system(self.facts), (Message("user", message),))
-
-    def commands(self, text: str, done: Sequence[Any]) -> str:
+    def _read_commands(self, text: str, done: Sequence[Any]) -> str:
         try:
-            return rest_of(self._commands.get(text, ""), done, {"text", "sleep"})
+            return rest_of(self._written.get(text, ""), done, {"text", "sleep"})
         except ModelError:
             return ""
-
-    def way_back(self, before: SceneSnapshot) -> str:
-        return self._way_back if self.relies_on().moved_m(before) > 0.5 else ""
-
-    def stop(self, why: str, then: Callable[[], None]) -> None:
-        self._tell("stopped", why)
-        self.scheduler.interrupt(why)
-        self.clock.call_later(WIRE_S * 2, then)
-
-    def allowance(self) -> tuple[bool, float, str]:
-        return self.budget
-
-    def plan_ended(self, code: int, why: str) -> None:
-        self._tell("ended", code, why)
-
-    def subtask_done(self, subtask: Subtask) -> None:
-        self._tell("done", subtask.id)
-
-    def fired(self, event: GlobalEvent) -> None:
-        self._tell("fired", event.id)
-
-    def notice(self, why: str) -> None:
-        self._tell("notice", why)
-
-    def skipped(self, why: str) -> None:
-        self._tell("skipped", why)
-
-    def degraded(self, layer: Layer, how: str, why: str) -> None:
-        self._tell("degraded", layer, how, why)
 
     def _tell(self, kind: str, *values: Any) -> None:
         self.told.append(Told(kind, self.clock.now(), values))
 
     # -- what the scheduler reports -----------------------------------------------------------------------------------
 
-    def _shell_event(self, event: RunEvent) -> None:
+    def _shell_event(self, event: ShellEvent) -> None:
         self.events.append(event)
         self.clock.call_later(WIRE_S, lambda: self._arrive(event))
 
-    def _arrive(self, event: RunEvent) -> None:
-        planner = self.planner
-        if event.kind in (CallKind.STARTED, CallKind.ENDED):
-            call = CallEvent(
-                event.stream_id,
-                event.call_id,
-                event.function,
-                event.arguments,
-                event.outcome_name,
-                event.error_code,
-                event.told,
-                event.parent_id,
-            )
-            (planner.started if event.kind is CallKind.STARTED else planner.ended)(call)
-        elif event.kind is StreamKind.STOP_GENERATION:
-            planner.stop_generation(event.stream_id, event.error_msg)
-        elif event.kind is StreamKind.TURN_ENDED:
-            planner.stream_over(event.stream_id, event.end)
+    def _arrive(self, event: Any) -> None:
+        self.planner.on(event)
         self._count()
 
 

@@ -17,7 +17,7 @@ from planners.strategies.baselines.baselines import (
     PlanAndExecutePlanner,
     ReactPlanner,
 )
-from planners.strategies.turns import PlanEnded, PlannerSettings, TurnResult
+from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, ParseCode, TaskCode
 
 FAILED = call("goto_waypoint", "FAILED", "the way is blocked", waypoint="kitchen")
@@ -25,7 +25,7 @@ FAILED = call("goto_waypoint", "FAILED", "the way is blocked", waypoint="kitchen
 
 def react() -> Any:
     planner = baseline(ReactPlanner)
-    planner.begin("Go to the kitchen.", sender="ann", observation=observed())
+    planner.begin("Go to the kitchen.", sender="ann", known=Known(observed()))
     return planner
 
 
@@ -37,13 +37,13 @@ def blocks(request: ModelRequest | PlanEnded) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(("kind", "layer"), [(ReactPlanner, Layer.REACT), (PlanAndExecutePlanner, Layer.PLAN_AND_EXECUTE)])
 def test_nothing_is_performed_before_the_whole_answer_is_there(kind: Any, layer: Layer) -> None:
     planner = baseline(kind)
-    request = planner.begin("Nod.", observation=observed())
+    request = planner.begin("Nod.", known=Known(observed()))
     assert planner.whole and planner.layer is layer is layer_of(request.system)
-    assert request.system == planner.begin("Sit.", observation=observed("kitchen")).system
+    assert request.system == planner.begin("Sit.", known=Known(observed("kitchen"))).system
 
 
 def test_the_first_question_holds_the_task_where_it_began_and_what_is_observed() -> None:
-    request = baseline(ReactPlanner).begin("Nod.", sender="ann", observation=observed("lobby", (7.0, -2.0), [thing("ball")]))
+    request = baseline(ReactPlanner).begin("Nod.", sender="ann", known=Known(observed("lobby", (7.0, -2.0), [thing("ball")])))
     told = blocks(request)
     start = {"pose": {"x_m": 7.0, "y_m": -2.0, "heading_deg": 0}, "room": "lobby", "object_detections": ["ball"]}
     assert told["TASK"] == [{"instruction": "Nod.", "from": "ann", "at_start": start}]
@@ -52,8 +52,8 @@ def test_the_first_question_holds_the_task_where_it_began_and_what_is_observed()
 
 def test_each_turn_is_told_all_that_was_done_and_what_was_seen_then() -> None:
     planner = react()
-    planner.follow(TurnResult("end", calls=[FAILED]), observation=observed("hallway"))
-    request = planner.follow(TurnResult("end", calls=[call("nod", times=1)]), observation=observed("lobby"))
+    planner.follow(TurnResult("end", calls=[FAILED]), known=Known(observed("hallway")))
+    request = planner.follow(TurnResult("end", calls=[call("nod", times=1)]), known=Known(observed("lobby")))
     done = blocks(request)["DONE"]
     assert [(d["function"], d["outcome"], d["then"]["room"]) for d in done] == [
         ("goto_waypoint", "FAILED", "hallway"),
@@ -64,16 +64,16 @@ def test_each_turn_is_told_all_that_was_done_and_what_was_seen_then() -> None:
 
 def test_what_was_done_before_a_plan_was_made_anew_is_told() -> None:
     for kind in (ReactPlanner, PlanAndExecutePlanner):
-        request = baseline(kind).begin("Nod.", observation=observed(), done=[call("nod", times=2)])
+        request = baseline(kind).begin("Nod.", known=Known(observed()), done=[call("nod", times=2)])
         assert blocks(request)["DONE"][0]["function"] == "nod"
 
 
 def test_react_ends_at_plan_done_and_tells_a_failure_that_nothing_made_good() -> None:
     assert react().follow(TurnResult("plan_done")) == PlanEnded()
     planner = react()
-    planner.follow(TurnResult("failure", calls=[FAILED]), observation=observed())
-    planner.follow(TurnResult("end", calls=[call("text")]), observation=observed())
-    ended = planner.follow(TurnResult("plan_done"), observation=observed())
+    planner.follow(TurnResult("failure", calls=[FAILED]), known=Known(observed()))
+    planner.follow(TurnResult("end", calls=[call("text")]), known=Known(observed()))
+    ended = planner.follow(TurnResult("plan_done"), known=Known(observed()))
     assert ended.code == TaskCode.CALL_FAILED and "the way is blocked" in ended.message
     planner.begin("Go to the kitchen.")
     planner.follow(TurnResult("failure", calls=[FAILED]))
@@ -115,7 +115,7 @@ def test_react_ends_after_failures_in_a_row_and_after_too_many_calls() -> None:
     steps = [planner.follow(TurnResult("failure", calls=[FAILED])) for _ in range(FAILED_TURNS)]
     assert [isinstance(s, PlanEnded) for s in steps] == [False] * (FAILED_TURNS - 1) + [True]
     planner.begin("Nod for ever.")
-    turns = PlannerSettings().max_turns * STEPS_A_TURN
+    turns = DEFAULTS["max_turns"] * STEPS_A_TURN
     steps = [planner.follow(TurnResult("end", calls=[call("nod", times=1)])) for _ in range(turns)]
     assert all(isinstance(s, ModelRequest) for s in steps[:-1])
     assert steps[-1].code == TaskCode.TURN_LIMIT

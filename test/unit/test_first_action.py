@@ -9,7 +9,7 @@ import pytest
 from layered_kit import Asked, Bench, Says
 
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.step_link import StepSettings
+from planners.strategy import Interrupted, Paused
 
 GOOD = "<step><nod/></step><subtask_complete/>"
 
@@ -39,32 +39,35 @@ def test_a_first_action_that_comes_after_the_first_question_is_thrown_away() -> 
 def test_a_first_action_is_thrown_away_when_the_process_stands_still(event: str) -> None:
     bench = Bench(first(Says("<nod/>", delay_s=1.0)))
     bench.run(0.2)
-    {"pause": bench.planner.paused, "interrupt": lambda: bench.planner.interrupted("a test"), "end": bench.planner.end}[event]()
+    if event == "end":
+        bench.planner.close("the process has ended")
+    else:
+        bench.hear(Paused() if event == "pause" else Interrupted("a test"))
     bench.run(3)
     assert bench.calls() == []
 
 
 @pytest.mark.parametrize("answer", ["<turn/>", "<nod>Hi</nod>", "Hello!", "<nod s='much'/>", "", "<step><nod/></step>"])
 def test_only_one_allowed_call_may_be_the_first_action(answer: str) -> None:
-    bench = Bench(first(answer), settings=StepSettings(plan_wait_s=60))
+    bench = Bench(first(answer), settings={"plan_wait_s": 60})
     bench.run(10)
     assert bench.calls() == [] and len(bench.model.of(Layer.S1P)) == 2
     assert bench.of("degraded")[0][0] is Layer.S1P
 
 
 def test_no_first_action_is_no_fault() -> None:
-    bench = Bench(first("<none/>"), settings=StepSettings(plan_wait_s=60))
+    bench = Bench(first("<none/>"), settings={"plan_wait_s": 60})
     bench.run(10)
     assert bench.calls() == [] and bench.of("degraded") == []
 
 
 def test_a_second_tag_in_the_answer_is_not_performed() -> None:
-    bench = Bench(first("<nod/><walk/>"), settings=StepSettings(plan_wait_s=60))
+    bench = Bench(first("<nod/><walk/>"), settings={"plan_wait_s": 60})
     bench.run(10)
     assert bench.calls() == ["nod"]
 
 
 def test_without_allowed_actions_nothing_is_asked() -> None:
-    bench = Bench(first("<nod/>"), first_actions=(), settings=StepSettings(plan_wait_s=60))
+    bench = Bench(first("<nod/>"), first_actions=(), settings={"plan_wait_s": 60})
     bench.run(10)
     assert bench.model.questions == []

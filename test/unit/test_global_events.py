@@ -9,6 +9,7 @@ from layered_kit import Asked, Bench, Says
 
 from planners.plan import GlobalEvent
 from planners.prompts.blocks import Layer
+from planners.strategy import Observed
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
 
@@ -36,7 +37,7 @@ def watching(condition: str, answer: Callable[[Asked], Says | str], **more: obje
 def observe(bench: Bench, seconds: float) -> None:
     """Observations at 10 Hz for a time."""
     for _ in range(round(seconds * 10)):
-        bench.planner.observed()
+        bench.hear(Observed())
         bench.run(0.1)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from layered_kit import Asked, Says, ScriptedModel, failing
 
@@ -41,7 +43,7 @@ def ask(*answers: Says | str, deadline_s: float = 10.0) -> Asking:
     model = ScriptedModel(clock, lambda asked: left.pop(0))
     ends: list[CallEnd[int]] = []
     request = ModelRequest("system", (Message("user", "how many?\n"),))
-    call = ModelCall(model, clock, Layer.S2, "p", request, Number, ends.append, deadline_s=deadline_s)
+    call = ModelCall(partial(model.ask, Layer.S2, "p"), clock, request, Number, ends.append, deadline_s=deadline_s)
     return clock, model, ends, call
 
 

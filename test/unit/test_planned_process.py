@@ -15,7 +15,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
-from planners.strategy import CallEnded, CallStarted, PlannerIO, Planning, RobotView, RunEvent, Strategy, Task
+from planners.strategy import PlannerIO, Planning, RobotView, RunEvent, Strategy, Task
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamEvent, StreamKind
 
@@ -43,26 +43,28 @@ class Listening(Strategy):
         self.closed.append(why)
 
 
+class Stream:
+    """Keeps what is written to it."""
+
+    def __init__(self, stream_id: str) -> None:
+        self.stream_id, self.written, self.ended = stream_id, "", False
+
+    def text(self, text: str) -> None:
+        self.written += text
+
+    def end(self, code: int = 0, why: str = "") -> None:
+        self.ended = True
+
+
 class Streams:
-    """Keeps what is written, by stream."""
+    """Keeps the streams."""
 
     def __init__(self) -> None:
-        self.written: dict[str, str] = {}
+        self.all: list[Stream] = []
 
-    def open(self, process_id: str, epoch: int, turn: int) -> Any:
-        stream_id = f"s{len(self.written)}"
-        self.written[stream_id] = ""
-        return SimpleNamespace(process_id=process_id, stream_id=stream_id, turn=turn, ended=False)
-
-    def text(self, stream: Any, text: str) -> None:
-        self.written[stream.stream_id] += text
-
-    def end(self, stream: Any, code: int, why: str) -> bool:
-        stream.ended = True
-        return True
-
-    def abandon(self, stream: Any) -> None:
-        stream.ended = True
+    def open(self, process_id: str, epoch: int, turn: int) -> Stream:
+        self.all.append(Stream(f"s{len(self.all)}"))
+        return self.all[-1]
 
     def forget(self, process_id: str) -> None:
         """Nothing waits here."""
@@ -134,9 +136,9 @@ def test_calls_arrive_as_events_of_the_seam() -> None:
         CallEvent(kind=CallKind.ENDED, outcome=Outcome.REFUSED, error_code=CallCode.OUT_OF_RANGE, error_msg="too far", **call)
     )
     started, ended = strategy.heard
-    assert isinstance(started, CallStarted) and started.arguments == {"distance_m": 1.5} and not started.outcome
-    assert isinstance(ended, CallEnded) and (ended.outcome, ended.code) == ("REFUSED", CallCode.OUT_OF_RANGE)
-    assert ended.message == "too far" and not bench.process.running
+    assert isinstance(started, CallEvent) and started.arguments == {"distance_m": 1.5} and not started.outcome
+    assert isinstance(ended, CallEvent) and (ended.outcome, ended.error_code) == (Outcome.REFUSED, CallCode.OUT_OF_RANGE)
+    assert ended.told == "too far" and not bench.process.running
 
 
 def test_what_a_strategy_raises_ends_its_process_and_says_so() -> None:
@@ -173,16 +175,16 @@ def call_over(stream_id: str, outcome: Outcome = Outcome.DONE, **fields: Any) ->
 def test_a_call_of_a_strategy_is_a_stream_of_one_tag_and_hands_back_the_typed_value() -> None:
     strategy = Listening()
     bench = Bench(strategy)
-    heard: list[CallEnded] = []
+    heard: list[CallEvent] = []
     handle = strategy.io.call("walk", distance=10, slow=True, towards='the "door"')
     handle.then(heard.append)
-    (written,) = bench.desk.streams.written.items()
-    assert written == ("s0", '<walk distance="10" slow="true" towards="the &quot;door&quot;"/>')
+    (written,) = bench.desk.streams.all
+    assert (written.stream_id, written.written) == ("s0", '<walk distance="10" slow="true" towards="the &quot;door&quot;"/>')
     assert handle.ended is None
     bench.process.event(call_over("other", value_json='{"distance": 1.0}'))
     bench.process.event(call_over("s0", value_json='{"distance": 9.5}'))
     bench.process.event(call_over("s0", value_json='{"distance": 99.0}'))
-    assert [(c.outcome, c.value) for c in heard] == [("DONE", {"distance": 9.5})] and handle.ended is heard[0]
+    assert [(c.outcome_name, c.value) for c in heard] == [("DONE", {"distance": 9.5})] and handle.ended is heard[0]
     handle.then(heard.append)
     assert heard[1] is heard[0], "who asks late is told at once"
 
@@ -199,19 +201,19 @@ def test_a_name_that_no_stream_can_hold_is_refused_at_once() -> None:
     strategy = Listening()
     Bench(strategy)
     ended = strategy.io.call("no tag!").ended
-    assert ended is not None and (ended.outcome, ended.code) == ("REFUSED", CallCode.INVALID_ARGUMENT)
-    assert "'no tag!' cannot be the name of a tag" in ended.message
+    assert ended is not None and (ended.outcome_name, ended.error_code) == ("REFUSED", CallCode.INVALID_ARGUMENT)
+    assert "'no tag!' cannot be the name of a tag" in ended.told
 
 
 def test_a_call_that_is_refused_ends_with_code_and_reason() -> None:
     strategy = Listening()
     bench = Bench(strategy)
-    heard: list[CallEnded] = []
+    heard: list[CallEvent] = []
     strategy.io.call("walk", distance=1e9).then(heard.append)
     bench.process.event(
         call_over("s0", Outcome.REFUSED, error_code=int(CallCode.OUT_OF_RANGE), error_msg="distance: at most 50")
     )
-    assert [(c.outcome, c.code, c.message, c.value) for c in heard] == [
+    assert [(c.outcome_name, c.error_code, c.told, c.value) for c in heard] == [
         ("REFUSED", CallCode.OUT_OF_RANGE, "distance: at most 50", None)
     ]
 
@@ -220,10 +222,10 @@ def test_a_call_ends_once_when_its_process_is_interrupted_or_its_stream_is_over(
     strategy = Listening()
     bench = Bench(strategy)
     heard: list[tuple[str, str]] = []
-    strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
+    strategy.io.call("walk").then(lambda call: heard.append((call.outcome_name, call.told)))
     bench.process.interrupt("a person said stop")
     bench.process.event(call_over("s0", Outcome.INTERRUPTED))
     assert heard == [("INTERRUPTED", "a person said stop")]
-    strategy.io.call("walk").then(lambda call: heard.append((call.outcome, call.message)))
+    strategy.io.call("walk").then(lambda call: heard.append((call.outcome_name, call.told)))
     bench.process.event(StreamEvent(kind=StreamKind.TURN_ENDED, process_id="p", stream_id="s1", end="end"))
     assert heard[1:] == [("FAILED", "the stream ended without it")]

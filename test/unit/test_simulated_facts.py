@@ -16,7 +16,7 @@ from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered.step_prompt import Situation, step_message
-from planners.strategies.turns import TurnResult
+from planners.strategies.turns import Known, TurnResult
 
 LOUNGE = observed("lounge", (9.5, 2.5))
 BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark twice."
@@ -33,9 +33,9 @@ def first_step(instruction: str, observation: Observation, *done: CallReport, sy
 def react(instruction: str, observation: Observation, *done: CallReport) -> str:
     """Return the call of ReAct after some calls."""
     planner = baseline(ReactPlanner)
-    request = planner.begin(instruction, observation=observation)
+    request = planner.begin(instruction, known=Known(observation))
     if done:
-        request = planner.follow(TurnResult("end", calls=list(done)), observation=observation)
+        request = planner.follow(TurnResult("end", calls=list(done)), known=Known(observation))
     return said(request).partition("</think>")[2]
 
 
@@ -61,7 +61,7 @@ def test_on_which_side_something_was_to_be_seen() -> None:
     for side, angle in sides.items():
         task, rotate = f"Check what is on your {side}.", f'<rotate angle_deg="{angle}"/>'
         assert first_step(task, observed()) == rotate
-        assert said(baseline(PlanAndExecutePlanner).begin(task, observation=observed())).endswith(rotate)
+        assert said(baseline(PlanAndExecutePlanner).begin(task, known=Known(observed()))).endswith(rotate)
 
 
 def test_whether_a_door_is_shut() -> None:
@@ -129,9 +129,9 @@ def test_the_order_of_the_words() -> None:
 @pytest.mark.parametrize(("place", "at"), [("kitchen", (1.5, 2.4)), ("lounge", (9.5, 2.5))])
 def test_where_the_task_began(place: str, at: tuple[float, float]) -> None:
     planner = baseline(ReactPlanner)
-    planner.begin("Go to the lobby, then come back.", observation=observed(place, at))
+    planner.begin("Go to the lobby, then come back.", known=Known(observed(place, at)))
     done = call("goto_waypoint", waypoint="lobby")
-    text = said(planner.follow(TurnResult("end", calls=[done]), observation=observed("lobby", (7.0, -2.2))))
+    text = said(planner.follow(TurnResult("end", calls=[done]), known=Known(observed("lobby", (7.0, -2.2)))))
     assert text.endswith(f'<goto_waypoint waypoint="{place}"/>')
 
 

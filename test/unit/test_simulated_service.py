@@ -36,6 +36,7 @@ from planners.models.http_stream import Surroundings
 from planners.prompts.blocks import block
 from planners.strategies.baselines.baselines import ReactPlanner
 from planners.strategies.layered.step_prompt import first_action_message
+from planners.strategies.turns import Known
 from skill_kernel.codes import ModelCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +65,7 @@ def request_of(system: str, user: str, model: str = "planner") -> RecordedReques
 
 
 def react(observation: dict[str, Any], instruction: str = "Check what is in front of you.") -> RecordedRequest:
-    request = baseline(ReactPlanner).begin(instruction, observation=observation)
+    request = baseline(ReactPlanner).begin(instruction, known=Known(observation))
     return request_of(request.system, request.messages[-1].text)
 
 

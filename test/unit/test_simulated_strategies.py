@@ -12,7 +12,7 @@ from layer_prompts import OPTIONS, advised, baseline, call, judged, observed, pl
 from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.turns import TurnResult
+from planners.strategies.turns import Known, TurnResult
 
 BALL_TASK = (
     "Look around for a sports ball. If you find one, walk up to it and bark twice. If you've checked the whole area and "
@@ -80,20 +80,20 @@ def test_guidelines_that_forbid_what_another_asks_contradict() -> None:
 
 def test_step_by_step_planning_takes_what_is_in_sight_where_it_is_greedy() -> None:
     kitchen = observed("kitchen", (0.9, 2.3), [thing("chair", at=(-0.85, 2.2))])
-    request = baseline(ReactPlanner).begin(CHAIR_TASK, observation=kitchen)
+    request = baseline(ReactPlanner).begin(CHAIR_TASK, known=Known(kitchen))
     assert said(request, greedy=True).endswith("</think><take_pic/>")
     assert "<goto_waypoint" in said(request)
-    nothing = baseline(ReactPlanner).begin(CHAIR_TASK, observation=observed("kitchen", (0.9, 2.3)))
+    nothing = baseline(ReactPlanner).begin(CHAIR_TASK, known=Known(observed("kitchen", (0.9, 2.3))))
     assert "<goto_waypoint" in said(nothing, greedy=True)
 
 
 def test_step_by_step_planning_goes_by_the_trace() -> None:
     planner = baseline(ReactPlanner)
-    assert said(planner.begin(ROOM_TASK, observation=observed("lounge", (9.5, 2.5)))).endswith('<search target="ball"/>')
+    assert said(planner.begin(ROOM_TASK, known=Known(observed("lounge", (9.5, 2.5))))).endswith('<search target="ball"/>')
     lounge = observed("lounge", (9.5, 2.5), [thing("ball")])
-    assert said(planner.follow(TurnResult("end", calls=[FOUND]), observation=lounge)).endswith('<approach target="ball"/>')
-    planner.begin(ROOM_TASK, observation=observed("lounge", (9.5, 2.5)))
-    after = planner.follow(TurnResult("end", calls=[MISSED]), observation=observed("lounge", (9.5, 2.5)))
+    assert said(planner.follow(TurnResult("end", calls=[FOUND]), known=Known(lounge))).endswith('<approach target="ball"/>')
+    planner.begin(ROOM_TASK, known=Known(observed("lounge", (9.5, 2.5))))
+    after = planner.follow(TurnResult("end", calls=[MISSED]), known=Known(observed("lounge", (9.5, 2.5))))
     assert said(after).endswith("<sit/>")
 
 
@@ -102,10 +102,10 @@ def test_a_place_where_it_is_already_is_not_gone_to() -> None:
     planner = baseline(ReactPlanner)
     kitchen, office = observed("kitchen", (1.5, 2.4)), observed("office", (5.2, 2.3))
     went = [call("goto_waypoint", waypoint="office"), call("goto_waypoint", waypoint="kitchen")]
-    assert 'waypoint="office"' in said(planner.begin(task, observation=kitchen))
-    assert 'waypoint="kitchen"' in said(planner.follow(TurnResult("end", calls=went[:1]), observation=office))
-    assert "<plan_done/>" in said(planner.follow(TurnResult("end", calls=went[1:]), observation=kitchen))
-    assert 'waypoint="kitchen"' in said(baseline(ReactPlanner).begin(task, observation=office))
+    assert 'waypoint="office"' in said(planner.begin(task, known=Known(kitchen)))
+    assert 'waypoint="kitchen"' in said(planner.follow(TurnResult("end", calls=went[:1]), known=Known(office)))
+    assert "<plan_done/>" in said(planner.follow(TurnResult("end", calls=went[1:]), known=Known(kitchen)))
+    assert 'waypoint="kitchen"' in said(baseline(ReactPlanner).begin(task, known=Known(office)))
 
 
 def test_a_room_that_is_gone_to_anyway_is_no_subtask_twice() -> None:
@@ -114,20 +114,20 @@ def test_a_room_that_is_gone_to_anyway_is_no_subtask_twice() -> None:
 
 
 def test_a_whole_plan_is_made_as_if_all_went_well() -> None:
-    request = baseline(PlanAndExecutePlanner).begin(BALL_TASK, observation=observed())
+    request = baseline(PlanAndExecutePlanner).begin(BALL_TASK, known=Known(observed()))
     calls = re.findall(r"<(\w+) ?[^>]*/>", said(request))
     assert calls == ["search", "approach", "bark"]
-    back = baseline(PlanAndExecutePlanner).begin("Go to the kitchen, then come back.", observation=observed())
+    back = baseline(PlanAndExecutePlanner).begin("Go to the kitchen, then come back.", known=Known(observed()))
     assert re.findall(r'waypoint="(\w+)"', said(back)) == ["kitchen", "hallway_west"]
 
 
 def test_a_stream_stops_where_a_result_is_needed_and_goes_on_from_it() -> None:
     planner = stream_planner()
-    first = said(planner.begin(ROOM_TASK, observation=observed("lounge", (9.5, 2.5))))
+    first = said(planner.begin(ROOM_TASK, known=Known(observed("lounge", (9.5, 2.5)))))
     assert first == '<search target="ball"/><observe/>'
     planner.wrote(first)
     lounge = observed("lounge", (9.5, 2.5), [thing("ball")])
-    second = said(planner.follow(TurnResult("observe", calls=[FOUND]), observation=lounge))
+    second = said(planner.follow(TurnResult("observe", calls=[FOUND]), known=Known(lounge)))
     assert second == '<wait><approach target="ball"/></wait><bark times="2"/>'
 
 
@@ -147,8 +147,8 @@ def test_a_stream_stops_where_a_result_is_needed_and_goes_on_from_it() -> None:
 def test_whatever_it_plans_the_robot_can_do(instruction: str) -> None:
     mapper = Mapper(registry(), limits=OPTIONS.limits, builtin_names=OPTIONS.builtin_names)
     for request in (
-        baseline(PlanAndExecutePlanner).begin(instruction, observation=observed()),
-        stream_planner().begin(instruction, observation=observed()),
+        baseline(PlanAndExecutePlanner).begin(instruction, known=Known(observed())),
+        stream_planner().begin(instruction, known=Known(observed())),
     ):
         run = dry_run(said(request), mapper, mode="strict")
         assert run.error is None

@@ -7,40 +7,35 @@ import math
 
 import pytest
 
+from planners.language.client import OfflineClient
 from planners.prompts.prompt import CallReport, GrammarOptions
 from planners.scene import SceneSnapshot, snapshot
-from planners.strategies.layered.step_degrade import DirectCommands
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
 
-class NoRoutines:
-    def list(self) -> list[object]:
-        return []
-
-
 @pytest.fixture(scope="module")
-def commands() -> DirectCommands:
+def commands() -> OfflineClient:
     robot = RobotConfig.load("kalos")
     skills = SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
-    return DirectCommands(skills, NoRoutines(), GrammarOptions(robot.builtin_names, robot.limits), "kalos")  # type: ignore[arg-type]
+    return OfflineClient(skills, None, options=GrammarOptions(robot.builtin_names, robot.limits), robot_name="kalos")
 
 
-def test_only_what_is_understood_wholly_is_followed(commands: DirectCommands) -> None:
-    assert commands.read("stand up, then nod twice") != ""
-    assert commands.read("stand up, then think about the meaning of life") == ""
-    assert commands.read("find out whether anybody is unhappy here") == ""
+def test_only_what_is_understood_wholly_is_followed(commands: OfflineClient) -> None:
+    assert commands.read_wholly("stand up, then nod twice") != ""
+    assert commands.read_wholly("stand up, then think about the meaning of life") == ""
+    assert commands.read_wholly("find out whether anybody is unhappy here") == ""
 
 
-def test_what_was_done_is_not_done_again(commands: DirectCommands) -> None:
-    whole = commands.read("stand up, then nod twice")
-    rest = commands.read("stand up, then nod twice", [CallReport("stand", {}, "DONE")])
+def test_what_was_done_is_not_done_again(commands: OfflineClient) -> None:
+    whole = commands.read_wholly("stand up, then nod twice")
+    rest = commands.read_wholly("stand up, then nod twice", [CallReport("stand", {}, "DONE")])
     assert "stand" in whole and "stand" not in rest and "nod" in rest
 
 
-def test_what_was_cut_off_nobody_knows_where_is_not_begun_anew(commands: DirectCommands) -> None:
-    assert commands.read("walk forward 2 m", [CallReport("move_forward", {}, "INTERRUPTED")]) == ""
+def test_what_was_cut_off_nobody_knows_where_is_not_begun_anew(commands: OfflineClient) -> None:
+    assert commands.read_wholly("walk forward 2 m", [CallReport("move_forward", {}, "INTERRUPTED")]) == ""
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,7 @@ def test_behind_the_end_of_the_last_known_subtask_nothing_is_read() -> None:
 
 
 def test_without_the_cost_rules_it_asks_on_and_on() -> None:
-    settings = Bench(quiet, begin=False).settings
-    settings.cost_aware = False
-    bench = Bench(script('<step><walk s="60"/></step>'), settings=settings)
+    bench = Bench(script('<step><walk s="60"/></step>'), settings={"cost_aware": False})
     bench.plan("walk")
     bench.run(20)
     assert len(bench.model.of()) > 8
@@ -194,11 +192,11 @@ def test_what_cannot_be_done_is_said_and_ends_as_given_up() -> None:
     bench = Bench(script('<step><walk s="2"/></step><step><nod/></step>'))
     bench.plan("walk")
     bench.run(1.5)
-    bench.planner.plan(Plan(2, True, (Subtask("t1", "walk"),), given_up=True, reason="the door is shut"))
+    bench.hear(Plan(2, True, (Subtask("t1", "walk"),), given_up=True, reason="the door is shut"))
     bench.run(20)
     assert bench.ended == [(TaskCode.GIVEN_UP, "the door is shut")]
     assert bench.calls() == ["text"] and bench.calls(outcome="INTERRUPTED") == ["walk"]
-    assert "the door is shut" in [s.text for s in bench.streams.values()][-1]
+    assert "the door is shut" in [s.text_written for s in bench.streams.values()][-1]
 
 
 def test_what_is_achieved_already_drops_the_queue_and_ends_well() -> None:

@@ -13,6 +13,7 @@ from layered_kit import Asked, Bench, Says, failing
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.step_planner import State
+from planners.strategy import Interrupted, Observed, Paused, Resumed
 from skill_kernel.codes import ModelCode
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig
@@ -67,7 +68,7 @@ THEN = ["nothing", "failing", "steps", "silent", "error", "prose", "done"]
 def _plan(bench: Bench, revision: int, *names: str, **more: Any) -> None:
     subtasks = tuple(Subtask(name, name) for name in names)
     event = GlobalEvent("e", "visible('ball')", "nod at it")
-    bench.planner.plan(Plan(revision, more.pop("complete", True), subtasks, (event,), **more))
+    bench.hear(Plan(revision, more.pop("complete", True), subtasks, (event,), **more))
 
 
 class Story:
@@ -79,7 +80,7 @@ class Story:
         self.fired = 0
 
     def do(self, word: str) -> None:
-        bench, planner = self.bench, self.bench.planner
+        bench = self.bench
         if word == "plan":
             self.revision += 1
             _plan(bench, self.revision, "a", "b", complete=self.revision > 1)
@@ -93,16 +94,16 @@ class Story:
             self.revision += 1
             _plan(bench, self.revision, "a", achieved=True)
         elif word == "pause":
-            planner.paused()
+            bench.hear(Paused())
             bench.scheduler.pause(True)
         elif word == "resume":
             bench.scheduler.pause(False)
-            planner.resumed()
+            bench.hear(Resumed())
         elif word in ("interrupt", "anew"):
             bench.scheduler.pause(False)
             bench.interrupt()
         elif word == "void":
-            planner.interrupted("a reflex")
+            bench.hear(Interrupted("a reflex"))
             bench.scheduler.interrupt("a reflex")
         elif word == "see":
             bench.world.labels = ("ball",)
@@ -110,7 +111,7 @@ class Story:
             bench.world.labels = ()
         elif word == "room":
             bench.world.room += "x"
-        planner.observed()
+        bench.hear(Observed())
         if len(bench.of("fired")) > self.fired:
             self.fired += 1
             bench.interrupt()
@@ -134,7 +135,7 @@ def test_it_asks_one_question_at_a_time_keeps_its_bound_and_ends(
         return ANSWERS[left.pop(0)] if left else ANSWERS[then]
 
     bench = Bench(answer, accessors=KALOS, commands={"a": "<nod/>"})
-    bench.settings.cost_aware = cost_aware
+    bench.settings["cost_aware"] = cost_aware
     bench.body.fails = lambda call: "it does not turn" if call.function == "turn" else ""
     story = Story(bench)
     for word, seconds in events:
@@ -148,7 +149,7 @@ def test_it_asks_one_question_at_a_time_keeps_its_bound_and_ends(
             break
     assert len(bench.ended) == 1, (bench.planner.state, bench.told[-3:])
     assert max(bench.model.most_open.values()) <= 1
-    assert bench.most_queued <= bench.settings.queue_steps
+    assert bench.most_queued <= bench.settings["queue_steps"]
     assert len(bench.of("done")) == len(set(bench.of("done")))
     asked = len(bench.model.questions)
     bench.run(100)

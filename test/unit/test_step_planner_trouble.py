@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from layered_kit import GOOD, Bench, Says, failing, script
 
 from planners.prompts.blocks import Layer
-from planners.strategy import CallEvent
+from planners.strategy import Paused, Resumed
 from skill_kernel.calls import CallResult
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
+from skill_kernel.events import CallEvent, CallKind
 
 
 def hows(bench: Bench) -> list[str]:
@@ -98,7 +101,7 @@ def test_a_wrong_key_is_not_tried_twice() -> None:
 
 
 def test_a_spent_budget_asks_nothing_and_says_so() -> None:
-    bench = Bench(script(then=GOOD), begin=False)
+    bench = Bench(script(then=GOOD))
     bench.budget = (False, 0.0, "the process has used up its tokens")
     bench.plan("nod")
     bench.run(30)
@@ -107,7 +110,7 @@ def test_a_spent_budget_asks_nothing_and_says_so() -> None:
 
 
 def test_the_budgets_gap_delays_the_question() -> None:
-    bench = Bench(script(GOOD), begin=False)
+    bench = Bench(script(GOOD))
     bench.budget = (True, 3.0, "")
     bench.plan("nod")
     bench.run(2.5)
@@ -124,10 +127,10 @@ def test_while_it_is_paused_nothing_is_asked() -> None:
     bench = Bench(script('<step><walk s="2"/></step>', then=GOOD))
     bench.plan("walk and nod")
     bench.run(0.4)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.run(20)
     assert len(bench.model.of()) == 1
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(20)
     assert bench.ended == [(0, "")]
 
@@ -136,9 +139,9 @@ def test_a_queue_whose_ground_still_holds_goes_on_after_a_pause() -> None:
     bench = Bench(script('<step><walk s="4"/></step><step><nod/></step><step><turn/></step><subtask_complete/>'))
     bench.plan("walk")
     bench.run(2)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.run(5)
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(20)
     assert bench.calls() == ["walk", "nod", "turn"] and len(bench.model.of()) == 1
 
@@ -147,10 +150,10 @@ def test_a_queue_whose_ground_has_gone_is_written_anew() -> None:
     bench = Bench(script('<step><walk s="8"/></step><step><nod/></step><step><turn/></step><subtask_complete/>', then=GOOD))
     bench.plan("walk")
     bench.run(2)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.world.room = "kitchen"
     bench.run(2)
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(20)
     assert bench.calls() == ["walk", "nod"] and len(bench.model.of()) == 2
 
@@ -169,7 +172,7 @@ def test_moved_away_meanwhile_it_walks_back_while_the_model_plans() -> None:
     bench = Bench(script('<step><walk s="9"/></step>', then=Says(GOOD, delay_s=2.0)), way_back='<turn s="1"/>')
     bench.plan("walk")
     bench.run(2)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.world.x = 3.0
     bench.interrupt()
     bench.run(0.5)
@@ -183,22 +186,22 @@ def test_an_answer_that_was_begun_for_another_scene_is_not_performed_after_a_pau
     bench = Bench(script(Says('<step><walk s="1"/></step><subtask_complete/>', delay_s=6.0), then=GOOD))
     bench.plan("walk")
     bench.run(2)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.world.room = "kitchen"
     bench.run(1)
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(30)
     assert bench.model.of()[0].cancelled and bench.calls() == ["nod"] and bench.ended == [(0, "")]
-    assert "<replace_steps/>" not in [s.text for s in bench.streams.values()]
+    assert "<replace_steps/>" not in [s.text_written for s in bench.streams.values()]
 
 
 def test_an_answer_whose_ground_still_holds_is_performed_after_a_pause() -> None:
     bench = Bench(script(Says('<step><walk s="1"/></step><subtask_complete/>', delay_s=6.0)))
     bench.plan("walk")
     bench.run(2)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.run(1)
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(30)
     assert len(bench.model.of()) == 1 and bench.calls() == ["walk"] and bench.ended == [(0, "")]
 
@@ -260,7 +263,8 @@ def test_a_failure_that_is_heard_of_too_late_is_none_of_what_is_planned_anew() -
     bench.plan("say where you are")
     bench.run(2)
     bench.interrupt()
-    bench.planner.ended(CallEvent("s0", "late", "walk", outcome="FAILED", message="the way is blocked"))
+    late = CallEvent(kind=CallKind.ENDED, stream_id="s0", call_id="late", function="walk", outcome=Outcome.FAILED)
+    bench.hear(replace(late, message="the way is blocked"))
     bench.run(30)
     assert bench.ended == [(0, "")]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from layered_kit import GOOD, Bench, script
 
 from planners.plan import FALLBACK
+from planners.strategy import Interrupted, Paused, Restarted, Resumed
 from skill_kernel.codes import TaskCode
 
 
@@ -20,20 +21,20 @@ def blocked(**more: object) -> Bench:
 
 
 def pause(bench: Bench, seconds: float) -> None:
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.scheduler.pause(True)
     bench.run(seconds)
     bench.scheduler.pause(False)
-    bench.planner.resumed()
+    bench.hear(Resumed())
 
 
 def test_a_review_that_came_due_while_everything_was_void_still_ends_the_process() -> None:
     bench = blocked()
-    bench.planner.interrupted("a reflex")
+    bench.hear(Interrupted("a reflex"))
     bench.scheduler.interrupt("a reflex")
     bench.run(9)
-    bench.planner.anew()
-    bench.run(bench.settings.review_wait_s - 1)
+    bench.hear(Restarted(()))
+    bench.run(bench.settings["review_wait_s"] - 1)
     assert bench.ended == []
     bench.run(20)
     ((code, why),) = bench.ended
@@ -42,10 +43,10 @@ def test_a_review_that_came_due_while_everything_was_void_still_ends_the_process
 
 def test_a_changed_plan_is_followed_though_its_review_came_due_while_everything_was_void() -> None:
     bench = blocked()
-    bench.planner.interrupted("a reflex")
+    bench.hear(Interrupted("a reflex"))
     bench.scheduler.interrupt("a reflex")
     bench.run(9)
-    bench.planner.anew()
+    bench.hear(Restarted(()))
     bench.model.answer = script(then=GOOD)
     bench.plan("nod", revision=2)
     bench.run(60)
@@ -56,7 +57,7 @@ def test_a_pause_is_no_time_in_which_system_2_has_failed_to_change_the_plan() ->
     bench = blocked()
     pause(bench, 30)
     assert bench.ended == []
-    bench.run(bench.settings.review_wait_s - 1)
+    bench.run(bench.settings["review_wait_s"] - 1)
     assert bench.ended == []
     bench.model.answer = script(then=GOOD)
     bench.plan("nod", revision=2)
@@ -77,10 +78,10 @@ def test_a_failure_that_is_heard_of_in_a_pause_is_waited_for_after_it() -> None:
     bench.plan("walk")
     while len(bench.calls(outcome="FAILED")) < 2:
         bench.run(0.004)
-    bench.planner.paused()
+    bench.hear(Paused())
     bench.run(30)
     assert bench.ended == []
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(30)
     assert bench.ended[0][0] == TaskCode.CALL_FAILED
 

@@ -10,7 +10,7 @@ from layered_kit import Asked, Bench, Says, failing
 
 from planners.plan import GlobalEvent
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.step_link import StepSettings
+from planners.strategy import Observed, Paused, Resumed
 from skill_kernel.codes import ModelCode, TaskCode
 
 GOOD = "<step><nod/></step><subtask_complete/>"
@@ -29,7 +29,7 @@ def script(*answers: Says | str, then: Says | str = "<nothing/>") -> Callable[[A
 
 
 def written(bench: Bench) -> str:
-    return "".join(stream.text for stream in bench.streams.values())
+    return "".join(stream.text_written for stream in bench.streams.values())
 
 
 # -- answers that break off -----------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ CUTS = {
 
 @pytest.mark.parametrize("how", CUTS)
 def test_a_queued_step_that_the_model_broke_off_is_not_performed(how: str) -> None:
-    bench = Bench(script('<step><walk s="5"/></step>', CUTS[how], then=failing()), settings=StepSettings(deadline_s=3.0))
+    bench = Bench(script('<step><walk s="5"/></step>', CUTS[how], then=failing()), settings={"step_deadline_s": 3.0})
     bench.plan("walk")
     bench.run(60)
     assert "I will not" not in written(bench)
@@ -55,10 +55,10 @@ def test_a_queued_step_that_the_model_broke_off_is_not_performed(how: str) -> No
 def test_of_a_step_that_is_performed_while_it_breaks_off_the_rest_does_not_begin(how: str) -> None:
     said = CUTS[how]
     half = Says('<step><walk s="2"/><turn s="1"/>', code=said.code, why=said.why, silent=said.silent)
-    bench = Bench(script(half, GOOD), settings=StepSettings(deadline_s=1.5))
+    bench = Bench(script(half, GOOD), settings={"step_deadline_s": 1.5})
     bench.plan("walk")
     bench.run(1.7)
-    assert next(iter(bench.streams.values())).text == '<step><walk s="2"/><turn s="1"/>'
+    assert next(iter(bench.streams.values())).text_written == '<step><walk s="2"/><turn s="1"/>'
     bench.run(60)
     assert bench.calls() == ["walk", "nod"] and bench.calls(outcome="DROPPED") == ["turn"]
     assert bench.ended == [(0, "")]
@@ -124,19 +124,19 @@ def watching(judge: Judge, *events: GlobalEvent) -> Bench:
     bench = Bench(script('<step><walk s="30"/></step>', then="<step><nod/></step>"), judge=judge)
     bench.plan("walk", events=events)
     bench.run(2)
-    bench.planner.observed()
+    bench.hear(Observed())
     return bench
 
 
 def test_an_event_judged_while_paused_is_judged_again_when_it_goes_on() -> None:
     judge = Judge()
     bench = watching(judge, SAD)
-    bench.planner.paused()
+    bench.hear(Paused())
     judge.all_true()
     assert bench.of("fired") == []
-    bench.planner.resumed()
+    bench.hear(Resumed())
     bench.run(3)
-    bench.planner.observed()
+    bench.hear(Observed())
     assert [sentence for sentence, _ in judge.asked] == [SAD.condition]
     judge.all_true()
     assert bench.of("fired") == [("e1",)]
@@ -150,7 +150,7 @@ def test_two_events_judged_together_come_one_after_the_other() -> None:
     assert bench.of("fired") == [("e1",)]
     bench.interrupt()
     bench.run(10)
-    bench.planner.observed()
+    bench.hear(Observed())
     assert bench.of("fired") == [("e1",)] and [sentence for sentence, _ in judge.asked] == [DIM.condition]
 
 

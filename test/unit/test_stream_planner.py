@@ -4,22 +4,15 @@
 from __future__ import annotations
 
 from planners.models.base import ModelRequest
-from planners.prompts.prompt import CallReport, GrammarOptions, results_of
+from planners.prompts.prompt import CallReport, results_of
+from planners.prompts.robot_facts import RobotFacts
 from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
-from planners.strategies.turns import PlanEnded, PlannerSettings, TurnResult
+from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode
 
 
 def planner(conversation: Conversation | None = None, **settings: int) -> StreamPlanner:
-    made = StreamPlanner(
-        skills=list,
-        routines=list,
-        options=GrammarOptions(),
-        robot_name="desk",
-        robot_description="",
-        settings=PlannerSettings(**settings),
-        conversation=conversation,
-    )
+    made = StreamPlanner(RobotFacts("desk", "", []), list, {**DEFAULTS, **settings}, conversation)
     made.begin("nod", sender="somebody")
     return made
 
@@ -113,10 +106,10 @@ def test_a_plan_made_anew_is_told_what_was_done_and_what_not_to_repeat() -> None
 
 def test_each_turn_shows_what_is_observed_now_and_none_of_what_was_observed_before() -> None:
     made = planner()
-    first = made.begin("nod", observation={"room": "kitchen"})
+    first = made.begin("nod", known=Known({"room": "kitchen"}))
     assert '"room": "kitchen"' in first.messages[-1].text
     made.wrote("<nod/><observe/>")
-    second = made.follow(TurnResult("observe", calls=[report("DONE")]), observation={"room": "office"})
+    second = made.follow(TurnResult("observe", calls=[report("DONE")]), known=Known({"room": "office"}))
     assert isinstance(second, ModelRequest)
     assert '"room": "office"' in second.messages[-1].text
     assert not any("kitchen" in message.text for message in second.messages)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ghostshell.msg import LlmChunk
 
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
-from skill_kernel.events import RunEvent, StreamKind
+from skill_kernel.events import RunEvent, StreamEvent, StreamKind
 
 NUL_ON_THE_WIRE = "\x01"
 """Stands for NUL, which no ROS string can hold; it is no XML character either, so the parser reports it just the same."""
@@ -25,18 +25,31 @@ ENDED_S = 3.0
 """A stream whose end, so long after it was written and with no call running, nobody told is lost in the same way."""
 
 
-@dataclass(eq=False)
 class ChunkStream:
-    """One stream being written. `taken` and `closed`: the channel scheduler has told of its beginning, of its end."""
+    """The `StreamHandle` of one stream being written. `taken`: the channel scheduler has told of its beginning."""
 
-    process_id: str
-    epoch: int
-    turn: int
-    stream_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    next_seq: int = 0
-    ended: bool = False
-    taken: bool = False
-    closed: bool = False
+    def __init__(self, streams: ChunkStreams, process_id: str, epoch: int, turn: int) -> None:
+        self._streams = streams
+        self.process_id, self.epoch, self.turn = process_id, epoch, turn
+        self.stream_id = secrets.token_hex(8)
+        self.next_seq = 0
+        self.ended = self.taken = False
+
+    def text(self, text: str) -> None:
+        """Write the next piece."""
+        if not self.ended:
+            self._streams.publish(self, text)
+
+    def end(self, code: int = 0, why: str = "") -> None:
+        """End it, complete or with an error, and say so."""
+        if not self.ended:
+            self.ended = True
+            self._streams.publish(self, "", last=True, code=code, why=why)
+
+    def abandon(self) -> None:
+        """Write no more of it. It gets no regular end, which would reset as DONE what an interrupt is about to stop."""
+        self.ended = True
+        self._streams.drop(self)
 
 
 class ChunkStreams:
@@ -49,55 +62,50 @@ class ChunkStreams:
     def __init__(
         self,
         node: RuntimeNode,
+        events: EventWriter,
         *,
         busy: Callable[[str], bool],
         lost: Callable[[ChunkStream, str], None],
         unmatched: Callable[[str], None],
     ) -> None:
-        self._node, self._busy, self._lost = node, busy, lost
+        self._node, self._events, self._busy, self._lost = node, events, busy, lost
         self._streams: dict[str, ChunkStream] = {}
+        """Those that are open, or whose end the channel scheduler has not told."""
         self._chunks = MatchedPublisher(node, LlmChunk, "llm_chunks", STREAM, reader="token_parser", on_unmatched=unmatched)
 
     def open(self, process_id: str, epoch: int, turn: int) -> ChunkStream:
-        """A new stream, of which nobody hears before its first text or its end."""
-        return ChunkStream(process_id, epoch, turn)
+        """Return a new stream, of which nobody hears before its first text or its end."""
+        stream = ChunkStream(self, process_id, epoch, turn)
+        self._streams[stream.stream_id] = stream
+        return stream
 
-    def text(self, stream: ChunkStream, text: str) -> None:
-        """The next piece."""
-        if not stream.ended:
-            self._publish(stream, text)
-
-    def end(self, stream: ChunkStream, code: int = 0, why: str = "") -> bool:
-        """It is complete, or ended with an error; whether this was news."""
-        if stream.ended:
-            return False
-        stream.ended = True
-        self._publish(stream, "", last=True, code=code, why=why)
-        self._node.call_later(ENDED_S, lambda: self._not_ended(stream))
-        return True
-
-    def abandon(self, stream: ChunkStream) -> None:
-        """Write no more of it. It gets no regular end, which would reset as DONE what an interrupt is about to stop."""
-        stream.ended = True
-        self._streams.pop(stream.stream_id, None)
+    def end_all(self, process_id: str, code: int, why: str) -> None:
+        """End what is being written of a process."""
+        for stream in self._of(process_id):
+            stream.end(code, why)
 
     def forget(self, process_id: str) -> None:
-        """Nobody wants to know any more what becomes of the streams of a process."""
-        for stream in [s for s in self._streams.values() if s.process_id == process_id]:
-            self.abandon(stream)
+        """Abandon the streams of a process: nobody wants to know any more what becomes of them."""
+        for stream in self._of(process_id):
+            stream.abandon()
+
+    def drop(self, stream: ChunkStream) -> bool:
+        """Follow a stream no longer; return whether it was followed."""
+        return self._streams.pop(stream.stream_id, None) is not None
 
     def heard(self, event: RunEvent) -> None:
-        """What the channel scheduler says of a stream."""
-        if event.kind not in (StreamKind.STARTED, StreamKind.ENDED):
-            return
-        stream = self._streams.get(event.stream_id)
+        """Take note of what the channel scheduler says of a stream."""
+        stream = self._streams.get(event.stream_id) if isinstance(event, StreamEvent) else None
         if stream is not None and event.kind is StreamKind.STARTED:
             stream.taken = True
-        elif stream is not None:
-            stream.closed = True
-            del self._streams[event.stream_id]
+        elif stream is not None and event.kind is StreamKind.ENDED:
+            self.drop(stream)
 
-    def _publish(self, stream: ChunkStream, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
+    def _of(self, process_id: str) -> list[ChunkStream]:
+        return [stream for stream in self._streams.values() if stream.process_id == process_id]
+
+    def publish(self, stream: ChunkStream, text: str, *, last: bool = False, code: int = 0, why: str = "") -> None:
+        """Publish the next chunk of a stream."""
         self._chunks.publish(
             LlmChunk(
                 stamp=self._node.get_clock().now().to_msg(),
@@ -113,23 +121,33 @@ class ChunkStreams:
             )
         )
         if not stream.next_seq:
-            self._streams[stream.stream_id] = stream
             self._node.call_later(TAKEN_S, lambda: self._not_taken(stream))
         stream.next_seq += 1
+        if last:
+            self._node.call_later(ENDED_S, lambda: self._not_ended(stream))
+            self._events.write(
+                StreamEvent(
+                    kind=StreamKind.ENDED,
+                    process_id=stream.process_id,
+                    stream_id=stream.stream_id,
+                    error_code=code,
+                    error_msg=why,
+                )
+            )
 
     def _not_taken(self, stream: ChunkStream) -> None:
         """A parser that was killed is still found in the graph for many seconds, and what it was sent is lost."""
-        if not stream.taken and self._streams.pop(stream.stream_id, None) is not None:
+        if not stream.taken and self.drop(stream):
             why = f"token_parser or channel_scheduler did not take the stream within {TAKEN_S:g} s; repeat the instruction"
             self._lost(stream, why)
 
     def _not_ended(self, stream: ChunkStream) -> None:
         """A parser that dies half way through takes the stream's end with it; what it had sent on is done nevertheless."""
-        if stream.closed or stream.stream_id not in self._streams:
+        if stream.stream_id not in self._streams:
             return
         if self._busy(stream.process_id) or not stream.taken:
             self._node.call_later(ENDED_S, lambda: self._not_ended(stream))
             return
-        del self._streams[stream.stream_id]
+        self.drop(stream)
         why = "token_parser or channel_scheduler lost the end of the stream; what came of it is in the history, repeat the rest"
         self._lost(stream, why)

@@ -12,7 +12,6 @@ from typing import Any
 from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
 from ghostshell.srv import Interrupt
-from rclpy.parameter import Parameter
 
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
@@ -35,7 +34,6 @@ from planners.models.base import ModelError
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
-from planners.strategy import SettingsChanged
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
@@ -90,11 +88,10 @@ class ActionPlanner(RuntimeNode):
         self._processes: dict[str, PlannedProcess] = {}
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
-        self._streams = ChunkStreams(self, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
+        self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
         view = SceneView(self, robot, self._scene)
         judge = self._make_judge(view)
         self._desk = Desk(self, view, self._models, self._streams, self._events, settings, judge, self._stop)
-        self.add_post_set_parameters_callback(self._set)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
@@ -112,7 +109,6 @@ class ActionPlanner(RuntimeNode):
         for p in declared:
             default: Any = p.default
             self.declare(p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
-        self._live = {p.name for p in declared if p.live}
         return NodeSettings(self, ["deadline_s", "max_output_tokens", *(p.name for p in declared)])
 
     def _make_judge(self, view: SceneView) -> SentenceJudge | None:
@@ -144,11 +140,6 @@ class ActionPlanner(RuntimeNode):
                 self.get_logger().info(f"model {client.name} is ready")
         for strategy in self._strategies.values():
             strategy.prepare()
-
-    def _set(self, parameters: list[Parameter]) -> None:
-        if any(parameter.name in self._live for parameter in parameters):
-            for process in list(self._processes.values()):
-                process.deliver(SettingsChanged())
 
     # -- processes ----------------------------------------------------------------------------------------------------
 

@@ -17,46 +17,32 @@ from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, Chunk
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from ghostshell_ros.wire.call_messages import call_report, ended_call, started_call
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.process_messages import done_of
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
-from planners.prompts.prompt import CallReport
 from planners.strategy import (
-    CallEnded,
-    Degraded,
-    EventFired,
     Feed,
-    GenerationStopped,
     Interrupted,
     Judge,
-    Notice,
     Observed,
     Paused,
-    PlanChanged,
     Planning,
     Report,
     Restarted,
     Resumed,
     RobotView,
     RunEvent,
-    Skipped,
     Strategy,
-    StreamEnded,
     StreamHandle,
-    StreamRepaired,
-    SubtaskDone,
     Task,
 )
 from skill_kernel import events
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, ModelCode, Outcome, TaskCode
-from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
-
-TOLD = ("DONE", "FAILED", "INTERRUPTED")
-"""Outcomes in a process's history that a strategy is told of."""
+from skill_kernel.events import CallEvent, CallKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 CLOSE_S = 0.5
 """How often a process that cannot be planned any further is looked at, whether what runs of it has ended."""
@@ -76,56 +62,22 @@ class Desk:
     stop: Callable[[str, int, str, Callable[[], None]], None]
 
 
-class OpenStream:
-    """The `StreamHandle` of one stream."""
-
-    def __init__(self, desk: Desk, stream: ChunkStream) -> None:
-        self._desk, self._stream = desk, stream
-        self.stream_id = stream.stream_id
-
-    @property
-    def ended(self) -> bool:
-        """Return whether nothing more can be written to it."""
-        return self._stream.ended
-
-    def text(self, text: str) -> None:
-        """Write the next piece."""
-        self._desk.streams.text(self._stream, text)
-
-    def end(self, code: int = 0, why: str = "") -> None:
-        """End it, and say so."""
-        if self._desk.streams.end(self._stream, code, why):
-            self._desk.events.write(
-                StreamEvent(
-                    kind=StreamKind.ENDED,
-                    process_id=self._stream.process_id,
-                    stream_id=self.stream_id,
-                    error_code=code,
-                    error_msg=why,
-                )
-            )
-
-    def abandon(self) -> None:
-        """Write no more of it."""
-        self._desk.streams.abandon(self._stream)
-
-
 class PendingCall:
     """The `CallHandle` of a stream of one call."""
 
     def __init__(self, function: str, arguments: Mapping[str, Any], guarded: Callable[..., None]) -> None:
-        self.function, self.arguments, self._guarded = function, arguments, guarded
-        self.ended: CallEnded | None = None
-        self._callbacks: list[Callable[[CallEnded], None]] = []
+        self._function, self._arguments, self._guarded = function, arguments, guarded
+        self.ended: CallEvent | None = None
+        self._callbacks: list[Callable[[CallEvent], None]] = []
 
-    def then(self, callback: Callable[[CallEnded], None]) -> None:
+    def then(self, callback: Callable[[CallEvent], None]) -> None:
         """Call back with its outcome."""
         if self.ended is not None:
             callback(self.ended)
         else:
             self._callbacks.append(callback)
 
-    def end(self, call: CallEnded) -> None:
+    def end(self, call: CallEvent) -> None:
         """Tell its outcome."""
         self.ended = call
         for callback in self._callbacks:
@@ -133,7 +85,17 @@ class PendingCall:
 
     def end_unheard(self, stream_id: str, outcome: Outcome, code: int, why: str) -> None:
         """Tell an outcome that no other node will tell."""
-        self.end(CallEnded(stream_id, "", self.function, self.arguments, outcome.value, code, why))
+        self.end(
+            CallEvent(
+                kind=CallKind.ENDED,
+                stream_id=stream_id,
+                function=self._function,
+                args_json=json.dumps(self._arguments),
+                outcome=outcome,
+                error_code=code,
+                error_msg=why,
+            )
+        )
 
 
 class PlannedProcess:
@@ -144,7 +106,6 @@ class PlannedProcess:
         self._task = Task(process.process_id, process.instruction, process.sender, done_of(process))
         self._roles = {role.name: role for role in strategy.roles}
         self._planning: Planning | None = None
-        self._open: dict[str, OpenStream] = {}
         self._calls: dict[str, PendingCall] = {}
         """Calls of the strategy that have no outcome yet, by stream."""
         self._last_stream = ""
@@ -173,9 +134,7 @@ class PlannedProcess:
 
     def restart(self, process: ProcessState) -> None:
         """Plan it under its new epoch; nothing runs or waits."""
-        self._abandon()
-        for stream_id, call in self._take_calls():
-            call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), "the process is planned anew")
+        self._void("the process is planned anew")
         self.epoch = process.epoch
         self.running.clear()
         self.deliver(Restarted(done_of(process)))
@@ -192,9 +151,7 @@ class PlannedProcess:
     def interrupt(self, cause: str) -> None:
         """Void everything written; it goes on with a new epoch, or ends."""
         if not self.finished:
-            self._abandon()
-            for stream_id, call in self._take_calls():
-                call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), cause)
+            self._void(cause)
             self.deliver(Interrupted(cause))
             self._plan_ended(int(TaskCode.CANCELLED), f"interrupted: {cause}")
 
@@ -217,41 +174,37 @@ class PlannedProcess:
             self._guarded(planning.close, why)
         self.finished = True
         self._calls.clear()
-        self._abandon()
+        self._desk.streams.forget(self._task.process_id)
 
     def shut_down(self, why: str) -> None:
         """Plan it no longer, and end what is being written."""
-        for stream in list(self._open.values()):
-            stream.end(int(ModelCode.MODEL_CANCELLED), why)
+        self._desk.streams.end_all(self._task.process_id, int(ModelCode.MODEL_CANCELLED), why)
         self.close(why)
 
     def event(self, event: events.RunEvent) -> None:
         """Hand on what another node tells of the process."""
-        if event.kind is CallKind.STARTED:
-            self.running.add(event.call_id)
-            self.deliver(started_call(event))
-        elif event.kind is CallKind.ENDED:
-            self.running.discard(event.call_id)
-            ended = ended_call(event)
-            if not event.parent_id and (call := self._calls.pop(event.stream_id, None)) is not None:
-                call.end(ended)
-            self.deliver(ended)
-        elif event.kind is StreamKind.STOP_GENERATION:
-            self.deliver(GenerationStopped(event.stream_id, event.error_msg))
+        if isinstance(event, CallEvent) and event.kind in (CallKind.STARTED, CallKind.ENDED):
+            if event.kind is CallKind.STARTED:
+                self.running.add(event.call_id)
+            else:
+                self.running.discard(event.call_id)
+                if not event.parent_id and (call := self._calls.pop(event.stream_id, None)) is not None:
+                    call.end(event)
+            self.deliver(event)
+        elif not isinstance(event, StreamEvent) or event.kind in (StreamKind.STARTED, StreamKind.ENDED):
+            return
         elif event.kind is StreamKind.TURN_ENDED and event.error_code == TaskCode.TOO_MANY_PROCESSES:
             self.lost(event.error_msg, TaskCode.TOO_MANY_PROCESSES)
-        elif event.kind is StreamKind.TURN_ENDED:
-            if (call := self._calls.pop(event.stream_id, None)) is not None:
+        else:
+            if event.kind is StreamKind.TURN_ENDED and (call := self._calls.pop(event.stream_id, None)) is not None:
                 why = event.error_msg or "the stream ended without it"
                 call.end_unheard(event.stream_id, Outcome.FAILED, event.error_code, why)
-            self.deliver(StreamEnded(event.stream_id, event.end, event.error_code, event.error_msg))
-        elif event.kind is StreamKind.REPAIR:
-            self.deliver(StreamRepaired(event.stream_id, event.error_msg))
+            self.deliver(event)
 
     def plan(self, plan: Plan) -> None:
         """Hand on a revision of System 2's plan."""
         if self.wants(Feed.PLANS):
-            self.deliver(PlanChanged(plan))
+            self.deliver(plan)
 
     def observed(self) -> None:
         """Tell that there is a new observation."""
@@ -274,11 +227,12 @@ class PlannedProcess:
             why = f"strategy '{self._strategy.name}' failed: {type(error).__name__}: {error}"
             self.lost(why, TaskCode.CALL_FAILED)
 
-    def _abandon(self) -> None:
-        for stream in self._open.values():
-            stream.abandon()
-        self._open.clear()
+    def _void(self, why: str) -> None:
+        """Write no more of what is open, and end the calls of the strategy."""
         self._desk.streams.forget(self._task.process_id)
+        calls, self._calls = self._calls, {}
+        for stream_id, call in calls.items():
+            call.end_unheard(stream_id, Outcome.INTERRUPTED, int(CallCode.INTERRUPTED_BY), why)
 
     def _close_streams(self, why: str) -> None:
         """Close what stays open at the channel scheduler, and the process with it, as soon as nothing of it runs."""
@@ -288,10 +242,8 @@ class PlannedProcess:
             self.stop(why, lambda: None)
 
     def _plan_ended(self, code: int, why: str) -> None:
-        self._write(ProcessKind.PLAN_ENDED, stream_id=self._last_stream, error_code=code, error_msg=why, epoch=self.epoch)
-
-    def _write(self, kind: ProcessKind, **fields: Any) -> None:
-        self._desk.events.write(ProcessEvent(kind=kind, process_id=self._task.process_id, **fields))
+        kind, stream_id = ProcessKind.PLAN_ENDED, self._last_stream
+        self.report(ProcessEvent(kind=kind, stream_id=stream_id, error_code=code, error_msg=why, epoch=self.epoch))
 
     # -- PlannerIO ----------------------------------------------------------------------------------------------------
 
@@ -327,16 +279,14 @@ class PlannedProcess:
             stream_id=stream.stream_id if stream is not None else "",
         )
 
-    def open(self, turn: int) -> OpenStream:
+    def open(self, turn: int) -> ChunkStream:
         """Begin a stream."""
         self._next_turn = max(self._next_turn, turn + 1)
-        stream = OpenStream(self._desk, self._desk.streams.open(self._task.process_id, self.epoch, turn))
-        self._open = {i: s for i, s in self._open.items() if not s.ended}
-        self._open[stream.stream_id] = stream
+        stream = self._desk.streams.open(self._task.process_id, self.epoch, turn)
         self._last_stream = stream.stream_id
         return stream
 
-    def perform(self, tokens: Iterable[FunctionToken]) -> OpenStream:
+    def perform(self, tokens: Iterable[FunctionToken]) -> ChunkStream:
         """Perform tokens as a whole stream."""
         stream = self.open(self._next_turn)
         stream.text(to_source(tokens))
@@ -355,27 +305,13 @@ class PlannedProcess:
             self._calls[stream.stream_id] = call
         return call
 
-    def _take_calls(self) -> list[tuple[str, PendingCall]]:
-        calls, self._calls = list(self._calls.items()), {}
-        return calls
-
     def stop(self, why: str, then: Callable[[], None]) -> None:
         """Stop what runs of the process."""
         self._desk.stop(self._task.process_id, self.epoch, why, lambda: self._guarded(then))
 
     def report(self, report: Report) -> None:
         """Publish a report on `events`."""
-        process_id, model = self._task.process_id, self._desk.model
-        if isinstance(report, SubtaskDone):
-            self._write(ProcessKind.SUBTASK_DONE, plan_item_id=report.subtask_id, plan_item=report.description)
-        elif isinstance(report, EventFired):
-            self._write(ProcessKind.PLAN_EVENT, plan_item_id=report.event_id, plan_item=report.response)
-        elif isinstance(report, Notice):
-            self._desk.events.write(events.Notice(process_id=process_id, error_msg=report.why))
-        elif isinstance(report, Skipped):
-            model.skipped(report.role, process_id, report.why)
-        elif isinstance(report, Degraded):
-            model.degraded(report.role, process_id, report.how, report.why)
+        self._desk.events.write(replace(report, process_id=self._task.process_id))
 
     def finish(self, code: int = 0, why: str = "") -> None:
         """End the plan."""
@@ -387,8 +323,3 @@ class PlannedProcess:
 def text_of(value: object) -> str:
     """Return a typed argument as a stream writes it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def done_of(process: ProcessState) -> list[CallReport]:
-    """Return what was done of a process before, as its history tells."""
-    return [call_report(c) for c in process.history if c.outcome in TOLD]

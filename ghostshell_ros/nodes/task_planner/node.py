@@ -18,9 +18,9 @@ from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
-from ghostshell_ros.wire.call_messages import call_report
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_message
+from ghostshell_ros.wire.process_messages import done_of
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelError
@@ -37,9 +37,6 @@ from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, Process
 
 LOOK_S = 0.5
 """How often the observation is compared with what subtasks watch."""
-
-TOLD = ("DONE", "FAILED", "INTERRUPTED")
-"""Outcomes in a process's history that its plan is made from."""
 
 
 class TaskPlannerNode(RuntimeNode):
@@ -158,7 +155,7 @@ class TaskPlannerNode(RuntimeNode):
             adopted=adopted,
         )
         planner.observed(self._scene.observation())
-        planner.begin([call_report(c) for c in process.history if c.outcome in TOLD], paused=paused)
+        planner.begin(done_of(process), paused=paused)
 
     def _system(self) -> str:
         """The static front of every prompt; made anew when the skills are others."""
@@ -189,11 +186,11 @@ class TaskPlannerNode(RuntimeNode):
         elif event.function in STEP_NAMES and event.error_code != CallCode.CONDITION_UNKNOWN:
             return  # what was done in a step is told by itself
         elif event.kind is CallKind.STARTED:
-            planner.call_started(event.call_id, _report(event, "RUNNING"))
+            planner.call_started(event.call_id, CallReport.of(event))
         elif event.kind is CallKind.ENDED:
             skill = self._robot.registry.get(event.function)
             grave = event.outcome is Outcome.REFUSED or skill is None or skill.on_failure != "continue"
-            planner.call_ended(event.call_id, _report(event, event.outcome_name), grave=grave)
+            planner.call_ended(event.call_id, CallReport.of(event), grave=grave)
 
     def _look(self) -> None:
         cost_aware = self.get_parameter("cost_aware").value
@@ -236,10 +233,6 @@ class TaskPlannerNode(RuntimeNode):
             planner.end()
         self._models.close()
         self._client.close()
-
-
-def _report(event: CallEvent, outcome: str) -> CallReport:
-    return CallReport(event.function, event.arguments, outcome, event.told)
 
 
 def main() -> int:

@@ -5,16 +5,15 @@ the whole answer before anything is performed."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from planners.models.base import Image, ModelRequest
+from planners.models.base import ModelRequest
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import RobotFacts, told
+from planners.prompts.robot_facts import told
 from planners.strategies.baselines.baseline_prompts import TRACED, plan_system, question, react_system
-from planners.strategies.stream.stream_planner import WORDS
-from planners.strategies.turns import MAX_TURNS, PlanEnded, PlannerSettings, TurnPlanning, TurnResult
+from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
+from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import ModelCode, TaskCode
 
@@ -29,53 +28,23 @@ AGAIN = (ModelCode.MODEL_TIMEOUT, ModelCode.MODEL_CONNECTION, ModelCode.MODEL_SE
 PARSE_CODES = range(200, 300)
 
 
-@dataclass(frozen=True)
-class _Task:
-    instruction: str
-    sender: str
-    start: Mapping[str, Any]
+class _Baseline(TurnPlanner):
+    """Ask from the instruction, what was done and what is observed; `_trace` is what was done."""
 
+    def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
+        """Return the first request."""
+        self._start, self._fault = _short(known.observation), ""
+        self._trace: list[Mapping[str, Any]] = [told(call) for call in done]
+        self._failed_turns = self._lost = 0
+        return self._asked((), known)
 
-class _Baseline:
-    """What both have in common: the robot that the prompt shows, and the request made of it."""
-
-    layer: Layer
-    whole = True
-
-    def __init__(self, robot: RobotFacts, settings: PlannerSettings | None = None) -> None:
-        self._robot = robot
-        self._settings = settings or PlannerSettings()
-        self._task = _Task("", "", {})
-        self._fault = ""
-        self.turn = 0
-
-    def wrote(self, text: str) -> None:
-        """What the model wrote in this turn; only what came of it counts here."""
-
-    def _system(self) -> str:
-        return (react_system if self.layer is Layer.REACT else plan_system)(self._robot)
-
-    def _request(
-        self,
-        done: Sequence[Mapping[str, Any]],
-        faults: Sequence[str],
-        state: Mapping[str, Any] | None,
-        observation: Mapping[str, Any] | None,
-        images: Sequence[Image],
-    ) -> ModelRequest:
-        task = self._task
-        return ModelRequest(
-            system=self._system(),
-            messages=(question(task.instruction, task.sender, task.start, done, faults, state, observation, images),),
-            max_output_tokens=self._settings.max_output_tokens,
-            temperature=self._settings.temperature,
-            deadline_s=self._settings.deadline_s,
-            instruction=task.instruction,
+    def _asked(self, faults: Sequence[str], known: Known) -> ModelRequest:
+        system = (react_system if self.layer is Layer.REACT else plan_system)(self.robot)
+        trace = self._trace[-TRACED:] if self.turn else self._trace
+        message = question(
+            self.instruction, self.sender, self._start, trace, faults, known.state, known.observation, known.images
         )
-
-    def _begin(self, instruction: str, sender: str, observation: Mapping[str, Any] | None) -> None:
-        self._task = _Task(instruction, sender or "the operator", _short(observation))
-        self._fault, self.turn = "", 0
+        return self.request(system, (message,))
 
     def _note(self, calls: Sequence[CallReport]) -> bool:
         """Remember the last failure that nothing after it made good; tells whether one of these failed."""
@@ -92,46 +61,20 @@ class _Baseline:
 
 
 class ReactPlanner(_Baseline):
-    """One line of thought and one call a turn, from the instruction, what was done and what is observed; the next turn
-    comes when the call has ended, `<plan_done/>` ends the task. It has no subtasks and nothing ahead."""
+    """One line of thought and one call a turn; the next turn comes when the call has ended, `<plan_done/>` ends the task. It
+    has no subtasks and nothing ahead."""
 
     layer = Layer.REACT
 
-    _trace: list[Mapping[str, Any]]
-    _failed_turns = _lost = 0
-
-    def begin(
-        self,
-        instruction: str,
-        *,
-        sender: str = "",
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-        done: Sequence[CallReport] = (),
-    ) -> ModelRequest:
-        """The first request; `done` is what was done of the instruction before."""
-        self._begin(instruction, sender, observation)
-        self._trace = [told(call) for call in done]
-        self._failed_turns = self._lost = 0
-        return self._request(self._trace, (), state, observation, images)
-
-    def follow(
-        self,
-        result: TurnResult,
-        *,
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:
-        """The next request, or how the task ended."""
+    def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
+        """Return the next request, or how the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         if result.code and result.code not in AGAIN and result.code not in PARSE_CODES:
             return PlanEnded(result.code, result.error)
         failed = self._note(result.calls)
         calls = [c for c in result.calls if c.function != "plan_done"]
-        self._trace += [{**told(c), **({"then": _short(observation)} if c is calls[-1] else {})} for c in calls]
+        self._trace += [{**told(c), **({"then": _short(known.observation)} if c is calls[-1] else {})} for c in calls]
         if result.reason == "plan_done":
             return self._ended()
         self._lost = 0 if calls else self._lost + 1
@@ -142,13 +85,13 @@ class ReactPlanner(_Baseline):
         if self._failed_turns >= FAILED_TURNS:
             return PlanEnded(int(TaskCode.CALL_FAILED), self._fault)
         self.turn += 1
-        if self.turn >= self._settings.max_turns * STEPS_A_TURN:
+        if self.turn >= self.settings["max_turns"] * STEPS_A_TURN:
             why = f"not finished after {self.turn} calls; {self._fault or 'give a smaller task'}"
             return PlanEnded(int(TaskCode.TURN_LIMIT), why)
         faults = list(result.repairs)
         if not calls:
             faults.append(result.error or "your answer held no call; write one call, a text, or <plan_done/>")
-        return self._request(self._trace[-TRACED:], faults, state, observation, images)
+        return self._asked(faults, known)
 
 
 class PlanAndExecutePlanner(_Baseline):
@@ -156,36 +99,15 @@ class PlanAndExecutePlanner(_Baseline):
 
     layer = Layer.PLAN_AND_EXECUTE
 
-    def begin(
-        self,
-        instruction: str,
-        *,
-        sender: str = "",
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-        done: Sequence[CallReport] = (),
-    ) -> ModelRequest:
-        """The only request; `done` is what was done of the instruction before."""
-        self._begin(instruction, sender, observation)
-        return self._request([told(call) for call in done], (), state, observation, images)
-
-    def follow(
-        self,
-        result: TurnResult,
-        *,
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:
-        """How the task ended."""
+    def follow(self, result: TurnResult, known: Known = NOTHING) -> PlanEnded:
+        """Return how the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         self._note(result.calls)
         if result.code:
             return PlanEnded(result.code, result.error)
         if not result.calls and result.reason != "plan_done":
-            return PlanEnded(int(TaskCode.CALL_FAILED), "the model's answer holds nothing to do or to say")
+            return PlanEnded(int(TaskCode.CALL_FAILED), NO_CALLS)
         return self._ended()
 
 
@@ -198,7 +120,7 @@ class React(Strategy):
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         """Ask for the first call."""
-        return TurnPlanning(ReactPlanner(robot.about, PlannerSettings.of(io.settings)), task, robot, io)
+        return TurnPlanning(ReactPlanner(robot.about, io.settings), task, robot, io)
 
 
 class PlanAndExecute(Strategy):
@@ -209,7 +131,7 @@ class PlanAndExecute(Strategy):
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         """Ask for the plan."""
-        return TurnPlanning(PlanAndExecutePlanner(robot.about, PlannerSettings.of(io.settings)), task, robot, io)
+        return TurnPlanning(PlanAndExecutePlanner(robot.about, io.settings), task, robot, io)
 
 
 def _short(observation: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an answer of System 1 while it is written: what of it goes to the robot, and where reading stops (TypeGo 6)."""
+"""Read answers of System 1 while they are written: what of them goes to the robot, and where reading stops (TypeGo 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,7 +11,8 @@ from function_tokens.builtins import BRANCHES, BUILTINS, STEP_ALIASES
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
-from planners.prompts.elements import WRAPPERS
+from planners.models.model_call import AnswerError
+from planners.prompts.elements import WRAPPERS, Element, ElementParser
 
 STEP = "step"
 COMPLETE = "subtask_complete"
@@ -20,8 +21,8 @@ NOTHING = "nothing"
 _BRANCHES = BRANCHES | frozenset(STEP_ALIASES)
 _CONTROL = frozenset({COMPLETE, REPLACE, NOTHING, "plan_done", "observe"})
 _OWN = _BRANCHES | _CONTROL | WRAPPERS | {STEP}
-MAX_ANSWER = 20_000
-"""Characters of an answer that are read."""
+MAX_ANSWER, MAX_FIRST_ANSWER = 20_000, 1000
+"""Characters of an answer, and of a first action, that are read."""
 
 Check = Callable[[str, Mapping[str, str]], str]
 """What is wrong with a call, by its name and attributes; "" when it can be performed."""
@@ -225,16 +226,15 @@ class StepAnswer:
     def _ended(self) -> Iterator[Found]:
         step = self._step
         assert step is not None
-        ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
+        ends, source = self._closed(step)
         self._step, self._open = None, []
         after, self._after = self._after, []
         if step.empty:
             self.faults.append("a step holds nothing; write calls inside <step>…</step>")
         else:
-            source = f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
             self.steps += 1
             if step.begun:
-                yield What.TEXT, f"{''.join(map(_source, ends))}</{STEP}>"
+                yield What.TEXT, ends
             else:
                 yield What.BEGUN, ""
                 yield What.TEXT, source
@@ -245,9 +245,9 @@ class StepAnswer:
         """Stop here. What was sent of a step already is performed; its elements are closed."""
         step, self._step, self.over = self._step, None, True
         if step is not None and step.begun:
-            ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
-            yield What.TEXT, f"{''.join(map(_source, ends))}</{STEP}>"
-            yield What.STEP, f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
+            ends, source = self._closed(step)
+            yield What.TEXT, ends
+            yield What.STEP, source
 
     def _cut(self) -> Iterator[Found]:
         """The answer ended inside a step."""
@@ -257,8 +257,12 @@ class StepAnswer:
         self.faults.append(f"the answer ended before </{STEP}>, so {left} was left out; write fewer steps, and close each")
         if step.begun:
             self.steps += 1
-            ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
-            yield What.CUT, f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
+            yield What.CUT, self._closed(step)[1]
+
+    def _closed(self, step: _Step) -> tuple[str, str]:
+        """Return the end tags that a step still needs, and its whole source."""
+        ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
+        return f"{''.join(map(_source, ends))}</{STEP}>", f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
 
     def _tell_outside(self) -> None:
         text = " ".join("".join(self._outside).split())
@@ -278,3 +282,47 @@ def _source(token: FunctionToken) -> str:
         whole = to_source([token, FunctionToken(TokenKind.RF, token.name)])
         return whole.removesuffix(f"</{token.name}>")
     return to_source([token])
+
+
+class FirstActionReader:
+    """Read one self-contained tag; the value is its source, or "" for `<none/>`. What follows the first tag is ignored.
+
+    Raises AnswerError for a function outside `allowed`, or arguments that `check` refuses.
+    """
+
+    def __init__(self, allowed: Collection[str], check: Check) -> None:
+        self._allowed, self._check = allowed, check
+        self._parser = ElementParser()
+        self._length = 0
+        self._source: str | None = None
+
+    def feed(self, text: str) -> None:
+        """Read the next piece."""
+        self._length += len(text)
+        if self._length > MAX_FIRST_ANSWER and self._source is None:
+            raise AnswerError("the answer is too long; write one tag and nothing else")
+        self._read(self._parser.feed(text))
+
+    def close(self) -> str:
+        """Return the call."""
+        self._read(self._parser.close())
+        if self._source is None:
+            raise AnswerError("there is no tag in the answer; write one call, or <none/>")
+        return self._source
+
+    def _read(self, elements: Iterable[Element]) -> None:
+        for element in elements:
+            if self._source is None and element.name:
+                self._source = "" if element.name == "none" else self._call(element)
+
+    def _call(self, element: Element) -> str:
+        if element.name not in self._allowed:
+            raise AnswerError(f"<{element.name[:40]}> may not be the first action; use one of {', '.join(self._allowed)}")
+        if element.inner or element.text:
+            raise AnswerError(f"<{element.name}> must be empty: <{element.name} …/>")
+        if why := self._check(element.name, element.attrs):
+            raise AnswerError(why)
+        try:
+            return to_source([FunctionToken(TokenKind.SCF, element.name, element.attrs)])
+        except RoutineError as error:
+            raise AnswerError(str(error)) from error

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the plan as System 1 sees it, from the next subtask to the last words of the process."""
+"""Follow the plan as System 1 sees it, and count what was tried in vain."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from xml.sax.saxutils import escape
+from typing import Any
 
 from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
-from planners.strategies.layered.step_book import Item, StepBook
-from planners.strategies.layered.step_link import StepLink
-from planners.strategies.layered.step_writing import StepWriter, Turn
+from planners.strategies.layered.step_book import StepBook, StepEnd
 from planners.strategy import Task
 
 WHOLE = "task"
@@ -20,20 +20,15 @@ MAX_SAID = 160
 
 
 class Goals:
-    """Keeps the newest plan of a process. What was done stays done, whatever a plan says of it."""
+    """Keep the newest plan of a process. What was done stays done, whatever a plan says of it."""
 
     def __init__(self, task: Task, book: StepBook) -> None:
         self._task, self._book = task, book
         self.plan: Plan | None = None
         self.done: set[str] = set()
 
-    @property
-    def revision(self) -> int:
-        """That of the plan, 0 before there is one."""
-        return self.plan.revision if self.plan is not None else 0
-
     def take(self, plan: Plan) -> bool:
-        """A plan has been published; whether it is newer than the one that is known."""
+        """Take a plan that was published; return whether it is newer than the one that is known."""
         old = self.plan
         if old is not None and old.made_by != FALLBACK and plan.revision <= old.revision:
             return False
@@ -44,35 +39,37 @@ class Goals:
         return True
 
     def fall_back(self) -> None:
-        """The instruction itself is the one subtask."""
+        """Make the instruction itself the one subtask."""
         self.plan = Plan(0, True, (Subtask(WHOLE, self._task.instruction),), made_by=FALLBACK)
 
     def cut_short(self) -> None:
-        """Nothing more is to be expected of the plan."""
+        """Expect nothing more of the plan."""
         if self.plan is not None:
             self.plan = replace(self.plan, complete=True)
 
     def current(self) -> Subtask | None:
-        """The first subtask that is neither done nor said to be done by what is queued."""
+        """Return the first subtask that is neither done nor said to be done by what is queued."""
         if self.plan is None or WHOLE in self.done or self._book.marked(WHOLE):
             return None
-        rest = (s for s in self.plan.subtasks if s.id not in self.done and not self._book.marked(s.id))
-        return next(rest, None)
+        return next((s for s in self.plan.subtasks if self._left(s.id)), None)
 
     def following(self, subtask_id: str) -> str:
-        """The id of the next one that is not done, "" when none is known."""
+        """Return the id of the next one that is not done, "" when none is known."""
         ids = [s.id for s in self.plan.subtasks] if self.plan is not None else []
         behind = ids[ids.index(subtask_id) + 1 :] if subtask_id in ids else []
-        return next((i for i in behind if i not in self.done and not self._book.marked(i)), "")
+        return next((i for i in behind if self._left(i)), "")
+
+    def _left(self, subtask_id: str) -> bool:
+        return subtask_id not in self.done and not self._book.marked(subtask_id)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         plan = self.plan
         return WHOLE in self.done or (plan is not None and plan.complete and self.current() is None)
 
     def mark_done(self, subtask_id: str) -> Subtask | None:
-        """A subtask has been done; itself, the first time."""
+        """Take note that a subtask has been done; return it the first time."""
         if not subtask_id or subtask_id in self.done:
             return None
         self.done.add(subtask_id)
@@ -80,76 +77,56 @@ class Goals:
         return next((s for s in known if s.id == subtask_id), Subtask(subtask_id, self._task.instruction))
 
 
-class Ending:
-    """Ends the plan once; `over` is called when it has."""
+SAME_FAILURES = 2
+"""Equal failures in a row before the layer above is asked."""
 
-    def __init__(
-        self, task: Task, link: StepLink, writer: StepWriter, turn: Turn, say_s: float, over: Callable[[], None]
-    ) -> None:
-        self._task, self._link, self._writer, self._turn, self._say_s = task, link, writer, turn, say_s
-        self._over = over
-        self._end: tuple[int, str] | None = None
-        self._told = False
-        self._silent = False
-        """Whether it waits for a standstill before it speaks."""
+
+class Failures:
+    """Count the failures and answers of one process, within the bounds that the settings give."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self._by_subtask: Counter[str] = Counter()
+        self._answers = self._all_answers = 0
+        self._last: tuple[str, str] | None = None
+        self._same = 0
+        self.too_many = False
+        """Whether nothing more is to be tried."""
+
+    def failed(self, end: StepEnd) -> None:
+        """Count a step that has failed."""
+        subtask, call = end.item.subtask, end.cause
+        self._by_subtask[subtask] += 1
+        what = "" if call is None else f"{call.function} {json.dumps(dict(call.arguments), sort_keys=True, default=str)}"
+        self._same = self._same + 1 if (subtask, what) == self._last else 1
+        self._last = (subtask, what)
+        most, most_here = self._settings["max_failures"], self._settings["max_subtask_failures"]
+        self.too_many = self._by_subtask.total() >= most or self._by_subtask[subtask] >= most_here
 
     @property
-    def begun(self) -> bool:
-        """Whether the end is only waited for."""
-        return self._end is not None
+    def repeated(self) -> bool:
+        """Return whether the same has failed so often that another plan is wanted."""
+        return self._same >= SAME_FAILURES
 
-    @property
-    def _book(self) -> StepBook:
-        return self._writer.book
+    def succeeded(self, *, moved: bool) -> None:
+        """Take note that a step is done: the next failure is the first in a row. `moved`: it did more than speak and wait."""
+        self._last, self._same = None, 0
+        if moved:
+            self._answers = 0
 
-    def when_idle(self, code: int = 0, why: str = "", *, drop_queue: bool = False) -> None:
-        """End as soon as what runs has ended."""
-        if self._end is not None:
-            return
-        self._end = (code, why)
-        if drop_queue and self._book.queued:
-            self._turn.next()
-            self._book.drop_queue()
-            self._writer.send("<replace_steps/>", [])
-        self.look()
+    def answered(self) -> None:
+        """Count an answer that has added steps."""
+        self._answers += 1
+        self._all_answers += 1
 
-    def say(self, sentence: str, code: int, why: str) -> None:
-        """Drop what is queued, stop what runs, say a sentence, and end."""
-        if self._end is not None:
-            return
-        self._end = (code, why)
-        self._link.clock.call_later(self._say_s, self._tell)
-        if self._book.idle:
-            self._speak(sentence)
-        else:
-            self._silent = True
-            self._link.stop(why, lambda: self._speak(sentence))
-
-    def _speak(self, sentence: str) -> None:
-        self._silent = False
-        if not self._told:
-            self._turn.next()
-            self._book.drop_queue()
-            self._writer.send(spoken(sentence), [Item("", "", source=sentence)])
-
-    def fail(self, code: int, why: str, sentence: str = "") -> None:
-        """End without success, and say so."""
-        self.say(short(sentence) or stop_sentence(self._task.instruction, why), code, why)
-
-    def look(self) -> None:
-        """Something has ended."""
-        if self._end is not None and not self._silent and self._book.idle and not self._writer.begun:
-            self._tell()
-
-    def _tell(self) -> None:
-        if not self._told and self._end is not None:
-            self._told = True
-            self._over()
-            self._link.plan_ended(*self._end)
-
-    def void(self) -> None:
-        """The process has ended, or somebody has ended the plan in another way."""
-        self._told = True
+    def exhausted(self) -> str:
+        """Return why no further answer may be asked for; "" while one may."""
+        here, all_answers = self._settings["max_subtask_answers"], self._settings["max_answers"]
+        if self._answers >= here:
+            return f"no progress in {here} answers of the model"
+        if self._all_answers >= all_answers:
+            return f"not finished after {all_answers} answers of the model; give a smaller task"
+        return ""
 
 
 def stop_sentence(instruction: str, why: str = "") -> str:
@@ -157,11 +134,6 @@ def stop_sentence(instruction: str, why: str = "") -> str:
     if re.search(r"[\u4e00-\u9fff]", instruction):
         return "我停在这里，因为我的语言模型没有给出可用的回答。" if not why else f"我没能做到：{short(why)}"
     return "I stop here, because my model gives me no usable answer." if not why else f"I could not do it: {short(why)}"
-
-
-def spoken(sentence: str) -> str:
-    """Return a step that says a sentence and drops what is queued."""
-    return f"<replace_steps/><step>{escape(sentence)}</step>"
 
 
 def short(text: str) -> str:

@@ -1,28 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
 """System 1 of one process: turns subtasks into steps while earlier steps are performed (TypeGo 6). Pure, on an injected clock;
-events in by method, everything out through the link."""
+events in by `on`, everything out through the `PlannerIO`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
+import math
+from collections.abc import Callable, Sequence
+from enum import Enum, IntEnum
+from functools import partial
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
-from planners.plan import GlobalEvent, Plan
+from planners.models.base import Message, ModelRequest
+from planners.models.model_call import CallEnd, ModelCall
+from planners.plan import GlobalEvent, Plan, Subtask
+from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.scene import SceneSnapshot
+from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.global_events import GlobalEvents
-from planners.strategies.layered.step_answer import STEP
-from planners.strategies.layered.step_asking import AfterFailure, Failures, Questions
-from planners.strategies.layered.step_book import Item, StepBook, StepEnd
-from planners.strategies.layered.step_degrade import DegradationLadder
-from planners.strategies.layered.step_first import FirstActionRequest
-from planners.strategies.layered.step_goals import Ending, Goals
-from planners.strategies.layered.step_link import StepLink, StepSettings
-from planners.strategies.layered.step_waits import OneShot, PlanWait
-from planners.strategies.layered.step_writing import StepWriter, Turn
-from planners.strategy import CallEvent, Task
-from skill_kernel.codes import TaskCode
+from planners.strategies.layered.step_answer import COMPLETE, STEP, FirstActionReader
+from planners.strategies.layered.step_book import BAD, StepBook, StepEnd
+from planners.strategies.layered.step_goals import WHOLE, Failures, Goals, short, stop_sentence
+from planners.strategies.layered.step_prompt import (
+    Situation,
+    first_action_message,
+    first_action_system,
+    step_message,
+    step_system,
+)
+from planners.strategies.layered.step_writing import StepWriting
+from planners.strategy import Interrupted, Observed, Paused, PlannerIO, Restarted, Resumed, RobotView, RunEvent, Task
+from skill_kernel.clock import Clock, Timer
+from skill_kernel.codes import ModelCode, Outcome, TaskCode
+from skill_kernel.events import (
+    CallEvent,
+    CallKind,
+    ModelEvent,
+    ModelKind,
+    Notice,
+    ProcessEvent,
+    ProcessKind,
+    StreamEvent,
+    StreamKind,
+)
 from skill_kernel.observation.accessors import View
+
+if TYPE_CHECKING:
+    from planners.language.client import OfflineClient
+
+FIRST_TOKENS = 120
+"""Length of a first action at most [tokens]."""
+SETTLE_S = 0.05
+"""After a failed call its turn may end within so long, and with it what was planned before."""
+NOTHING_GAP_S, LONGEST_GAP_S = 1.0, 16.0
+"""How long after an answer that added nothing it asks again; doubled each time while the robot is idle."""
+IDLE_ANSWERS, IDLE_WAITS = 5, 40
+"""Answers in a row that add nothing while the robot is idle: at most so many, the second while events are watched."""
+LOOK_AGAIN_S, SCENE_GAP_S = 0.5, 5.0
+"""How often a scene is compared, and how often at most a change in it alone is a reason to ask."""
+ANEW_WAIT_S = 2.0
+"""How long the new epoch after a global event is waited for."""
+SAY_S = 20.0
+"""How long last words may take."""
+HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
+"""Codes after which asking once more cannot help."""
 
 
 class State(Enum):
@@ -37,60 +78,147 @@ class State(Enum):
     ENDED = "ended"
 
 
-class StepPlanner:
-    """Asks for a first action at once, then for steps of the first subtask that is not done, one question at a time."""
+class Rung(IntEnum):
+    """Name the rungs from the model down to a stop: one down with each useless answer, up again with a useful one."""
 
-    def __init__(
-        self, task: Task, link: StepLink, settings: StepSettings, *, done: Sequence[CallReport] = (), plans: bool = True
-    ) -> None:
-        """`plans`: whether System 2 has a model; without one the instruction itself is the one subtask."""
-        self._task, self._link, self._settings, self._plans = task, link, settings, plans
-        self._book, self._turn = StepBook(list(done)), Turn()
+    MODEL = 0
+    ONCE_MORE = 1
+    QUEUE = 2
+    COMMANDS = 3
+    STOPPED = 4
+
+
+HOW = {
+    Rung.ONCE_MORE: "asks once more, with the error shown",
+    Rung.QUEUE: "goes on with the rest of the queue",
+    Rung.COMMANDS: "follows the direct commands in the task, without a language model",
+    Rung.STOPPED: "stops and says so",
+}
+
+
+class Wait:
+    """Wait for somebody else, counting only the time in which the process may go on. After a hold the time begins anew, since
+    whoever is waited for may have been held as well."""
+
+    def __init__(self, clock: Clock, over: Callable[[], None]) -> None:
+        self._clock, self._over = clock, over
+        self._timer: Timer | None = None
+        self._seconds: float | None = None
+        self._held = False
+
+    def begin(self, seconds: float) -> None:
+        """Wait from now, or from the end of the hold."""
+        self._seconds = seconds
+        self.hold(self._held)
+
+    def end(self) -> None:
+        """Wait no longer."""
+        self._seconds = None
+        self.hold(self._held)
+
+    def hold(self, held: bool) -> None:
+        """Stop counting, or count again."""
+        self._held = held
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not held and self._seconds is not None:
+            self._timer = self._clock.call_later(self._seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._seconds = None
+        self._over()
+
+
+class StepPlanner:
+    """Ask for a first action at once, then for steps of the first subtask that is not done, one question at a time."""
+
+    def __init__(self, task: Task, robot: RobotView, io: PlannerIO) -> None:
+        self._task, self._robot, self._io = task, robot, io
+        self._plans = io.thinks(Layer.S2)
+        """Without a System 2 the instruction itself is the one subtask."""
+        self._book = StepBook(io, task.done)
         self._goals = Goals(task, self._book)
-        self._writer = StepWriter(link.outlet, self._book, self._turn, settings.queue_steps)
-        self._failures = Failures(settings.bounds)
-        self._events = GlobalEvents(link.accessors, link.judge, link.steady_now)
-        self._ending = Ending(task, link, self._writer, self._turn, settings.say_s, self._over)
-        self._ladder = DegradationLadder(task, link, self._writer, self._ending)
-        self._next_look = OneShot(link.clock, self._consider)
-        self._plan_wait = PlanWait(
-            link,
-            settings,
-            self._goals,
-            self._book,
-            plans=plans,
-            changed=self._consider,
-            give_up=lambda fault: self._fail(int(TaskCode.CALL_FAILED), fault),
-        )
-        self._questions = Questions(
-            task,
-            link,
-            settings,
-            self._goals,
-            self._writer,
-            self._ladder,
-            self._failures,
-            fail=self._fail,
-            changed=self._consider,
-            later=self._next_look.within,
-        )
-        self._first_action = FirstActionRequest(
-            task, link, self._writer, lambda: self.state is State.RUNNING and not self._questions.asked
-        )
+        self._failures = Failures(io.settings)
+        self._events = GlobalEvents(robot.about.accessors, io.judge, robot.steady_now)
         self._fired: list[GlobalEvent] = []
         self._told: set[str] = set()
         self._paused_at: SceneSnapshot | None = None
+        self._commands: OfflineClient | None = None
+        self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
+        self._failed_under: int | None = None
+        """The revision under which the same has failed again and again: only another plan can help."""
+        self._review_fault = ""
+        self._rung, self._code, self._why, self._followed = Rung.MODEL, 0, "", False
+        self._first_action: ModelCall[str] | None = None
+        self._writing: StepWriting | None = None
+        self._asked, self._asked_s = False, 0.0
+        self._knows_failures = True
+        """Whether all failures were known when it asked last."""
+        self._seen_then: frozenset[str] = frozenset()
+        """What was in sight then."""
+        self._nothing: object = None
+        """What there was when the last answer added nothing."""
+        self._idle_answers = 0
+        self._faults: list[str] = []
+        self._skip_told = False
+        self._not_before_s = 0.0
+        self._timer: Timer | None = None
+        self._due_s = 0.0
+        self._outcome = (0, "")
+        self._stopping = False
+        """Whether it waits for a standstill before it speaks its last words."""
         self.state = State.RUNNING
+        self._ask_first_action()
+        self._plan_wait.begin(io.settings["plan_wait_s"] if self._plans else 0.0)
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """The process has been made."""
-        self._first_action.begin(self._settings.first_deadline_s)
-        self._plan_wait.begin()
+    def on(self, event: RunEvent) -> None:
+        """Take note of what happened, and do what is next."""
+        match event:
+            case CallEvent(kind=CallKind.STARTED):
+                if self._book.call_started(event):
+                    self._drop_first_action()
+            case CallEvent(kind=CallKind.ENDED):
+                self._call_ended(event)
+            case StreamEvent(kind=StreamKind.STOP_GENERATION) if event.stream_id in self._book.streams:
+                # What is being written was planned without knowing why.
+                self._book.next_turn()
+                self._drop(event.error_msg)
+                return
+            case StreamEvent(kind=StreamKind.TURN_ENDED) if event.stream_id in self._book.streams:
+                self._book.stream_over(event.stream_id)
+                if event.end == "failure":
+                    self._book.next_turn()
+            case Plan():
+                self._plan(event)
+            case Observed():
+                self._observed()
+                return
+            case Paused():
+                self._pause()
+            case Resumed() if self.state is State.PAUSED:
+                self._resume()
+            case Interrupted():
+                if self.state in (State.RUNNING, State.PAUSED):
+                    self._hold(State.VOID)
+                self._drop_first_action()
+                self._drop(event.cause)
+            case Restarted():
+                self._restart()
+            case _:
+                return
+        self._finish_if_idle()
+        self._consider()
 
-    def plan(self, plan: Plan) -> None:
-        """System 2 has published a plan, or more of it."""
+    def close(self, why: str) -> None:
+        """Ask and write no more."""
+        if self.state is not State.ENDED:
+            self.state = State.ENDED
+            self._stop_asking(why)
+
+    def _plan(self, plan: Plan) -> None:
         old = self._goals.plan
         if self._closing or not self._goals.take(plan):
             return
@@ -98,179 +226,371 @@ class StepPlanner:
         for why in self._events.problems.values():
             if why not in self._told:
                 self._told.add(why)
-                self._link.notice(why)
-        self._plan_wait.taken(plan)
+                self._io.report(Notice(error_msg=why))
+        if self._failed_under is not None and plan.revision > self._failed_under:
+            self._failed_under = None
+            self._review.end()
+        if plan.complete:
+            self._plan_wait.end()
+        else:
+            self._plan_wait.begin(self._io.settings["plan_wait_s"])
         if plan.given_up:
             self._fail(int(TaskCode.GIVEN_UP), plan.reason or "it cannot be done", plan.reason)
         elif plan.achieved:
-            self._close("the task has been done already")
-            self._ending.when_idle(drop_queue=True)
+            self._drop("the task has been done already")
+            if self._book.queued:
+                self._book.send(replace_queue=True)
+            self._end("the task has been done already")
         else:
-            writing, current = self._questions.writing, self._goals.current()
+            writing, current = self._writing, self._goals.current()
             changed = old is not None and plan.signature != old.signature
             if changed and writing is not None and current is not None and current.id != writing.subtask:
-                self._questions.drop("System 2 has changed the plan")
-            self._consider()
+                self._drop("System 2 has changed the plan")
 
-    def started(self, call: CallEvent) -> None:
-        """A call has begun."""
-        if self._book.started(call) is not None:
-            self._first_action.throw_away()
-        self._consider()
-
-    def ended(self, call: CallEvent) -> None:
-        """A call has its outcome."""
-        if call.outcome in ("FAILED", "REFUSED", "INTERRUPTED"):
-            self._turn.next()
-            self._questions.call_failed()
-        end = self._book.call_ended(call)
-        if end is not None:
-            self._step_over(end)
-        self._ending.look()
-        self._consider()
-
-    def stream_over(self, stream_id: str, reason: str) -> None:
-        """The turn of one of its streams has ended."""
-        if stream_id not in self._writer.begun:
+    def _call_ended(self, call: CallEvent) -> None:
+        if call.outcome in BAD or call.outcome is Outcome.INTERRUPTED:
+            self._book.next_turn()
+            self._knows_failures = False
+            self._ask_not_before(SETTLE_S)
+        if (end := self._book.call_ended(call)) is None:
             return
-        self._writer.begun.remove(stream_id)
-        self._book.stream_over(stream_id)
-        if reason == "failure":
-            self._turn.next()
-        self._ending.look()
-        self._consider()
-
-    def stop_generation(self, stream_id: str, why: str) -> None:
-        """The channel scheduler takes no more of a stream: what is being written was planned without knowing why."""
-        if stream_id in self._writer.begun:
-            self._turn.next()
-            self._questions.drop(why)
-
-    def observed(self) -> None:
-        """There is a new observation."""
-        if self.state is not State.RUNNING or not self._events or self._fired:
-            return
-        observation, now = self._link.observation(), self._link.steady_now()
-        view = View(observation, self._link.accessors, now)
-        scene = self._link.relies_on()
-        self._events.look(view, (scene.room, scene.posture, scene.in_sight), self._fire)
-
-    def paused(self) -> None:
-        """The process is paused: its queue stays, nothing is asked."""
-        if self.state is State.RUNNING:
-            self.state = State.PAUSED
-            self._plan_wait.hold()
-            self._first_action.throw_away()
-        elif self.state is not State.VOID or self._paused_at is not None:
-            return
-        self._paused_at = self._link.relies_on()
-
-    def resumed(self) -> None:
-        """It goes on as it was: the queue stays if what it relied on still holds."""
-        if self.state is not State.PAUSED:
-            return
-        self.state = State.RUNNING
-        self._plan_wait.go_on()
-        before, self._paused_at = self._paused_at, None
-        if before is not None and not before.holds(self._link.relies_on()):
-            queued = bool(self._book.queued)
-            self._questions.drop("the robot is elsewhere, or sees something else, than before the pause")
-            if queued:
-                self._turn.next()
-                self._book.drop_queue()
-                self._writer.send("<replace_steps/>", [])
-        self._questions.renewed()
-        self._consider()
-
-    def interrupted(self, why: str) -> None:
-        """Everything written is void; it goes on with a new epoch, or ends."""
-        if self.state in (State.RUNNING, State.PAUSED):
-            self.state = State.VOID
-            self._plan_wait.hold()
-        self._first_action.throw_away()
-        self._questions.drop(why)
-
-    def anew(self) -> None:
-        """The process has a new epoch: nothing of what was written is left but the plan and what was done of it."""
-        self._book.clear()
-        self._writer.begun.clear()
-        if self._closing:
-            self._ending.look()
-            return
-        self._first_action.throw_away()
-        self._questions.drop("it is planned anew")
-        self._turn.next()
-        self.state = State.RUNNING
-        self._plan_wait.go_on()
-        before, self._paused_at = self._paused_at, None
-        self._questions.renewed()
-        if before is not None and (way := self._link.way_back(before)):
-            self._writer.send(f"<{STEP}>{way}</{STEP}>", [Item("", "", source=f"<{STEP}>{way}</{STEP}>")])
-        self._consider()
-
-    def end(self) -> None:
-        """The process has ended."""
-        self.state = State.ENDED
-        self._ending.void()
-        self._first_action.throw_away()
-        self._questions.drop("the process has ended")
-        self._stop_waiting()
-
-    # -- steps --------------------------------------------------------------------------------------------------------
-
-    def _step_over(self, end: StepEnd) -> None:
         item = end.item
         if item.mark:
-            if end.outcome == "DONE" and (subtask := self._goals.mark_done(item.subtask)) is not None:
+            if end.outcome is Outcome.DONE and (subtask := self._goals.mark_done(item.subtask)) is not None:
                 self._failures.succeeded(moved=True)
-                self._link.subtask_done(subtask)
-        elif end.outcome == "DONE":
+                kind = ProcessKind.SUBTASK_DONE
+                self._io.report(ProcessEvent(kind=kind, plan_item_id=subtask.id, plan_item=subtask.description))
+        elif end.outcome is Outcome.DONE:
             self._failures.succeeded(moved=end.moved)
             self._fired = [e for e in self._fired if e.id not in item.handles]
-        elif end.outcome != "DROPPED":
-            self._questions.drop_unknowing("a step has failed")
-            if end.outcome != "INTERRUPTED" and item.subtask and self.state in (State.RUNNING, State.PAUSED):
-                self._failed(end)
+        elif end.outcome is not Outcome.DROPPED:
+            if not self._knows_failures:
+                self._drop("a step has failed")
+            if end.outcome is not Outcome.INTERRUPTED and item.subtask and self.state in (State.RUNNING, State.PAUSED):
+                self._step_failed(end)
 
-    def _failed(self, end: StepEnd) -> None:
-        after = self._failures.failed(end)
-        if after is AfterFailure.END or (after is AfterFailure.REVIEW and not self._plans):
+    def _step_failed(self, end: StepEnd) -> None:
+        self._failures.failed(end)
+        if self._failures.too_many or (self._failures.repeated and not self._plans):
             self._fail(int(TaskCode.CALL_FAILED), self._book.fault)
-        elif after is AfterFailure.REVIEW:
-            self._plan_wait.failed(self._book.fault)
+        elif self._failures.repeated:
+            self._failed_under = self._goals.plan.revision if self._goals.plan is not None else 0
+            self._review_fault = self._book.fault
+            self._review.begin(self._io.settings["review_wait_s"])
+
+    def _observed(self) -> None:
+        if self.state is State.RUNNING and self._events and not self._fired:
+            view = View(self._robot.observation(), self._robot.about.accessors, self._robot.steady_now())
+            scene = self._scene()
+            self._events.look(view, (scene.room, scene.posture, scene.in_sight), self._fire)
 
     def _fire(self, event: GlobalEvent) -> bool:
         """One at a time, and only while it acts: a model may have judged it late."""
         if self.state is not State.RUNNING or self._fired:
             return False
         self._fired.append(event)
-        self._questions.renewed()
-        self._questions.wait(self._settings.anew_wait_s)
-        self._link.fired(event)
+        self._renewed()
+        self._ask_not_before(ANEW_WAIT_S)
+        self._io.report(ProcessEvent(kind=ProcessKind.PLAN_EVENT, plan_item_id=event.id, plan_item=event.response))
         return True
+
+    # -- pauses and interrupts ----------------------------------------------------------------------------------------
+
+    def _hold(self, state: State) -> None:
+        """Wait for nobody while the process may not go on."""
+        self.state = state
+        for wait in (self._plan_wait, self._review):
+            wait.hold(state is not State.RUNNING)
+
+    def _pause(self) -> None:
+        """Keep the queue, and ask nothing."""
+        if self.state is State.RUNNING:
+            self._hold(State.PAUSED)
+            self._drop_first_action()
+        elif self.state is not State.VOID or self._paused_at is not None:
+            return
+        self._paused_at = self._scene()
+
+    def _resume(self) -> None:
+        """Go on as before: the queue stays if what it relied on still holds."""
+        self._hold(State.RUNNING)
+        before, self._paused_at = self._paused_at, None
+        if before is not None and not before.holds(self._scene()):
+            queued = bool(self._book.queued)
+            self._drop("the robot is elsewhere, or sees something else, than before the pause")
+            if queued:
+                self._book.send(replace_queue=True)
+        self._renewed()
+
+    def _restart(self) -> None:
+        """Go on with a new epoch: nothing of what was written is left but the plan and what was done of it."""
+        self._book.clear()
+        if self._closing:
+            return
+        self._drop_first_action()
+        self._drop("it is planned anew")
+        self._book.next_turn()
+        self._hold(State.RUNNING)
+        before, self._paused_at = self._paused_at, None
+        self._renewed()
+        motion, pose = self._robot.about.resume_motion, before.pose if before is not None else None
+        if before is not None and pose is not None and motion and self._scene().moved_m(before) > MOVED_M:
+            self._book.send(motion.format(x_m=pose.x, y_m=pose.y, yaw_deg=math.degrees(pose.yaw)))
+
+    # -- what is waited for -------------------------------------------------------------------------------------------
+
+    def _no_plan(self) -> None:
+        """System 2 is too late, or there is none, or it fell silent in the middle of its plan."""
+        goals, wait_s = self._goals, self._io.settings["plan_wait_s"]
+        if goals.plan is None or not goals.plan.subtasks:
+            goals.fall_back()
+            if self._plans:
+                self._degraded(Layer.S2, "the instruction itself is the one subtask", f"no plan within {wait_s:g} s")
+        elif goals.current() is not None or not self._book.idle:
+            self._plan_wait.begin(wait_s)
+            return
+        else:
+            goals.cut_short()
+            self._degraded(Layer.S2, "what is planned so far is the plan", "it was not finished in time")
+        self._consider()
+
+    def _not_reviewed(self) -> None:
+        self._fail(int(TaskCode.CALL_FAILED), self._review_fault)
+
+    def _later(self, seconds: float) -> None:
+        """Look for what is next after so long, or sooner."""
+        due_s = self._io.clock.now() + seconds
+        if self._timer is None or due_s < self._due_s:
+            self._stop_timer()
+            self._due_s = due_s
+            self._timer = self._io.clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._consider()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- the first action ---------------------------------------------------------------------------------------------
+
+    def _ask_first_action(self) -> None:
+        task, robot, about = self._task, self._robot, self._robot.about
+        deadline_s = self._io.settings["first_deadline_s"]
+        some = any(skill.name in about.first_actions for skill in about.skills)
+        if deadline_s <= 0 or not some or not self._io.thinks(Layer.S1P):
+            return
+        request = ModelRequest(
+            robot.system_prompt(first_action_system),
+            (Message("user", first_action_message(task.instruction, task.sender, robot.observed())),),
+            max_output_tokens=FIRST_TOKENS,
+            deadline_s=deadline_s,
+            instruction=task.instruction,
+        )
+        self._first_action = ModelCall(
+            partial(self._io.ask, Layer.S1P),
+            self._io.clock,
+            request,
+            lambda: FirstActionReader(about.first_actions, robot.check),
+            self._first_answered,
+            deadline_s=deadline_s,
+        )
+
+    def _first_answered(self, end: CallEnd[str]) -> None:
+        """It becomes a step of its own if it comes in time."""
+        self._first_action = None
+        if end.value is None:
+            self._degraded(Layer.S1P, "begins without a first action", end.why)
+        elif end.value and self.state is State.RUNNING and not self._asked:
+            self._book.send(end.value)
+
+    def _drop_first_action(self) -> None:
+        if self._first_action is not None:
+            self._first_action.cancel()
+            self._first_action = None
 
     # -- what is next -------------------------------------------------------------------------------------------------
 
     def _consider(self) -> None:
         """Ask, help itself, or end, if it is time to."""
         goals = self._goals
-        if self.state is not State.RUNNING or self._questions.writing is not None or goals.plan is None:
+        if self.state is not State.RUNNING or self._writing is not None or goals.plan is None:
             return
         subtask = goals.current()
         if subtask is None:
-            if goals.over and self._book.idle and not self._writer.begun:
-                self._close("everything is done")
+            if goals.over and self._book.idle and not self._book.streams:
                 fault = self._book.fault
-                self._ending.when_idle(int(TaskCode.CALL_FAILED) if fault else 0, fault)
-        elif self._plan_wait.review or not self._writer.has_room():
-            return
-        elif self._ladder.advance(subtask, goals.done):
-            if self._ending.begun:
-                self._close("the model gives no usable answer")
+                self._end("everything is done", int(TaskCode.CALL_FAILED) if fault else 0, fault)
+        elif self._failed_under is None and self._book.has_room() and not self._does_without_model(subtask):
+            if not self._asked:
+                self._drop_first_action()
+            self._ask_if_due(goals.plan, subtask)
+
+    def _ask_if_due(self, plan: Plan, subtask: Subtask) -> None:
+        """Cost-aware, nothing is asked while enough waits or nothing has changed."""
+        settings = self._io.settings
+        if settings["cost_aware"] and self._rung is Rung.MODEL:
+            if len(self._book.queued) > settings["refill_at"]:
+                return
+            if self._nothing is not None and self._nothing == self._digest(plan, subtask) and not self._news(subtask):
+                if not self._skip_told:
+                    self._skip_told = True
+                    why = "queue, results and observation are as they were when nothing was to be added"
+                    self._io.report(ModelEvent(kind=ModelKind.SKIPPED, layer=Layer.S1.value, reason=why))
+                self._later(LOOK_AGAIN_S)
+                return
+        allowed, budget_s, why = self._io.allowance(Layer.S1)
+        wait_s = max(self._not_before_s - self._io.clock.now(), budget_s)
+        if not allowed:
+            self._useless(int(TaskCode.BUDGET_SPENT), why)
+            self._later(0.0)
+        elif wait_s > 0.0:
+            self._later(wait_s)
+        elif why := self._failures.exhausted():
+            self._fail(int(TaskCode.TURN_LIMIT), f"{subtask.description}: {why}")
         else:
-            if not self._questions.asked:
-                self._first_action.throw_away()
-            self._questions.look(goals.plan, subtask, self._fired, watching=bool(self._events))
+            self._ask(plan, subtask)
+
+    def _ask_not_before(self, seconds: float) -> None:
+        """Ask nothing for so long."""
+        self._not_before_s = max(self._not_before_s, self._io.clock.now() + seconds)
+        self._later(seconds)
+
+    def _renewed(self) -> None:
+        """Whatever was said before, there is something new to ask about."""
+        self._nothing, self._not_before_s = None, 0.0
+
+    def _digest(self, plan: Plan, subtask: Subtask) -> object:
+        queue = tuple(self._book.shown_queue())
+        return (subtask.id, plan.signature, self._book.ended, queue, tuple(e.id for e in self._fired))
+
+    def _news(self, subtask: Subtask) -> bool:
+        """Whether something has come in sight that the task speaks of; while the robot turns, much comes and goes."""
+        if self._io.clock.now() - self._asked_s < SCENE_GAP_S:
+            return False
+        words = f"{self._task.instruction} {subtask.description} {subtask.criteria}".casefold()
+        new = self._scene().in_sight - self._seen_then
+        return any(label.casefold() in words or not words.isascii() for label in new)
+
+    def _ask(self, plan: Plan, subtask: Subtask) -> None:
+        robot, settings, book = self._robot, self._io.settings, self._book
+        self._asked, self._skip_told, self._knows_failures = True, False, True
+        self._asked_s, self._seen_then = self._io.clock.now(), self._scene().in_sight
+        situation = Situation(
+            self._task.instruction,
+            self._task.sender,
+            plan.subtasks,
+            subtask,
+            dict.fromkeys(self._goals.done, "DONE"),
+            tuple(self._fired),
+            tuple(book.done),
+            book.shown_running(),
+            book.shown_queue(),
+            settings["queue_steps"] - len(book.queued),
+            tuple(self._faults),
+        )
+        request = ModelRequest(
+            robot.system_prompt(step_system),
+            (Message("user", step_message(situation, robot.observed()), tuple(robot.images())),),
+            max_output_tokens=settings["max_output_tokens"],
+            deadline_s=min(settings["step_deadline_s"], settings["deadline_s"]),
+            instruction=self._task.instruction,
+        )
+        self._writing = StepWriting(
+            self._io,
+            book,
+            request,
+            robot.check,
+            subtask.id,
+            frozenset(e.id for e in self._fired),
+            self._goals.following,
+            partial(self._answered, self._digest(plan, subtask)),
+        )
+
+    def _answered(self, before: object, code: int, why: str) -> None:
+        writing, self._writing = self._writing, None
+        assert writing is not None
+        self._faults = list(dict.fromkeys(writing.answer.faults))[-5:]
+        self._nothing = None
+        if writing.useful:
+            self._idle_answers = 0
+            self._failures.answered()
+            self._useful()
+        elif writing.answer.nothing and not code:
+            self._useful()
+            self._added_nothing(before)
+        else:
+            if why or not self._faults:
+                self._faults.append(why or f"the answer holds neither <{STEP}> nor <{COMPLETE}/>")
+            self._useless(code, why or "; ".join(self._faults[:2]))
+        self._consider()
+
+    def _added_nothing(self, before: object) -> None:
+        """An idle robot is not left waiting for a change that may never come, nor asked about for ever."""
+        gap_s = NOTHING_GAP_S
+        if not self._book.idle:
+            self._nothing = before
+        else:
+            self._idle_answers += 1
+            if self._idle_answers > (IDLE_WAITS if self._events else IDLE_ANSWERS):
+                self._fail(int(TaskCode.CALL_FAILED), "the model adds no step, though nothing is being done")
+                return
+            self._faults.append("nothing is being done and nothing is queued: write the next step, or <subtask_complete/>")
+            gap_s = min(gap_s * 2.0 ** (self._idle_answers - 1), LONGEST_GAP_S)
+        self._ask_not_before(gap_s)
+
+    # -- without the model --------------------------------------------------------------------------------------------
+
+    def _useful(self) -> None:
+        """Take note that an answer could be used."""
+        if self._rung < Rung.COMMANDS:
+            self._rung, self._code, self._why = Rung.MODEL, 0, ""
+
+    def _useless(self, code: int, why: str) -> None:
+        """Take note that an answer came to nothing; `code` 0 when it was there but could not be used."""
+        self._code, self._why = code or int(ModelCode.MODEL_NOT_UNDERSTOOD), why
+        if self._rung is Rung.MODEL and code not in HOPELESS:
+            self._rung = Rung.ONCE_MORE
+        else:
+            self._rung = Rung.COMMANDS if self._book.idle else Rung.QUEUE
+        if self._rung is not Rung.COMMANDS:
+            self._degraded(Layer.S1, HOW[self._rung], why)
+
+    def _does_without_model(self, subtask: Subtask) -> bool:
+        """Do what can be done without the model; return whether the model is not to be asked now."""
+        idle = self._book.idle
+        if idle and self._rung is Rung.QUEUE:
+            # The queue has nothing left: the model is asked one last time, unless that is hopeless.
+            self._rung = Rung.COMMANDS if self._code in HOPELESS else Rung.ONCE_MORE
+        if self._rung < Rung.COMMANDS:
+            return self._rung is Rung.QUEUE
+        if idle:
+            self._follow_commands(subtask)
+        return True
+
+    def _follow_commands(self, subtask: Subtask) -> None:
+        book, instruction = self._book, self._task.instruction
+        source, whose = self._read_commands(subtask.description, book.since_mark), subtask.id
+        if not source and not self._goals.done and not self._followed:
+            source, whose = self._read_commands(instruction, list(book.done)), WHOLE
+        self._followed = True
+        self._rung = Rung.COMMANDS if source else Rung.STOPPED
+        self._degraded(Layer.S1, HOW[self._rung], self._why)
+        if source:
+            book.send(source, subtask=whose, mark=True)
+        else:
+            self._end("the model gives no usable answer", self._code, self._why, stop_sentence(instruction))
+
+    def _read_commands(self, text: str, done: Sequence[CallReport]) -> str:
+        """Return the direct commands in a text that is understood wholly without a model, without what was done of it."""
+        if self._commands is None:
+            from planners.language.client import OfflineClient  # takes a while, and most processes never need it
+
+            about = self._robot.about
+            self._commands = OfflineClient(about.skills, self._robot.routines, options=about.options, robot_name=about.name)
+        return self._commands.read_wholly(text, done)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -278,21 +598,57 @@ class StepPlanner:
     def _closing(self) -> bool:
         return self.state in (State.ENDING, State.ENDED)
 
-    def _close(self, why: str) -> None:
-        """Nothing more is asked."""
-        self._questions.drop(why)
-        self._first_action.throw_away()
-        self._stop_waiting()
-        self.state = State.ENDING
+    def _drop(self, why: str) -> None:
+        """Void what is being written."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.cancel(why)
+
+    def _stop_asking(self, why: str) -> None:
+        self._drop(why)
+        self._drop_first_action()
+        self._stop_timer()
+        self._plan_wait.end()
+        self._review.end()
+
+    def _end(self, reason: str, code: int = 0, why: str = "", sentence: str = "") -> None:
+        """Ask nothing more, and end the plan when nothing runs; with a sentence stop what runs and say it first."""
+        if self._closing:
+            return
+        self.state, self._outcome = State.ENDING, (code, why)
+        self._stop_asking(reason)
+        if sentence:
+            self._io.clock.call_later(SAY_S, self._finish)
+            if self._book.idle:
+                self._speak(sentence)
+            else:
+                self._stopping = True
+                self._io.stop(why, partial(self._speak, sentence))
+        self._finish_if_idle()
 
     def _fail(self, code: int, why: str, sentence: str = "") -> None:
-        self._close(why)
-        self._ending.fail(code, why or "it could not be done", sentence)
+        why = why or "it could not be done"
+        self._end(why, code, why, short(sentence) or stop_sentence(self._task.instruction, why))
 
-    def _over(self) -> None:
-        self.state = State.ENDED
-        self._stop_waiting()
+    def _speak(self, sentence: str) -> None:
+        self._stopping = False
+        if self.state is not State.ENDED:
+            self._book.send(escape(sentence), replace_queue=True)
 
-    def _stop_waiting(self) -> None:
-        self._next_look.cancel()
-        self._plan_wait.end()
+    def _finish_if_idle(self) -> None:
+        if not self._stopping and self._book.idle and not self._book.streams:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.state is State.ENDING:
+            self.state = State.ENDED
+            self._io.finish(*self._outcome)
+
+    # -- what is told and seen ----------------------------------------------------------------------------------------
+
+    def _degraded(self, layer: Layer, how: str, why: str) -> None:
+        self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback=how, error_msg=why))
+
+    def _scene(self) -> SceneSnapshot:
+        """Return what may be relied on now."""
+        return snapshot(self._robot.observation(), self._robot.steady_now())

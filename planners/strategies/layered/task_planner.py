@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from planners.models.model_call import CallEnd, Model, ModelCall
@@ -299,10 +300,8 @@ class TaskPlanner:
             deadline_s=self._settings.deadline_s,
         )
         self._call = ModelCall(
-            self._model,
+            partial(self._model.ask, Layer.S2, self._process_id),
             self._clock,
-            Layer.S2,
-            self._process_id,
             request,
             lambda: self._reader(asked),
             self._answered,

@@ -12,14 +12,15 @@ from typing import Any
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import Routine
 from function_tokens.scheduling.calls import TEXT
-from planners.models.base import Image, Message, ModelRequest
+from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, GrammarOptions, build_system_prompt, build_turn_prompt
-from planners.strategies.turns import MAX_TURNS, PlanEnded, PlannerSettings, TurnPlanning, TurnResult
+from planners.prompts.prompt import CallReport, build_system_prompt, build_turn_prompt
+from planners.prompts.robot_facts import RobotFacts
+from planners.strategies.turns import DEFAULTS, MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
-from skill_kernel.skills.skill import Skill
 
+NO_CALLS = "the model's answer holds nothing to do or to say"
 WORDS = frozenset({TEXT, *BUILTINS})
 """Calls that do nothing by themselves: a failure is not mended by talking about it."""
 
@@ -44,70 +45,39 @@ class Conversation:
         return [*others, *own][-self._keep :] if self._keep else []
 
 
-class StreamPlanner:
-    """Builds the request of each turn of one process and decides whether there is another one."""
+class StreamPlanner(TurnPlanner):
+    """Build the request of each turn of one process and decide whether there is another one."""
 
     layer = Layer.STREAM
     whole = False
 
     def __init__(
         self,
-        *,
-        skills: Callable[[], Iterable[Skill]],
+        robot: RobotFacts,
         routines: Callable[[], Iterable[Routine]],
-        options: GrammarOptions,
-        robot_name: str,
-        robot_description: str,
-        fields: Mapping[str, str] | None = None,
-        settings: PlannerSettings | None = None,
+        settings: Mapping[str, Any] = DEFAULTS,
         conversation: Conversation | None = None,
     ) -> None:
-        self._skills = skills
+        super().__init__(robot, settings)
         self._routines = routines
-        self._options = options
-        self._robot = (robot_name, robot_description)
-        self._fields = fields
-        self._settings = settings or PlannerSettings()
-        self._conversation = conversation or Conversation(self._settings.history)
+        self._conversation = conversation or Conversation(settings["history"])
         self._said = self._conversation.begin()
-        self._instruction = ""
-        self._sender = ""
         self._failures = 0
         self._fault = ""
-        self.turn = 0
 
-    def begin(
-        self,
-        instruction: str,
-        *,
-        sender: str = "",
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-        done: Sequence[CallReport] = (),
-    ) -> ModelRequest:
-        """The first request for an instruction. `done`: what was done of it before the plan had to be made anew."""
-        self._instruction, self._sender, self.turn, self._failures = instruction, sender or "the operator", 0, 0
-        self._fault = ""
+    def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
+        """Return the first request."""
+        self._failures, self._fault = 0, ""
         self._said = self._conversation.begin()
-        return self._request(
-            partial(build_turn_prompt, instruction, source=self._sender, results=done), state, observation, images
-        )
+        return self._asked(known, results=done)
 
     def wrote(self, text: str) -> None:
-        """What the model wrote in this turn, for the conversation."""
+        """Keep what the model wrote for the conversation."""
         if text.strip():
             self._said.append(Message("assistant", text))
 
-    def follow(
-        self,
-        result: TurnResult,
-        *,
-        state: Mapping[str, Any] | None = None,
-        observation: Mapping[str, Any] | None = None,
-        images: Sequence[Image] = (),
-    ) -> ModelRequest | PlanEnded:
-        """The next request, or the end of the plan, after a turn has ended."""
+    def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
+        """Return the next request, or the end of the plan, after a turn has ended."""
         bad = {"FAILED", "REFUSED"}
         if not any(c.function == "stop" for c in result.calls):
             # Nobody of this plan asked for it, and a plan that somebody else ended is not followed any more.
@@ -119,56 +89,36 @@ class StreamPlanner:
         if first_fault or any(c.outcome == "DONE" and c.function not in WORDS for c in result.calls):
             self._fault = first_fault
         if result.reason == "end" and not (result.calls or result.running or self.turn):
-            return PlanEnded(int(TaskCode.CALL_FAILED), "the model's answer holds nothing to do or to say")
+            return PlanEnded(int(TaskCode.CALL_FAILED), NO_CALLS)
         if result.reason in ("end", "plan_done"):
             return PlanEnded(int(TaskCode.CALL_FAILED), self._fault) if self._fault else PlanEnded()
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         self._failures = self._failures + 1 if result.reason == "failure" else 0
-        if self.turn + 1 >= self._settings.max_turns:
-            why = f"not finished after {self._settings.max_turns} turns; {first_fault or 'give a smaller task'}"
+        if self.turn + 1 >= self.settings["max_turns"]:
+            why = f"not finished after {self.settings['max_turns']} turns; {first_fault or 'give a smaller task'}"
             return PlanEnded(int(TaskCode.TURN_LIMIT), why)
         if self._failures >= 2:
             return PlanEnded(int(TaskCode.CALL_FAILED), first_fault or result.error)
         self.turn += 1
-        prompt = partial(
-            build_turn_prompt,
-            self._instruction,
-            turn=self.turn,
-            source=self._sender,
-            results=result.calls,
-            running=result.running,
-            repairs=result.repairs,
-        )
-        return self._request(prompt, state, observation, images)
+        return self._asked(known, results=result.calls, running=result.running, repairs=result.repairs)
 
-    def _request(
-        self,
-        prompt: Callable[..., str],
-        state: Mapping[str, Any] | None,
-        observation: Mapping[str, Any] | None,
-        images: Sequence[Image],
-    ) -> ModelRequest:
+    def _asked(self, known: Known, **happened: Any) -> ModelRequest:
         """The conversation keeps the turn without its observation: a later turn has its own, and that is what is now."""
+        about = self.robot
         system = build_system_prompt(
-            self._skills(),
-            self._options,
+            about.skills,
+            about.options,
             self._routines(),
-            robot_name=self._robot[0],
-            robot_description=self._robot[1],
-            fields=self._fields,
+            robot_name=about.name,
+            robot_description=about.description,
+            fields=about.fields,
         )
-        message = Message("user", prompt(state=state, observation=observation), tuple(images))
+        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, state=known.state, **happened)
         earlier = _alternating(self._conversation.before(self._said))
-        self._said.append(Message("user", prompt(state=state)))
-        return ModelRequest(
-            system=system,
-            messages=(*earlier, message),
-            max_output_tokens=self._settings.max_output_tokens,
-            temperature=self._settings.temperature,
-            deadline_s=self._settings.deadline_s,
-            instruction=self._instruction,
-        )
+        self._said.append(Message("user", prompt()))
+        message = Message("user", prompt(observation=known.observation), tuple(known.images))
+        return self.request(system, (*earlier, message))
 
 
 class Stream(Strategy):
@@ -183,19 +133,9 @@ class Stream(Strategy):
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
         """Ask for the first stream."""
-        settings, about = PlannerSettings.of(io.settings), robot.about
         if self._conversation is None:
-            self._conversation = Conversation(settings.history)
-        planner = StreamPlanner(
-            skills=lambda: about.skills,
-            routines=robot.routines.list,
-            options=about.options,
-            robot_name=about.name,
-            robot_description=about.description,
-            fields=about.fields,
-            settings=settings,
-            conversation=self._conversation,
-        )
+            self._conversation = Conversation(io.settings["history"])
+        planner = StreamPlanner(robot.about, robot.routines.list, io.settings, self._conversation)
         return TurnPlanning(planner, task, robot, io)
 
 
