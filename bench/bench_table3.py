@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.bench_coco_tasks import TASKS
 from bench.common import Table, arguments, report
 from bench.loop import Loop
+from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.performing import Robot, perform
 from bench.scoring import Expected, Task, TaskFile, score
 from bench.simulated_model.model_server import Answer, ModelServer, ToolUse
@@ -33,7 +34,7 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
-from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
+from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from skill_kernel.calls import CallResult
@@ -215,7 +216,8 @@ def _events(
 ) -> Iterator[Any]:
     """Yield the events of one answer. The external event, if any, cancels the generation and interrupts the bodies."""
     url = server.openai_url if provider == "openai" else server.anthropic_url
-    client: Any = make_client(ModelConfig.model_validate({"provider": provider, "model": "local", "base_url": url}))
+    config = ModelConfig.model_validate({"provider": provider, "model": "local", "base_url": url})
+    client: Any = with_tools(config, tools) if tools else make_client(config)
     client.prepare()
     cancel, fired = CancelToken(), []
 
@@ -231,8 +233,7 @@ def _events(
     facts: dict[str, Any] = {"completion_tokens": None}
     result[name] = facts
     try:
-        stream = client.stream_tool_calls(request, tools, cancel=cancel) if tools else client.stream(request, cancel=cancel)
-        for event in stream:
+        for event in client.stream(request, cancel=cancel):
             if isinstance(event, Usage):
                 facts["completion_tokens"] = event.completion_tokens
             yield event

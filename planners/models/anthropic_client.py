@@ -8,10 +8,8 @@ from collections.abc import AsyncGenerator
 from types import ModuleType
 from typing import Any
 
-from planners.models.base import Message, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
-from planners.models.config import ModelConfig
-from planners.models.faults import names_option
-from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
+from planners.models.base import Message, ModelRequest, TextDelta, Usage
+from planners.models.http_stream import Activity, Complete, HttpModelClient, Item
 
 _REASONS = {
     "end_turn": "stop",
@@ -28,10 +26,6 @@ class AnthropicModelClient(HttpModelClient):
 
     package = "anthropic"
 
-    def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
-        super().__init__(config, surroundings=surroundings)
-        self._takes_temperature = True
-
     def _connect(self, sdk: ModuleType, key: str) -> Any:
         http = self._transport(sdk)
         timeout = sdk.Timeout(None, connect=self._config.connect_s)
@@ -41,32 +35,16 @@ class AnthropicModelClient(HttpModelClient):
         _ = client.messages  # Imported by the SDK when it is first touched: now, not in the first request.
         return client
 
-    async def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
+    async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         options: dict[str, Any] = {
             "model": self._config.model,
             "max_tokens": request.max_output_tokens,
-            "messages": [_message(m) for m in request.messages],
+            "messages": [message_of(m) for m in request.messages],
         }
         if request.system:
             options["system"] = [{"type": "text", "text": request.system, "cache_control": {"type": "ephemeral"}}]
-        if request.temperature is not None and self._takes_temperature:
-            # Not an argument of every version of the SDK.
-            options["extra_body"] = {"temperature": request.temperature}
-        if request.stop:
-            options["stop_sequences"] = list(request.stop)
-        if tools:
-            options["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in tools
-            ]
-        try:
-            stream = await self._open(client, options, with_calls=bool(tools))
-        except Exception as error:
-            if "extra_body" not in options or not names_option(error, "temperature"):
-                raise
-            self._takes_temperature = False
-            del options["extra_body"]
-            stream = await self._open(client, options, with_calls=bool(tools))
-        translate = _Translator()
+        stream = await client.messages.create(stream=True, **options)
+        translate = Translator()
         try:
             async for event in stream:
                 for item in translate(event):
@@ -74,35 +52,19 @@ class AnthropicModelClient(HttpModelClient):
         finally:
             await stream.close()
 
-    async def _open(self, client: Any, options: dict[str, Any], *, with_calls: bool) -> Any:
-        """The SDK's stream of raw events, or with native calls its helper that puts their arguments together."""
-        if with_calls:
-            return await client.messages.stream(**options).__aenter__()
-        return await client.messages.create(stream=True, **options)
 
-
-class _Translator:
+class Translator:
     """Keeps the counts of `message_start`, which later events complete."""
 
     def __init__(self) -> None:
         self._usage = Usage(0, 0)
         self._reason = "stop"
-        self._arguments: dict[int, str] = {}
 
     def __call__(self, event: Any) -> list[Item]:
         if event.type == "message_start":
             return [self._counted(event.message.usage)]
         if event.type == "content_block_delta":
-            if event.delta.type == "text_delta":
-                return [TextDelta(event.delta.text)]
-            if event.delta.type == "input_json_delta":
-                self._arguments[event.index] = self._arguments.get(event.index, "") + event.delta.partial_json
-            return [Activity()]
-        if event.type == "content_block_stop":
-            block = getattr(event, "content_block", None)
-            if block is not None and block.type == "tool_use":
-                return [ToolCall(block.id, block.name, self._arguments.get(event.index) or "{}")]
-            return []
+            return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else Activity()]
         if event.type == "message_delta":
             self._reason = _REASONS.get(event.delta.stop_reason or "end_turn", str(event.delta.stop_reason))
             return [self._counted(event.usage)]
@@ -129,7 +91,7 @@ class _Translator:
         return self._usage
 
 
-def _message(message: Message) -> dict[str, Any]:
+def message_of(message: Message) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
     for image in message.images:
         encoded = base64.b64encode(image.data).decode("ascii")

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -57,8 +57,6 @@ class ModelRequest:
     system: str
     messages: tuple[Message, ...]
     max_output_tokens: int = 2048
-    temperature: float | None = None
-    stop: tuple[str, ...] = ()
     deadline_s: float = 60.0
     instruction: str = ""
 
@@ -155,7 +153,7 @@ class CancelToken:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._event = threading.Event()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], object]] = {}
         self._next_id = 0
 
     @property
@@ -177,7 +175,7 @@ class CancelToken:
         """Block until cancelled or until `timeout_s` has passed; tells whether it was cancelled."""
         return self._event.wait(timeout_s)
 
-    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` (quick, raising nothing) on cancellation, at once if that was before; returns how to
         unsubscribe."""
         with self._lock:
@@ -219,25 +217,6 @@ class ModelClient(Protocol):
 
     def close(self) -> None:
         """Release threads and connections; running streams end with MODEL_CANCELLED."""
-
-
-@dataclass(frozen=True)
-class ToolSpec:
-    """A function offered to the model; `parameters` is its JSON schema of type object."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A call as soon as the provider's SDK reports it complete; `arguments` is a JSON text that nobody has checked
-    yet."""
-
-    call_id: str
-    name: str
-    arguments: str
 
 
 CHARACTERS_A_TOKEN = 4

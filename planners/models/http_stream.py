@@ -9,28 +9,16 @@ import concurrent.futures
 import contextlib
 import importlib
 import os
-import queue
 import random
 import ssl
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
-from planners.models.base import (
-    CancelToken,
-    Finished,
-    ModelError,
-    ModelEvent,
-    ModelRequest,
-    Retrying,
-    TextDelta,
-    ToolCall,
-    ToolSpec,
-    Usage,
-)
+from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
 from planners.models.config import ModelConfig, find_key, is_local
 from planners.models.faults import translate
 from skill_kernel.codes import ModelCode
@@ -56,12 +44,6 @@ class IoThread:
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def wake(self, event: asyncio.Event) -> None:
-        """Set an event of the loop from another thread."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(event.set)
-
     def stop(self, timeout_s: float = 1.0) -> None:
         """Cancel what runs, wait for it to end and stop the thread. It may be used again afterwards."""
         with self._lock:
@@ -85,9 +67,6 @@ async def _cancel_all(timeout_s: float) -> None:
         await asyncio.wait(tasks, timeout=timeout_s)
 
 
-MAX_WAITING_ITEMS = 1024
-"""Events read ahead of the consumer; past it the network is no longer read, so a slow consumer slows the server."""
-
 USAGE_GRACE_S = 1.0
 """How long to wait for the usage and the end of the connection once the answer itself is complete."""
 
@@ -104,7 +83,8 @@ class Complete:
     reason: str
 
 
-Item = TextDelta | Usage | ToolCall | Activity | Complete
+Item = TextDelta | Usage | Activity | Complete
+NO_TEXT = TextDelta("")
 
 
 @dataclass(frozen=True)
@@ -121,27 +101,12 @@ class Surroundings:
         return "Surroundings(…)"
 
 
-class _End:
-    """Last item of an attempt; `error` is None when the connection ended by itself."""
-
-    def __init__(self, error: ModelError | None) -> None:
-        self.error = error
-
-
-class _Attempt:
-    """One HTTP request: the loop's thread fills it, the consumer's thread empties it."""
-
-    def __init__(self) -> None:
-        self.items: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
-        self.paused: asyncio.Event | None = None
-
-
 class HttpModelClient(abc.ABC):
-    """A provider behind an SDK. The SDK is imported by `prepare` or by the first request, which takes a second or
-    more."""
+    """A provider behind an SDK. The SDK is imported by `prepare` or by the first request, which takes a second or more."""
 
     package = ""
     """Name of the SDK's module."""
+    is_language_model = True
 
     def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
         self._config = config
@@ -155,8 +120,6 @@ class HttpModelClient(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._config.url!r})"
 
-    is_language_model = True
-
     @property
     def name(self) -> str:
         return self._config.name
@@ -164,18 +127,37 @@ class HttpModelClient(abc.ABC):
     def prepare(self) -> None:
         self._client()
 
-    def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Iterator[ModelEvent]:
-        with contextlib.closing(self._run(request, (), cancel)) as events:
-            for event in events:
-                if not isinstance(event, ToolCall):
-                    yield event
-
-    def stream_tool_calls(
-        self, request: ModelRequest, tools: Sequence[ToolSpec], *, cancel: CancelToken
-    ) -> Iterator[ModelEvent | ToolCall]:
-        """Like `stream`, with the provider's native function calling: each ToolCall comes when the SDK reports it
-        complete."""
-        return self._run(request, tuple(tools), cancel)
+    def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
+        """All attempts. `own` is cancelled by the caller's token, by `close` and by closing this iterator."""
+        own = CancelToken()
+        unlink = cancel.on_cancel(own.cancel)
+        with self._lock:
+            self._running.add(own)
+        try:
+            client = self._client()
+            budget = _Budget(request.deadline_s)
+            attempt = 0
+            while True:
+                attempt += 1
+                try:
+                    yield from self._attempt(client, request, own, budget)
+                    return
+                except ModelError as error:
+                    failure = error
+                wait_s = self._wait_before_retry(failure, attempt, budget)
+                if wait_s is None:
+                    if attempt > 1:
+                        failure.message = f"{failure.message} (after {attempt} attempts)"
+                        failure.args = (failure.message,)
+                    raise failure
+                yield Retrying(attempt, wait_s, failure)
+                budget.left_s -= wait_s
+                if self._around.wait(wait_s, own):
+                    raise self._cancelled(partial=False)
+        finally:
+            unlink()
+            with self._lock:
+                self._running.discard(own)
 
     def close(self) -> None:
         with self._lock:
@@ -190,25 +172,24 @@ class HttpModelClient(abc.ABC):
 
     @abc.abstractmethod
     def _connect(self, sdk: ModuleType, key: str) -> Any:
-        """The SDK's asynchronous client, with its own retries off."""
+        """The SDK's asynchronous client for the configured address."""
 
     @abc.abstractmethod
-    def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
-        """Send the request and translate what streams back; raises whatever the SDK raises."""
+    def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
+        """The answer to one request, with a Complete where the provider says that it is complete."""
 
     def _client(self) -> Any:
+        """The SDK's client, made by the first who asks. Raises ModelError."""
         with self._lock:
             if self._sdk is None:
                 key = find_key(self._config, self._around.environ)
                 try:
                     module = importlib.import_module(self.package)
-                except ImportError:
-                    module = None
-                if module is None:
+                except ImportError as error:
                     raise ModelError(
                         ModelCode.MODEL_REFUSED,
                         f"{self.name}: the Python package {self.package} is missing; install it (pip install {self.package})",
-                    )
+                    ) from error
                 self._key = key
                 self._sdk = self._connect(module, key)
             return self._sdk
@@ -221,38 +202,6 @@ class HttpModelClient(abc.ABC):
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # Trusts nobody; saves 60 ms of reading certificates.
         return sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(url), verify=verify)
 
-    def _run(
-        self, request: ModelRequest, tools: tuple[ToolSpec, ...], cancel: CancelToken
-    ) -> Generator[ModelEvent | ToolCall, None, None]:
-        """All attempts. `own` is cancelled by the caller's token, by `close` and by closing this iterator."""
-        own = CancelToken()
-        unlink = cancel.on_cancel(own.cancel)
-        with self._lock:
-            self._running.add(own)
-        try:
-            client = self._client()
-            budget = _Budget(request.deadline_s)
-            attempt = 0
-            while True:
-                attempt += 1
-                failure: ModelError
-                try:
-                    yield from self._attempt(client, request, tools, own, budget)
-                    return
-                except ModelError as error:
-                    failure = error
-                wait_s = self._wait_before_retry(failure, attempt, budget)
-                if wait_s is None:
-                    raise _after(failure, attempt)
-                yield Retrying(attempt, wait_s, failure)
-                budget.spend(wait_s)
-                if self._around.wait(wait_s, own):
-                    raise self._cancelled(partial=False)
-        finally:
-            unlink()
-            with self._lock:
-                self._running.discard(own)
-
     def _wait_before_retry(self, failure: ModelError, attempt: int, budget: _Budget) -> float | None:
         """Seconds until the next attempt, or None when there is to be none."""
         retry = self._config.retry
@@ -262,78 +211,63 @@ class HttpModelClient(abc.ABC):
         wait_s = max(backoff * (0.5 + 0.5 * self._around.random()), failure.retry_after_s or 0.0)
         return wait_s if wait_s < budget.left_s else None
 
-    def _attempt(
-        self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...], cancel: CancelToken, budget: _Budget
-    ) -> Iterator[ModelEvent | ToolCall]:
-        attempt = _Attempt()
-        if cancel.cancelled:
-            raise self._cancelled(partial=False)
-        future = self._io.submit(self._produce(attempt, client, request, tools))
-
-        def abort() -> None:
-            attempt.items.put(_End(None))
-            future.cancel()
-
-        unsubscribe = cancel.on_cancel(abort)
+    def _attempt(self, client: Any, request: ModelRequest, cancel: CancelToken, budget: _Budget) -> Iterator[ModelEvent]:
+        """Take item by item from the loop's thread, so that a slow reader slows the server."""
+        items = self._items(client, request)
         limit_s, waiting_for = self._config.first_token_s, "the first token"
+        left_s = limit_s
         delivered = False
         complete: Complete | None = None
-        left_s = limit_s
         try:
             while True:
                 asked_at = self._around.monotonic_s()
-                try:
-                    item: Item | _End | None = attempt.items.get(timeout=max(0.0, min(left_s, budget.left_s)))
-                except queue.Empty:
-                    item = None
+                item, failure = self._next(items, cancel, max(0.0, min(left_s, budget.left_s)))
                 waited_s = self._around.monotonic_s() - asked_at
                 left_s -= waited_s
-                budget.spend(waited_s)
+                budget.left_s -= waited_s
                 if cancel.cancelled:
                     raise self._cancelled(partial=delivered)
-                if attempt.paused is not None and attempt.items.qsize() < MAX_WAITING_ITEMS // 2:
-                    self._io.wake(attempt.paused)
-                if complete is not None and (item is None or isinstance(item, _End)):
+                if complete is not None and (item is None or failure is not None):
                     yield Finished(complete.reason)
                     return
+                if failure is not None:
+                    failure.partial = delivered
+                    raise failure
                 if item is None:
                     raise self._timed_out(request, budget, limit_s, waiting_for, delivered)
-                if isinstance(item, _End):
-                    raise _with_partial(item.error or self._cut_off(), delivered)
                 if isinstance(item, Usage):
                     yield self._priced(item)
-                    continue
-                if isinstance(item, Complete):
+                elif isinstance(item, Complete):
                     complete = item
                     limit_s = left_s = USAGE_GRACE_S
-                    continue
-                limit_s = left_s = self._config.silence_s
-                waiting_for = "the next token"
-                if not isinstance(item, Activity):
-                    delivered = True
-                    yield item
-        finally:
-            unsubscribe()
-            future.cancel()
-
-    async def _produce(self, attempt: _Attempt, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> None:
-        failure: ModelError | None = None
-        try:
-            async with contextlib.aclosing(self._items(client, request, tools)) as items:
-                async for item in items:
+                else:
+                    limit_s = left_s = self._config.silence_s
+                    waiting_for = "the next token"
                     if isinstance(item, TextDelta):
-                        if not item.text:
-                            continue
                         item = TextDelta(well_formed(item.text))
-                    attempt.items.put(item)
-                    if attempt.items.qsize() >= MAX_WAITING_ITEMS:
-                        attempt.paused = asyncio.Event()
-                        if attempt.items.qsize() >= MAX_WAITING_ITEMS // 2:
-                            await attempt.paused.wait()
-                        attempt.paused = None
-        except Exception as error:  # noqa: BLE001 - handed to the reading thread
-            failure = translate(error, self._config, self._key, wall_s=self._around.wall_s())
-        attempt.items.put(_End(failure))
+                    if item != NO_TEXT and not isinstance(item, Activity):
+                        delivered = True
+                        yield item
+        finally:
+            self._io.submit(_closed(items))
+
+    def _next(
+        self, items: AsyncGenerator[Item, None], cancel: CancelToken, timeout_s: float
+    ) -> tuple[Item | None, ModelError | None]:
+        """Return the next item, or why there is none; neither when it did not come in time or was cancelled."""
+        if cancel.cancelled:
+            return None, None
+        future = self._io.submit(_next_of(items))
+        unsubscribe = cancel.on_cancel(future.cancel)
+        with contextlib.suppress(Exception):
+            future.result(timeout_s)
+        unsubscribe()
+        if future.cancel():
+            return None, None
+        error = future.exception()
+        if error is not None:
+            return None, translate(error, self._config, self._key, wall_s=self._around.wall_s())
+        return (item, None) if (item := future.result()) is not None else (None, self._cut_off())
 
     def _priced(self, usage: Usage) -> Usage:
         prices = self._config.prices
@@ -371,31 +305,21 @@ class HttpModelClient(abc.ABC):
         return ModelError(ModelCode.MODEL_TIMEOUT, text, retryable=True, partial=delivered)
 
 
+@dataclass
 class _Budget:
     """Seconds that may still be spent waiting for the model."""
 
-    def __init__(self, seconds: float) -> None:
-        self.left_s = seconds
-
-    def spend(self, seconds: float) -> None:
-        self.left_s -= seconds
+    left_s: float
 
 
-def _with_partial(error: ModelError, partial: bool) -> ModelError:
-    error.partial = partial
-    return error
+async def _next_of(items: AsyncGenerator[Item, None]) -> Item | None:
+    return await anext(items, None)
 
 
-def _after(error: ModelError, attempts: int) -> ModelError:
-    if attempts == 1:
-        return error
-    return ModelError(
-        error.code,
-        f"{error.message} (after {attempts} attempts)",
-        retryable=error.retryable,
-        partial=error.partial,
-        retry_after_s=error.retry_after_s,
-    )
+async def _closed(items: AsyncGenerator[Item, None]) -> None:
+    """Close what nobody reads any more; a reading that was cancelled closes it by itself."""
+    with contextlib.suppress(Exception):
+        await items.aclose()
 
 
 def well_formed(text: str) -> str:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from planners.models.base import Message, ModelRequest, TextDelta, ToolCall, ToolSpec, Usage
+from planners.models.base import Message, ModelRequest, TextDelta, Usage
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
 from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
@@ -35,7 +35,7 @@ class OpenAIModelClient(HttpModelClient):
         official = urlsplit(config.url).hostname == urlsplit(OFFICIAL_URL["openai"]).hostname
         self._limit_field = "max_completion_tokens" if official else "max_tokens"
         self._limit_swapped = False
-        self._left_out: set[str] = set()
+        self._takes_stream_options = True
 
     def _connect(self, sdk: ModuleType, key: str) -> Any:
         http = self._transport(sdk)
@@ -44,24 +44,20 @@ class OpenAIModelClient(HttpModelClient):
         _ = client.chat.completions  # Imported by the SDK when it is first touched: now, not in the first request.
         return client
 
-    async def _items(self, client: Any, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> AsyncGenerator[Item, None]:
+    async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         while True:
-            options = self._options(request, tools)
             try:
-                if tools:
-                    manager = client.chat.completions.stream(**options)
-                else:
-                    manager = await client.chat.completions.create(stream=True, **options)
-                async with manager as stream:
-                    async for event in stream:
-                        for item in _from_event(event, stream) if tools else _from_chunk(event):
+                async with await client.chat.completions.create(stream=True, **self.options(request)) as stream:
+                    async for chunk in stream:
+                        for item in items_of(chunk):
                             yield item
                 return
             except Exception as error:
-                if not self._adapt(error, options):
+                if not self._adapt(error):
                     raise
 
-    def _options(self, request: ModelRequest, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+    def options(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the arguments of a request, without those that this server rejects."""
         messages = [_message(m) for m in request.messages]
         if request.system:
             messages.insert(0, {"role": "system", "content": request.system})
@@ -69,22 +65,14 @@ class OpenAIModelClient(HttpModelClient):
             "model": self._config.model,
             "messages": messages,
             self._limit_field: request.max_output_tokens,
-            "stream_options": {"include_usage": True},
         }
-        if request.temperature is not None:
-            options["temperature"] = request.temperature
-        if request.stop:
-            options["stop"] = list(request.stop)
-        if tools:
-            options["tools"] = [_tool(tool) for tool in tools]
-        return {name: value for name, value in options.items() if name not in self._left_out}
+        return options | ({"stream_options": {"include_usage": True}} if self._takes_stream_options else {})
 
-    def _adapt(self, error: Exception, options: dict[str, Any]) -> bool:
+    def _adapt(self, error: Exception) -> bool:
         """Whether the server rejected an option that the request can do without or say otherwise."""
-        for option in ("stream_options", "temperature"):
-            if option in options and names_option(error, option):
-                self._left_out.add(option)
-                return True
+        if self._takes_stream_options and names_option(error, "stream_options"):
+            self._takes_stream_options = False
+            return True
         if names_option(error, self._limit_field) and "unsupported" in str(error).lower() and not self._limit_swapped:
             self._limit_field = "max_tokens" if self._limit_field != "max_tokens" else "max_completion_tokens"
             self._limit_swapped = True
@@ -104,12 +92,8 @@ def _message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": parts}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}
-
-
-def _from_chunk(chunk: Any) -> list[Item]:
+def items_of(chunk: Any) -> list[Item]:
+    """Return what a chunk of the stream says."""
     items: list[Item] = []
     for choice in chunk.choices or []:
         delta = choice.delta
@@ -122,16 +106,6 @@ def _from_chunk(chunk: Any) -> list[Item]:
     if chunk.usage is not None:
         items.append(_usage(chunk.usage))
     return items
-
-
-def _from_event(event: Any, stream: Any) -> list[Item]:
-    """Items of one event of the SDK's streaming helper (its `chunk` events carry text, end and usage)."""
-    if event.type == "chunk":
-        return _from_chunk(event.chunk)
-    if event.type == "tool_calls.function.arguments.done":
-        call = stream.current_completion_snapshot.choices[0].message.tool_calls[event.index]
-        return [ToolCall(call.id or "", event.name, event.arguments)]
-    return []
 
 
 def _usage(usage: Any) -> Usage:

@@ -192,7 +192,7 @@ class _Stream:
         self._later(partial(bench.scheduler.open_stream, self.stream_id, turn=turn))
 
     def _later(self, action: Callable[[], object]) -> None:
-        self._bench.clock.call_later(WIRE_S, action)  # type: ignore[arg-type]
+        self._bench.clock.call_later(WIRE_S, action)
 
     def text(self, text: str) -> None:
         assert not self.ended, "text behind the end of a stream"

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
 from planners.models import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
-from planners.models.base import ToolCall, ToolSpec
 from planners.models.config import ModelConfig, Prices
 from planners.models.factory import make_client
-from planners.models.http_stream import MAX_WAITING_ITEMS, HttpModelClient, Item, Surroundings
+from planners.models.http_stream import HttpModelClient, Item, Surroundings
 from skill_kernel.codes import ModelCode
 
 ANSWER = '<walk distance="20"/>Hello, <nod/>how are you?'
@@ -103,19 +103,18 @@ def test_the_server_receives_system_text_images_and_options(
     client: HttpModelClient, server: ModelServer, provider: str
 ) -> None:
     messages = (Message("user", "look", (Image(PNG), Image(JPEG))), Message("assistant", "I see."), Message("user", "now?"))
-    request = ModelRequest("static part", messages, max_output_tokens=77, temperature=0.25, stop=("STOP",))
+    request = ModelRequest("static part", messages, max_output_tokens=77)
     list(client.stream(request, cancel=CancelToken()))
     seen = server.requests[0]
     assert seen.images == [PNG, JPEG]
     assert seen.prompt.split("\n") == ["static part", "look", "I see.", "now?"]
-    assert seen.body["temperature"] == 0.25
     assert seen.body["model"] == "test-model"
     if provider == "anthropic":
         assert seen.body["system"][0]["cache_control"] == {"type": "ephemeral"}
-        assert seen.body["max_tokens"] == 77 and seen.body["stop_sequences"] == ["STOP"]
+        assert seen.body["max_tokens"] == 77
     else:
         assert seen.body["messages"][0] == {"role": "system", "content": "static part"}
-        assert seen.body["max_tokens"] == 77 and seen.body["stop"] == ["STOP"]
+        assert seen.body["max_tokens"] == 77
 
 
 def test_reasoning_is_not_delivered_as_text(client: HttpModelClient, server: ModelServer) -> None:
@@ -253,13 +252,13 @@ class CountingClient(HttpModelClient):
     """A provider that has everything to say at once; counts what was taken from it."""
 
     package = "json"
-    total = 5 * MAX_WAITING_ITEMS
+    total = 5000
     taken = 0
 
     def _connect(self, sdk: ModuleType, key: str) -> Any:
         return object()
 
-    async def _items(self, client: Any, request: ModelRequest, tools: Any) -> AsyncGenerator[Item, None]:
+    async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         for _ in range(self.total):
             self.taken += 1
             yield TextDelta("x")
@@ -275,25 +274,35 @@ def test_a_slow_reader_holds_the_network_back_and_loses_nothing() -> None:
             ahead = max(ahead, client.taken - got)
     client.close()
     assert caught.value.code is ModelCode.MODEL_CONNECTION
-    assert got == client.total and ahead <= MAX_WAITING_ITEMS + 1
+    assert got == client.total and ahead <= 1
 
 
-def test_native_calls_come_one_by_one_when_complete(client: HttpModelClient, server: ModelServer) -> None:
+def with_native_calls(provider: str, server: ModelServer, *tools: ToolSpec) -> HttpModelClient:
+    url = server.openai_url if provider == "openai" else server.anthropic_url
+    config = ModelConfig.model_validate({"provider": provider, "model": "test-model", "base_url": url})
+    return with_tools(config, tools, Surroundings(environ={}))
+
+
+def test_native_calls_come_one_by_one_when_complete(provider: str, server: ModelServer) -> None:
     calls = (ToolUse("walk", {"distance": 20}), ToolUse("nod", {"times": 2}))
     server.answer = Answer("Well.", tool_calls=calls)
     schema = {"type": "object", "properties": {"distance": {"type": "number"}}}
     tools = [ToolSpec("walk", "Walk.", schema), ToolSpec("nod", "Nod.", {"type": "object", "properties": {}})]
-    events = list(client.stream_tool_calls(REQUEST, tools, cancel=CancelToken()))
+    client = with_native_calls(provider, server, *tools)
+    events = list(client.stream(REQUEST, cancel=CancelToken()))
+    client.close()
     made = [(e.name, e.arguments) for e in events if isinstance(e, ToolCall)]
     assert made == [("walk", '{"distance": 20}'), ("nod", '{"times": 2}')]
     assert text_of(events) == "Well." and events[-1] == Finished("tool_calls")
     assert len(server.requests[0].body["tools"]) == 2
 
 
-def test_a_native_call_is_reported_before_the_next_one_is_complete(client: HttpModelClient, server: ModelServer) -> None:
+def test_a_native_call_is_reported_before_the_next_one_is_complete(provider: str, server: ModelServer) -> None:
     calls = (ToolUse("walk", {"distance": 20}), ToolUse("nod", {"times": 2}))
     server.answer = Answer(tool_calls=calls)
     server.inject(Fault.silence(after_chars=20, seconds=30.0))  # 16 characters of the first call's arguments, 4 of the next
-    events = client.stream_tool_calls(REQUEST, [ToolSpec("walk", "Walk.", {"type": "object"})], cancel=CancelToken())
+    client = with_native_calls(provider, server, ToolSpec("walk", "Walk.", {"type": "object"}))
+    events: Any = client.stream(REQUEST, cancel=CancelToken())
     assert next(e.name for e in events if isinstance(e, ToolCall)) == "walk"
     assert server.completed == 0
+    client.close()
