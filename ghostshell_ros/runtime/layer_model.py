@@ -36,7 +36,7 @@ class LayerModel:
     def __init__(
         self, node: RuntimeNode, clients: Mapping[str, ModelClient], events: EventWriter, budget: Budget | None = None
     ) -> None:
-        self._node, self._clients, self._events, self._budget = node, clients, events, budget
+        self.node, self._clients, self.events, self._budget = node, clients, events, budget
         self._asked_s: dict[tuple[str, str], float] = {}
         self._answers: set[Answer] = set()
         self._prompts = node.create_publisher(LlmPrompt, "prompts", QUEUES)
@@ -52,7 +52,7 @@ class LayerModel:
             return True, 0.0, ""
         ok, gap_s, why = self._budget.allow(process_id, str(layer))
         asked_s = self._asked_s.get((process_id, layer))
-        wait_s = 0.0 if asked_s is None else max(0.0, asked_s + gap_s - self._node.steady_now())
+        wait_s = 0.0 if asked_s is None else max(0.0, asked_s + gap_s - self.node.steady_now())
         return ok, wait_s, why
 
     def ask(
@@ -72,12 +72,12 @@ class LayerModel:
         ok, _, why = self.allowance(process_id, layer)
         if not ok:
             self.skipped(layer, process_id, why)
-            self._node.call_soon(answer.refused, why)
+            self.node.call_soon(answer.refused, why)
             return answer
-        self._asked_s[process_id, layer] = self._node.steady_now()
+        self._asked_s[process_id, layer] = self.node.steady_now()
         while len(self._asked_s) > 500:
             del self._asked_s[next(iter(self._asked_s))]
-        self.write(ModelKind.ASKED, layer, process_id, model=client.name, stream_id=stream_id)
+        self.events.write(ModelEvent(kind=ModelKind.ASKED, model=client.name, **answer.about))
         self._answers.add(answer)
         answer.begin()
         if self._prompts.get_subscription_count():
@@ -86,50 +86,23 @@ class LayerModel:
 
     def skipped(self, layer: str, process_id: str, why: str) -> None:
         """Tell that a layer asks nothing."""
-        self.write(ModelKind.SKIPPED, layer, process_id, reason=why)
+        self.events.write(ModelEvent(kind=ModelKind.SKIPPED, process_id=process_id, layer=str(layer), reason=why))
 
     def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
         """Tell that a layer goes on without its model."""
-        self.write(ModelKind.DEGRADED, layer, process_id, fallback=how, error_msg=why)
+        event = ModelEvent(kind=ModelKind.DEGRADED, process_id=process_id, layer=str(layer), fallback=how, error_msg=why)
+        self.events.write(event)
 
     def close(self) -> None:
         """Let every answer go."""
         for answer in list(self._answers):
             answer.cancel()
 
-    # -- used by the answers ------------------------------------------------------------------------------------------
-
-    def write(self, kind: ModelKind, layer: str, process_id: str, **fields: Any) -> None:
-        """Write an event of a layer."""
-        self._events.write(ModelEvent(kind=kind, process_id=process_id, layer=str(layer), **fields))
-
-    def notice(self, layer: str, process_id: str, stream_id: str, why: str) -> None:
-        """Tell a person what a layer's model does."""
-        self._events.write(Notice(process_id=process_id, stream_id=stream_id, layer=str(layer), error_msg=why))
-
-    def soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Hand over to the executor's thread."""
-        self._node.call_soon(callback, *args)
-
-    def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back once."""
-        self._node.call_later(seconds, callback)
-
-    def now_s(self) -> float:
-        """Return ROS time in seconds."""
-        return self._node.now_s()
-
-    def steady_now(self) -> float:
-        """Seconds on the steady clock."""
-        return self._node.steady_now()
-
     def over(self, answer: Answer, told: Callable[[], LlmAnswer]) -> None:
         """It has been told how it ended; `told` says the same for those who record it."""
         self._answers.discard(answer)
         if self._told_answers.get_subscription_count():
-            message = told()
-            message.stamp = self._node.get_clock().now().to_msg()
-            self._told_answers.publish(message)
+            self._told_answers.publish(told())
 
     def _prompt(self, answer: Answer) -> LlmPrompt:
         request = answer.request
@@ -138,11 +111,9 @@ class LayerModel:
             for m in request.messages
         ]
         return LlmPrompt(
-            stamp=self._node.get_clock().now().to_msg(),
-            process_id=answer.process_id,
-            stream_id=answer.stream_id,
-            layer=str(answer.layer),
+            stamp=self.node.get_clock().now().to_msg(),
             model=answer.client.name,
+            **answer.about,
             sha256=request.sha256(),
             system=ros_text(request.system),
             messages_json=ros_text(json.dumps(messages, ensure_ascii=False)),
@@ -163,23 +134,23 @@ class Answer:
         on_text: Callable[[str], None],
         on_end: Callable[[AnswerEnd], None],
     ) -> None:
-        self.client, self.layer, self.process_id, self.stream_id = client, layer, process_id, stream_id
-        self.request = request
-        self._owner, self._on_text, self._on_end = owner, on_text, on_end
+        self.client, self.request = client, request
+        self.about: dict[str, Any] = {"process_id": process_id, "stream_id": stream_id, "layer": str(layer)}
+        self._owner, self._node, self._on_text, self._on_end = owner, owner.node, on_text, on_end
         self._cancel = CancelToken()
         self._written: list[str] = []
         self._times_s: list[float] = []
         self._finish = ""
-        self._asked_s = owner.steady_now()
+        self._asked_s = owner.node.steady_now()
         self._usage: Usage | None = None
-        self._began_s = owner.now_s()
+        self._began_s = owner.node.now_s()
         self._over = self._muted = self._asked = False
 
     def begin(self) -> None:
         """Ask the model."""
         self._asked = True
         events = self.client.stream(self.request, cancel=self._cancel)
-        threading.Thread(target=self._read, args=(events,), name=f"model-{self.layer!s}", daemon=True).start()
+        threading.Thread(target=self._read, args=(events,), name=f"model-{self.about['layer']}", daemon=True).start()
 
     def cancel(self) -> None:
         """Stop it; nothing more is heard of it."""
@@ -195,7 +166,7 @@ class Answer:
             self._over = True
         elif not self._over and not self._muted:
             self._muted = True
-            self._owner.later(ENOUGH_S, self._cut)
+            self._node.call_later(ENOUGH_S, self._cut)
 
     def _cut(self) -> None:
         if not self._over:
@@ -210,7 +181,7 @@ class Answer:
 
     def _read(self, events: Iterator[AnswerPart]) -> None:
         """On a thread of its own: the model's iterator blocks."""
-        soon, name = self._owner.soon, self.client.name
+        soon, name = self._node.call_soon, self.client.name
         try:
             for event in events:
                 soon(self._event, event)
@@ -226,7 +197,7 @@ class Answer:
             return
         if isinstance(event, TextDelta):
             self._written.append(event.text)
-            self._times_s.append(self._owner.steady_now() - self._asked_s)
+            self._times_s.append(self._node.steady_now() - self._asked_s)
             if not self._muted:
                 self._on_text(event.text)
         elif isinstance(event, Usage):
@@ -240,7 +211,7 @@ class Answer:
                 self._notice(f"the model ended its answer for the reason '{event.reason}'")
 
     def _notice(self, why: str) -> None:
-        self._owner.notice(self.layer, self.process_id, self.stream_id, why)
+        self._owner.events.write(Notice(error_msg=why, **self.about))
 
     def _end(self, code: int, why: str) -> None:
         if not self._over:
@@ -261,28 +232,19 @@ class Answer:
             "cost_usd": usage.cost_usd if usage.cost_usd is not None else -1.0,
         }
         self._owner.over(self, lambda: self._message(cost))
-        self._owner.write(
-            ModelKind.ANSWERED,
-            self.layer,
-            self.process_id,
-            stream_id=self.stream_id,
-            model=self.client.name,
-            start_s=self._began_s,
-            end_s=self._owner.now_s(),
-            **cost,
-        )
+        about = {**self.about, **cost, "start_s": self._began_s, "end_s": self._node.now_s()}
+        self._owner.events.write(ModelEvent(kind=ModelKind.ANSWERED, model=self.client.name, **about))
 
     def _message(self, cost: Mapping[str, Any]) -> LlmAnswer:
         return LlmAnswer(
-            process_id=self.process_id,
-            stream_id=self.stream_id,
-            layer=str(self.layer),
+            stamp=self._node.get_clock().now().to_msg(),
             model=self.client.name,
             sha256=self.request.sha256(),
             pieces=[ros_text(text) for text in self._written],
             times_s=self._times_s,
-            end_s=self._owner.steady_now() - self._asked_s,
+            end_s=self._node.steady_now() - self._asked_s,
             finish=self._finish,
+            **self.about,
             **cost,
         )
 

@@ -9,37 +9,22 @@ from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from planners.models.budget import BudgetLimits, TokenBudget
 from skill_kernel.events import ModelKind, RunEvent
 
+MAX_TOKENS = 1_000_000_000
+
 
 class ModelBudget(TokenBudget):
     """Declares `process_tokens`, `hour_tokens`, `budget_slow_from` and `budget_slowest_s`; the node hands it what it hears on
     `events` and `processes`."""
 
     def __init__(self, node: RuntimeNode) -> None:
+        process, hour = "tokens that the planning of one process may use", "tokens that all planning may use in an hour"
+        slow = "share of a budget from which on models are asked seldomer"
+        slowest = "gap between two questions of a layer when the budget is nearly spent [s]"
         limits = BudgetLimits(
-            process_tokens=node.declare(
-                "process_tokens",
-                500_000,
-                "tokens that the planning of one process may use, 0: any number",
-                minimum=0,
-                maximum=1_000_000_000,
-            ),
-            hour_tokens=node.declare(
-                "hour_tokens",
-                3_000_000,
-                "tokens that all planning may use in an hour, 0: any number",
-                minimum=0,
-                maximum=1_000_000_000,
-            ),
-            slow_from=node.declare(
-                "budget_slow_from", 0.5, "share of a budget from which on models are asked seldomer", minimum=0.0, maximum=0.99
-            ),
-            slowest_s=node.declare(
-                "budget_slowest_s",
-                20.0,
-                "gap between two questions of a layer when the budget is nearly spent [s]",
-                minimum=0.0,
-                maximum=600.0,
-            ),
+            node.declare("process_tokens", 500_000, f"{process}, 0: any number", minimum=0, maximum=MAX_TOKENS),
+            node.declare("hour_tokens", 3_000_000, f"{hour}, 0: any number", minimum=0, maximum=MAX_TOKENS),
+            node.declare("budget_slow_from", 0.5, slow, minimum=0.0, maximum=0.99),
+            node.declare("budget_slowest_s", 20.0, slowest, minimum=0.0, maximum=600.0),
         )
         super().__init__(limits, node.steady_now)
 
@@ -51,7 +36,7 @@ class ModelBudget(TokenBudget):
             self.answered(event.process_id, event.layer, event.prompt_tokens + event.completion_tokens)
 
     def processes(self, message: ProcessArray) -> None:
-        """What processes have used before this node was started, and which have ended."""
+        """Take what processes have used before this node was started, and which have ended."""
         for process in message.processes:
             if process.status >= ProcessState.SUCCESS:
                 self.forget(process.process_id)

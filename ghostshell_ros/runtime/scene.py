@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a prompt may say of the robot's present state: its observation, else pose and busy subsystems, and the camera's
-last image."""
+"""What a planning node knows of its robot: its observation, else pose and busy subsystems, and the camera's last image."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ghostshell.msg import KernelState
@@ -15,10 +14,12 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
+from function_tokens.mapper import Refusal, Wrapper
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.observation_messages import from_message
 from planners.models.base import Image
-from skill_kernel.config.observation import FieldConfig
+from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 
@@ -27,19 +28,17 @@ STALE_S = 1.0
 
 
 class Scene:
-    """Keeps the newest messages; nothing is converted before a prompt asks for it. `observed` hears of each observation."""
+    """The `RobotView` of the seam. Keeps the newest messages; nothing is converted before a prompt asks for it. `heard` is
+    called with each observation."""
 
     def __init__(
-        self,
-        node: RuntimeNode,
-        fields: Mapping[str, FieldConfig],
-        *,
-        send_images: bool,
-        observed: Callable[[], None] = lambda: None,
+        self, node: RuntimeNode, robot: RobotSetup, *, send_images: bool = False, heard: Callable[[], None] = lambda: None
     ) -> None:
-        self._node = node
-        self._fields = fields
-        self._on_observation = observed
+        self._node, self._robot, self._heard = node, robot, heard
+        self.about, self.routines = robot.facts(), robot.routines
+        self.steady_now, self.now_s = node.steady_now, node.now_s
+        self._fields = robot.config.observation
+        self._made: dict[Callable[[RobotFacts], str], tuple[str, str]] = {}
         self._observed: tuple[float, bytes] | None = None
         self._seen: Observation | None = None
         self._kernel: KernelState | None = None
@@ -51,17 +50,15 @@ class Scene:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
 
     def kernel_state(self, state: KernelState) -> None:
-        """Take the kernel's latest state."""
+        """Take the kernel's latest state, and follow its skills."""
         self._kernel = state
+        if problem := self._robot.follow(state.skills_version):
+            self._node.get_logger().error(problem)
 
-    def now_s(self) -> float:
-        """Return ROS time in seconds."""
-        return self._node.now_s()
-
-    def state(self) -> dict[str, Any]:
-        """Facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
+    def state(self) -> Mapping[str, Any]:
+        """Return facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
         facts: dict[str, Any] = {}
-        if self._odom is not None and self._node.steady_now() - self._odom[0] < STALE_S:
+        if self._odom is not None and self.steady_now() - self._odom[0] < STALE_S:
             pose = self._odom[1].pose.pose
             yaw = 2 * math.atan2(pose.orientation.z, pose.orientation.w)
             facts["pose"] = {
@@ -73,22 +70,22 @@ class Scene:
             facts["busy"] = [s.name for s in self._kernel.subsystems if s.call_ids]
         return facts
 
-    def observation(self) -> dict[str, Any] | None:
-        """What the robot observes now, by field; None while no observer says anything."""
-        now = self._node.steady_now()
+    def observed(self) -> Mapping[str, Any] | None:
+        """Return what the robot observes now, by field; None while no observer says anything."""
+        now = self.steady_now()
         if self._observed is None or not self._fields or now - self._observed[0] > STALE_S:
             return None
-        return facts(self.seen(), self._fields, now)
+        return facts(self.observation(), self._fields, now)
 
-    def seen(self) -> Observation | None:
-        """The newest observation on the steady clock, however old; None before the first."""
+    def observation(self) -> Observation | None:
+        """Return the newest observation on the steady clock, however old; None before the first."""
         if self._seen is None and self._observed is not None:
             self._seen = from_message(deserialize_message(self._observed[1], ObservationMsg), self._observed[0])
         return self._seen
 
-    def images(self) -> list[Image]:
-        """The camera's last image as PNG, if there is a fresh one."""
-        if self._image is None or self._node.steady_now() - self._image[0] > STALE_S:
+    def images(self) -> Sequence[Image]:
+        """Return the camera's last image as PNG, if there is a fresh one."""
+        if self._image is None or self.steady_now() - self._image[0] > STALE_S:
             return []
         message = self._image[1]
         if message.encoding not in ("rgb8", "bgr8"):
@@ -101,12 +98,27 @@ class Scene:
         picture.save(buffer, format="PNG")
         return [Image(buffer.getvalue())]
 
+    def check(self, name: str, attributes: Mapping[str, str]) -> str:
+        """Return what is wrong with a call."""
+        mapped = self._robot.mapper.map(name, attributes)
+        if isinstance(mapped, Wrapper):
+            return f"there is no function '{name}'"
+        return mapped.message if isinstance(mapped, Refusal) else ""
+
+    def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
+        """Return what `make` makes of the robot; made once for each set of skills, for that takes milliseconds."""
+        version = self._robot.registry.version
+        known = self._made.get(make)
+        if known is None or known[0] != version:
+            known = self._made[make] = (version, make(self.about))
+        return known[1]
+
     def _observation(self, raw: bytes) -> None:
-        self._observed, self._seen = (self._node.steady_now(), raw), None
-        self._on_observation()
+        self._observed, self._seen = (self.steady_now(), raw), None
+        self._heard()
 
     def _odometry(self, message: Odometry) -> None:
-        self._odom = (self._node.steady_now(), message)
+        self._odom = (self.steady_now(), message)
 
     def _camera(self, message: ImageMsg) -> None:
-        self._image = (self._node.steady_now(), message)
+        self._image = (self.steady_now(), message)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,22 +38,6 @@ class RobotFacts:
     places: Mapping[str, WaypointConfig] = field(default_factory=dict)
     first_actions: Sequence[str] = ()
     resume_motion: str = ""
-
-
-class SystemPrompts:
-    """Keep the static fronts of one robot, each made once for each set of skills: making one takes milliseconds."""
-
-    def __init__(self, robot: RobotFacts, version: Callable[[], str]) -> None:
-        self._robot, self._version = robot, version
-        self._made: dict[Callable[[RobotFacts], str], tuple[str, str]] = {}
-
-    def of(self, make: Callable[[RobotFacts], str]) -> str:
-        """Return what `make` makes of the robot."""
-        version = self._version()
-        known = self._made.get(make)
-        if known is None or known[0] != version:
-            known = self._made[make] = (version, make(self._robot))
-        return known[1]
 
 
 def described(robot: RobotFacts) -> list[str]:

@@ -23,8 +23,11 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
+from function_tokens.mapper import Mapper
+from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
 from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, OBSERVATION, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.observation_messages import from_message
@@ -34,6 +37,7 @@ from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError
 from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.registry import SkillRegistry
 
 OBSERVER = "ghostshell_ros.nodes.observer.node"
 KALOS = RobotConfig.load("kalos")
@@ -350,22 +354,26 @@ observation:
         node.destroy_node()
 
 
-def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(namespace: str, host: Callable[..., Any]) -> None:
+def test_the_planners_prompt_has_the_observation_while_there_is_an_observer(
+    namespace: str, host: Callable[..., Any], tmp_path: Path
+) -> None:
     planner, observer = RuntimeNode("planner", namespace=namespace), RuntimeNode("observer", namespace=namespace)
-    scene = Scene(planner, KALOS.observation, send_images=False)
+    registry = SkillRegistry.from_modules(KALOS.skills, text_skill=KALOS.text_skill)
+    routines = RoutineStore(tmp_path / "routines.json", clock=time.time)
+    scene = Scene(planner, RobotSetup(KALOS, registry, Mapper.for_robot(KALOS, registry), routines))
     told = observer.create_publisher(ObservationMsg, "observation", OBSERVATION)
     host(planner, observer)
-    assert scene.observation() is None
+    assert scene.observed() is None
     field = FieldValue("battery", Kind.NUMBER, 42.0, 97.0, 5.0)
     message = observation_message(Observation(100.0, 1, 0.0, {"battery": field}))
 
     def heard() -> dict[str, Any] | None:
         observer.call_soon(told.publish, message)
-        return scene.observation()
+        return scene.observed()
 
     wait_until(heard, UP_S, "the observation")
-    assert scene.observation() == {"battery": 42.0}
-    wait_until(lambda: scene.observation() is None, STALE_S, "the observer's silence")
+    assert scene.observed() == {"battery": 42.0}
+    wait_until(lambda: scene.observed() is None, STALE_S, "the observer's silence")
 
 
 def test_an_observation_comes_back_equal_from_the_wire() -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,11 +17,10 @@ from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_models
+from ghostshell_ros.runtime.model_setup import declare_model, optional_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.runtime.robot_view import SceneView
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
@@ -30,7 +28,6 @@ from ghostshell_ros.wire.plan_messages import plan_of
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import SentenceJudge, judge_system
-from planners.models.base import ModelError
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
@@ -63,7 +60,9 @@ class ActionPlanner(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("action_planner")
         robot = self._robot = declare_robot(self)
-        self._client, self._fast = declare_models(self, robot)
+        self._client = declare_model(self, robot)
+        fast = optional_model(self, "fast_model", "what asks for the first action of a process; empty: model", robot)
+        self._fast = fast or self._client
         try:
             self._strategies, self._broken = load_strategies()
         except PluginError as error:
@@ -81,25 +80,24 @@ class ActionPlanner(RuntimeNode):
         roles = [role for strategy in self._strategies.values() for role in strategy.roles]
         answers = {role.name: clients[role.model] for role in roles}
         self._models = LayerModel(self, {**answers, Layer.JUDGE: self._client}, self._events, self._budget)
-        self._scene = Scene(self, robot.config.observation, send_images=send_images, observed=self._observed)
+        self._scene = Scene(self, robot, send_images=send_images, heard=self._observed)
         self._seen: dict[str, int] = {}
         self._heard = False
-        self._began_s = self._scene.now_s()
+        self._began_s = self.now_s()
         self._processes: dict[str, PlannedProcess] = {}
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        view = SceneView(self, robot, self._scene)
-        judge = self._make_judge(view)
-        self._desk = Desk(self, view, self._models, self._streams, self._events, settings, judge, self._stop)
+        judge = self._make_judge()
+        self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, judge, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
         read_events(self, self._event)
-        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
         self._judge_service = JudgeService(self, judge)
-        threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
+        prepare_models(self, (self._client, self._fast), self._prepare)
 
     def _declare_settings(self) -> Mapping[str, Any]:
         """Declare the parameters of all strategies, and those that any strategy may read."""
@@ -111,42 +109,29 @@ class ActionPlanner(RuntimeNode):
             self.declare(p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
         return NodeSettings(self, ["deadline_s", "max_output_tokens", *(p.name for p in declared)])
 
-    def _make_judge(self, view: SceneView) -> SentenceJudge | None:
+    def _make_judge(self) -> SentenceJudge | None:
         judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
         if not self._models.thinks(Layer.JUDGE):
             return None
 
         def scene() -> object:
-            seen = snapshot(self._scene.seen(), self.steady_now())
+            seen = snapshot(self._scene.observation(), self.steady_now())
             return (seen.room, seen.posture, seen.in_sight)
 
         return SentenceJudge(
             self._models,
             SteadyClock(self),
-            lambda: view.system_prompt(judge_system),
-            observe=self._scene.observation,
+            lambda: self._scene.system_prompt(judge_system),
+            observe=self._scene.observed,
             scene=scene,
             deadline_s=judge_s,
         )
 
     def _prepare(self) -> None:
-        """Import the SDK and look for the key before the first instruction needs them."""
-        for client in dict.fromkeys((self._client, self._fast)):
-            try:
-                client.prepare()
-            except ModelError as error:
-                self.get_logger().warning(f"model {client.name}: {error.message}")
-            else:
-                self.get_logger().info(f"model {client.name} is ready")
         for strategy in self._strategies.values():
             strategy.prepare()
 
     # -- processes ----------------------------------------------------------------------------------------------------
-
-    def _kernel_state(self, state: KernelState) -> None:
-        self._scene.kernel_state(state)
-        if problem := self._robot.follow(state.skills_version):
-            self.get_logger().error(problem)
 
     def _process_states(self, message: ProcessArray) -> None:
         first, self._heard = not self._heard, True

@@ -9,16 +9,14 @@ from ghostshell.msg import KernelState
 
 from function_tokens.scheduling.calls import Executor
 from ghostshell_ros.runtime.layer_model import LayerModel
-from ghostshell_ros.runtime.model_setup import declare_verdict_model
+from ghostshell_ros.runtime.model_setup import optional_model
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
-from ghostshell_ros.runtime.robot_view import SceneView
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
-from planners.strategy import RobotView
 from planners.verdict import WeighingExecutor, load_verdicts
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import PluginError
@@ -34,19 +32,17 @@ class Verdicts:
 
     def __init__(self, node: RuntimeNode, robot: RobotSetup) -> None:
         names = node.declare("verdicts", [""], "verdicts that weigh each call before dispatch, by their installed names")
-        self._client = declare_verdict_model(node, robot)
+        self._client = optional_model(node, "verdict_model", "model that verdicts may ask; empty: none", robot)
         self._clock = SteadyClock(node)
         try:
             self._verdicts = load_verdicts([name for name in names if name])
         except PluginError as error:
             raise NodeStartError(f"parameter verdicts: {error}") from error
-        self._scene: Scene | None = None
         if self._verdicts:
             images = any(verdict.wants_images for verdict in self._verdicts)
-            self._scene = Scene(node, robot.config.observation, send_images=images)
+            self.robot = Scene(node, robot, send_images=images)
             events = EventWriter(node, ModelEvent, Notice)
             self._models = LayerModel(node, {ROLE: self._client} if self._client is not None else {}, events)
-            self.robot: RobotView = SceneView(node, robot, self._scene)
 
     def before(self, executor: Executor, process_id: str) -> WeighingExecutor | None:
         """Return the executor that weighs the calls of a process first; None without a verdict."""
@@ -56,8 +52,8 @@ class Verdicts:
 
     def kernel_state(self, state: KernelState) -> None:
         """Take the kernel's latest state."""
-        if self._scene is not None:
-            self._scene.kernel_state(state)
+        if self._verdicts:
+            self.robot.kernel_state(state)
 
     def ask(self, process_id: str, request: ModelRequest, on_end: Callable[[AnswerEnd], None]) -> None:
         """Ask the verdicts' model."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,14 +12,14 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
 from ghostshell_ros.runtime.node import SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
 from planners.installed_strategies import strategies_that_want
-from planners.models.base import ModelClient, ModelError
+from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall
 from planners.processes.guidelines import Guideline, GuidelineLoop
 from planners.processes.process_advisor import ProcessAdvisor
@@ -89,7 +88,7 @@ class ProcessAdvice:
         node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
         node.create_subscription(Bool, "halted", self._halted, LATCHED_BY_ANY)
         if client is not None and self.thinks:
-            threading.Thread(target=self._prepare, args=(client,), name="prepare-model", daemon=True).start()
+            prepare_models(node, [client])
 
     def _client(self, robot: RobotSetup) -> ModelClient | None:
         """System 3 stops the robot and keeps its processes whatever is wrong with a model."""
@@ -98,12 +97,6 @@ class ProcessAdvice:
         except NodeStartError as error:
             self._node.get_logger().error(f"System 3 goes on without a model: {error}")
             return None
-
-    def _prepare(self, client: ModelClient) -> None:
-        try:
-            client.prepare()
-        except ModelError as error:
-            self._node.get_logger().warning(f"System 3's model {client.name}: {error.message}")
 
     # -- what happens -------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import replace
+from functools import partial
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
@@ -13,7 +13,7 @@ from ghostshell.msg import Plan as PlanMsg
 from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
-from ghostshell_ros.runtime.model_setup import declare_model
+from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
 from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
@@ -23,7 +23,6 @@ from ghostshell_ros.wire.plan_messages import plan_message
 from ghostshell_ros.wire.process_messages import done_of
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
-from planners.models.base import ModelError
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
@@ -59,22 +58,20 @@ class TaskPlannerNode(RuntimeNode):
         self._planners: dict[str, TaskPlanner] = {}
         self._epochs: dict[str, int] = {}
         self._heard = False
-        self._front = ""
         self._plans = self.create_publisher(PlanMsg, "plans", PLANS)
         self._models = LayerModel(self, {Layer.S2: self._client}, EventWriter(self, ModelEvent, Notice), self._budget)
         self._timers_clock = SteadyClock(self)
         if not self._models.thinks(Layer.S2):
             return
-        fields = robot.config.observation
-        self._fields = {name: config.role for name, config in fields.items() if config.serialise.prompt}
-        self._scene = Scene(self, fields, send_images=False)
-        self._began_s = self._scene.now_s()
+        self._scene = Scene(self, robot)
+        self._make_system = partial(system_prompt, subtasks=self._settings.limits.subtasks)
+        self._began_s = self.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         read_events(self, self._event, CallEvent, ProcessEvent, ModelEvent)
-        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
         self.steady_timer(LOOK_S, self._look)
-        self._system()  # takes the time of many messages, and the first task should not wait for it
-        threading.Thread(target=self._prepare, name="prepare-model", daemon=True).start()
+        self._system()  # It takes the time of many messages, and the first task should not wait for it
+        prepare_models(self, [self._client])
 
     def _declare_settings(self) -> TaskSettings:
         return TaskSettings(
@@ -104,13 +101,6 @@ class TaskPlannerNode(RuntimeNode):
             ),
         )
 
-    def _prepare(self) -> None:
-        """Import the SDK and look for the key before the first task needs them."""
-        try:
-            self._client.prepare()
-        except ModelError as error:
-            self.get_logger().warning(f"model {self._client.name}: {error.message}")
-
     # -- processes ----------------------------------------------------------------------------------------------------
 
     def _processes(self, message: ProcessArray) -> None:
@@ -139,14 +129,14 @@ class TaskPlannerNode(RuntimeNode):
         adopted = 0
         if first and (not self._began_s or created_s < self._began_s):
             # Above all that a former node can have given out, which made no more than ten revisions a second.
-            adopted = 1000 + int(10 * max(0.0, self._scene.now_s() - created_s))
+            adopted = 1000 + int(10 * max(0.0, self.now_s() - created_s))
         self._epochs[process.process_id] = process.epoch
         planner = self._planners[process.process_id] = TaskPlanner(
             process.process_id,
             process.instruction,
             sender=process.sender,
             system=self._system,
-            fields=frozenset(self._fields),
+            fields=frozenset(self._scene.about.fields),
             model=self._models,
             made_by=self._client.name,
             tell=self,
@@ -154,23 +144,13 @@ class TaskPlannerNode(RuntimeNode):
             settings=self._settings,
             adopted=adopted,
         )
-        planner.observed(self._scene.observation())
+        planner.observed(self._scene.observed())
         planner.begin(done_of(process), paused=paused)
 
     def _system(self) -> str:
-        """The static front of every prompt; made anew when the skills are others."""
-        if not self._front:
-            self._front = system_prompt(self._robot.facts(), subtasks=self._settings.limits.subtasks)
-        return self._front
+        return self._scene.system_prompt(self._make_system)
 
     # -- what happens -------------------------------------------------------------------------------------------------
-
-    def _kernel_state(self, state: KernelState) -> None:
-        before = self._robot.registry.version
-        if problem := self._robot.follow(state.skills_version):
-            self.get_logger().error(problem)
-        if self._robot.registry.version != before:
-            self._front = ""
 
     def _event(self, event: RunEvent) -> None:
         self._budget.hear(event)
@@ -199,7 +179,7 @@ class TaskPlannerNode(RuntimeNode):
             for planner in self._planners.values():
                 planner.configure(self._settings)
         if self._planners:
-            observation = self._scene.observation()
+            observation = self._scene.observed()
             for planner in self._planners.values():
                 planner.observed(observation)
 
