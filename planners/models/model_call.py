@@ -65,6 +65,19 @@ class Model(Protocol):
     ) -> Handle: ...
 
 
+class PlanningModel(Model, Protocol):
+    """A model whose planning layer follows a budget and says when it goes without it."""
+
+    def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
+        """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+
+    def skipped(self, layer: str, process_id: str, why: str) -> None:
+        """Tell that nothing was asked."""
+
+    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
+        """Tell that it goes on without its model."""
+
+
 class Ask(Protocol):
     """Ask the model of one layer for one process: `Model.ask` or `PlannerIO.ask` with its first arguments."""
 

@@ -78,7 +78,7 @@ class Bench:
             fields=FIELDS,
             model=self,
             made_by="stub",
-            tell=self,
+            publish=self.plans.append,
             clock=self.clock,
             settings=self.settings,
             adopted=self.adopted,
@@ -125,18 +125,13 @@ class Bench:
         """Answer the question that waits."""
         self._whole(self.running[-1], text)
 
-    # -- Tellers ------------------------------------------------------------------------------------------------------
-
-    def plan(self, process_id: str, plan: Plan) -> None:
-        self.plans.append(plan)
-
-    def skipped(self, process_id: str, why: str) -> None:
+    def skipped(self, layer: str, process_id: str, why: str) -> None:
         self.told.append(("skipped", why))
 
-    def degraded(self, process_id: str, how: str, why: str) -> None:
+    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
         self.told.append(("degraded", how, why))
 
-    def allowance(self, process_id: str) -> tuple[bool, float, str]:
+    def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         return self.allowed
 
     # -- the world ----------------------------------------------------------------------------------------------------

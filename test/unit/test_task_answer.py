@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 
 from planners.models.model_call import AnswerError
 from planners.plan import GlobalEvent, Subtask
-from planners.strategies.layered.task_answer import (
-    AnswerLimits,
-    TaskAnswer,
-    TaskReader,
-    WrittenSubtask,
-    ending_with,
-    revised,
-    revised_events,
-    with_done,
-)
+from planners.strategies.layered.task_answer import TaskAnswer, TaskReader, ending_with, revised, revised_events, with_done
 
 FIELDS = frozenset({"room", "battery"})
 PARTS = [
@@ -45,7 +36,7 @@ PARTS = [
 
 
 def read(*pieces: str, strict: bool = True, first: bool = False) -> TaskAnswer:
-    reader = TaskReader(AnswerLimits(), known={"t1"}, fields=FIELDS, first=first, strict=strict)
+    reader = TaskReader(most=12, known={"t1"}, fields=FIELDS, first=first, strict=strict)
     for piece in pieces:
         reader.feed(piece)
     return reader.close()
@@ -75,7 +66,7 @@ def test_garbage_is_an_answer_or_a_fault_and_nothing_else(text: str, first: bool
 
 def test_names_are_read_as_models_write_them() -> None:
     found = read("<Sub-Task description='Sit'/><GLOBAL_EVT cond='c' resp='r'/>")
-    assert found.subtasks == (WrittenSubtask("Sit"),) and [(e.condition, e.response) for e in found.events] == [("c", "r")]
+    assert found.subtasks == (Subtask("", "Sit"),) and [(e.condition, e.response) for e in found.events] == [("c", "r")]
     assert read("<giveup reason='the door is shut'/>").give_up == "the door is shut"
 
 
@@ -88,16 +79,16 @@ def test_only_known_fields_are_watched_and_long_texts_are_cut() -> None:
 def test_of_two_things_that_contradict_each_other_twice_the_work_counts(text: str) -> None:
     with pytest.raises(AnswerError, match="contradict"):
         read(text)
-    assert read(text, strict=False) == TaskAnswer((WrittenSubtask("a"),))
+    assert read(text, strict=False) == TaskAnswer((Subtask("", "a"),))
 
 
 WORDS = st.sampled_from(["go", "Go!", "find it", "sit"])
-LIST = st.lists(st.builds(WrittenSubtask, WORDS, st.sampled_from(["", "", "t1", "t2", "t3"])), max_size=6)
+LIST = st.lists(st.builds(Subtask, st.sampled_from(["", "", "t1", "t2", "t3"]), WORDS), max_size=6)
 
 
 @given(LIST, st.sets(st.integers(1, 6)), st.sets(st.integers(1, 6)), LIST)
 def test_a_new_list_takes_back_nothing_and_names_nothing_twice(
-    before: list[WrittenSubtask], done: set[int], done_when_asked: set[int], after: list[WrittenSubtask]
+    before: list[Subtask], done: set[int], done_when_asked: set[int], after: list[Subtask]
 ) -> None:
     count = iter(range(1, 100))
     subtasks = revised((), before, done_when_asked=(), new_id=lambda: f"t{next(count)}")
@@ -108,7 +99,7 @@ def test_a_new_list_takes_back_nothing_and_names_nothing_twice(
         s for s in subtasks if s.done
     )
     assert len({s.id for s in found}) == len(found) and len([s for s in found if not s.done]) <= len(after)
-    assert revised(found, [WrittenSubtask("", s.id) for s in found], done_when_asked=(), new_id=lambda: "x") == found
+    assert revised(found, [Subtask(s.id, "") for s in found], done_when_asked=(), new_id=lambda: "x") == found
 
 
 def test_a_list_that_broke_off_ends_with_the_whole_task_once() -> None:

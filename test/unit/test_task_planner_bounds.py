@@ -27,7 +27,7 @@ def lives_on_failures(bench: Bench, answer: str, gap_s: float = 4.0, most: int =
 @pytest.mark.parametrize("answer", ["<keep/>", PLAN, '<subtask id="t1"/><subtask id="t2"/>'])
 def test_the_same_plan_failing_again_and_again_is_given_up(answer: str) -> None:
     bench = planned()
-    assert lives_on_failures(bench, answer) == OLD.patience.repeats
+    assert lives_on_failures(bench, answer) == OLD.repeats
     assert "same plan has failed 3 times" in bench.plans[-1].reason and "blocked" in bench.plans[-1].reason
 
 
@@ -56,7 +56,7 @@ def test_a_failure_that_is_an_answer_makes_it_look_again_and_is_no_reason_to_giv
 
 def test_plans_that_alternate_or_are_ever_new_are_given_up_too() -> None:
     bench = planned()
-    assert lives_on_failures(bench, "<subtask>try way number #</subtask>") == OLD.patience.failures
+    assert lives_on_failures(bench, "<subtask>try way number #</subtask>") == OLD.failures
     assert "8 failures in a row" in bench.plans[-1].reason
     bench = planned()
     for number in range(20):
@@ -72,7 +72,7 @@ def test_plans_that_alternate_or_are_ever_new_are_given_up_too() -> None:
 def test_without_a_model_a_task_that_only_fails_is_given_up_as_well() -> None:
     bench = Bench([ModelCode.MODEL_CONNECTION] * 200)
     bench.run(3.0)
-    for number in range(OLD.patience.failures):
+    for number in range(OLD.failures):
         assert not bench.plans[-1].over
         bench.fail(number)
         bench.run(4.0)

@@ -26,10 +26,8 @@ from planners.installed_strategies import strategies_that_want
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.task_answer import AnswerLimits
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
 from planners.strategies.layered.task_prompt import system_prompt
-from planners.strategies.layered.task_reviews import Patience
 from planners.strategy import Feed
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
@@ -64,7 +62,7 @@ class TaskPlannerNode(RuntimeNode):
         if not self._models.thinks(Layer.S2):
             return
         self._scene = Scene(self, robot)
-        self._make_system = partial(system_prompt, subtasks=self._settings.limits.subtasks)
+        self._make_system = partial(system_prompt, subtasks=self._settings.subtasks)
         self._began_s = self.now_s()
         self.create_subscription(ProcessArray, "processes", self._processes, LATCHED)
         read_events(self, self._event, CallEvent, ProcessEvent, ModelEvent)
@@ -88,16 +86,12 @@ class TaskPlannerNode(RuntimeNode):
                 "review_s", 2.0, "it looks again so often when it is not cost_aware [s]", minimum=0.2, maximum=3600.0
             ),
             revisions=self.declare("max_revisions", 30, "changes of one process's plan at most", minimum=0, maximum=1000),
-            limits=AnswerLimits(
-                subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", minimum=1, maximum=50)
+            subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", minimum=1, maximum=50),
+            repeats=self.declare(
+                "max_repeats", 3, "failures of one and the same plan before the task is given up", minimum=1, maximum=100
             ),
-            patience=Patience(
-                repeats=self.declare(
-                    "max_repeats", 3, "failures of one and the same plan before the task is given up", minimum=1, maximum=100
-                ),
-                failures=self.declare(
-                    "max_failures", 8, "failures without any progress before the task is given up", minimum=1, maximum=1000
-                ),
+            failures=self.declare(
+                "max_failures", 8, "failures without any progress before the task is given up", minimum=1, maximum=1000
             ),
         )
 
@@ -139,13 +133,16 @@ class TaskPlannerNode(RuntimeNode):
             fields=frozenset(self._scene.about.fields),
             model=self._models,
             made_by=self._client.name,
-            tell=self,
+            publish=partial(self._publish, process.process_id),
             clock=self._timers_clock,
             settings=self._settings,
             adopted=adopted,
         )
         planner.observed(self._scene.observed())
         planner.begin(done_of(process), paused=paused)
+
+    def _publish(self, process_id: str, plan: Plan) -> None:
+        self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))
 
     def _system(self) -> str:
         return self._scene.system_prompt(self._make_system)
@@ -182,24 +179,6 @@ class TaskPlannerNode(RuntimeNode):
             observation = self._scene.observed()
             for planner in self._planners.values():
                 planner.observed(observation)
-
-    # -- what the cores tell ------------------------------------------------------------------------------------------
-
-    def plan(self, process_id: str, plan: Plan) -> None:
-        """Publish a revision."""
-        self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))
-
-    def skipped(self, process_id: str, why: str) -> None:
-        """Nothing was asked."""
-        self._models.skipped(Layer.S2, process_id, why)
-
-    def degraded(self, process_id: str, how: str, why: str) -> None:
-        """It goes on without its model."""
-        self._models.degraded(Layer.S2, process_id, how, why)
-
-    def allowance(self, process_id: str) -> tuple[bool, float, str]:
-        """What the budget says."""
-        return self._models.allowance(process_id, Layer.S2)
 
     def health(self) -> Health:
         """The model, and how many processes it plans."""

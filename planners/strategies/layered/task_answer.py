@@ -13,24 +13,6 @@ from planners.plan import GlobalEvent, Subtask, SubtaskStatus, plain
 from planners.prompts.elements import Element, ElementParser
 
 
-@dataclass(frozen=True)
-class WrittenSubtask:
-    """A subtask as a model wrote it. An `id` is that of a known one; with it everything else may be empty."""
-
-    description: str
-    id: str = ""
-    criteria: str = ""
-    watch: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class WrittenEvent:
-    """An event as a model wrote it."""
-
-    condition: str
-    response: str
-
-
 def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
     """The first that is not done is the active one."""
     found, active = [], False
@@ -62,15 +44,11 @@ def ending_with(subtasks: Sequence[Subtask], instruction: str, new_id: Callable[
 
 
 def revised(
-    subtasks: Sequence[Subtask],
-    written: Sequence[WrittenSubtask],
-    *,
-    done_when_asked: Collection[str],
-    new_id: Callable[[], str],
+    subtasks: Sequence[Subtask], written: Sequence[Subtask], *, done_when_asked: Collection[str], new_id: Callable[[], str]
 ) -> tuple[Subtask, ...]:
-    """The subtasks after a new list, which replaces those that are not done.
+    """Return the subtasks after a new list, which replaces those that are not done.
 
-    A written one is a known one by its id, else by its words. What is done stays, in front, and is not done again: neither
+    A written one is a known one by its id, else by its words; with the id of a known one everything else may be empty. What is done stays, in front, and is not done again: neither
     when the list names its id, nor when it was written before that subtask was done. Only words that stood for something
     done already when the list was asked for mean doing it once more.
     """
@@ -103,19 +81,17 @@ def revised(
 
 
 def revised_events(
-    events: Sequence[GlobalEvent], written: Sequence[WrittenEvent], new_id: Callable[[], str]
+    events: Sequence[GlobalEvent], written: Sequence[GlobalEvent], new_id: Callable[[], str]
 ) -> tuple[GlobalEvent, ...]:
-    """The events after a new list: without one they stay, else it replaces them. One whose condition is known keeps its id
-    and how often it has come true."""
+    """Return the events after a new list: without one they stay, else it replaces them. One whose condition is known keeps its
+    id and how often it has come true."""
     if not written:
         return tuple(events)
     known = {event.condition: event for event in events}
     found: dict[str, GlobalEvent] = {}
     for one in written:
-        old = known.get(one.condition)
-        found[one.condition] = (
-            replace(old, response=one.response) if old else GlobalEvent(new_id(), one.condition, one.response)
-        )
+        old = found.get(one.condition) or known.get(one.condition)
+        found[one.condition] = replace(old, response=one.response) if old else replace(one, id=new_id())
     return tuple(found.values())
 
 
@@ -133,22 +109,16 @@ KNOWN = ("subtask", "event", "keep", "achieved", "give_up")
 FORM = '<subtask criteria="…">…</subtask>, <event cond="…">…</event>, <keep/>, <achieved/> or <give_up>…</give_up>'
 
 
-@dataclass(frozen=True)
-class AnswerLimits:
-    """What is read of one answer at most, in numbers and characters."""
-
-    subtasks: int = 12
-    events: int = 8
-    text: int = 400
-    watch: int = 6
+MAX_EVENTS, MAX_TEXT, MAX_WATCHED = 8, 400, 6
+"""What is read of one answer at most: events, characters of a text, fields that a subtask watches."""
 
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What the model wants. Without subtasks and events the plan stays as it is."""
+    """What the model wants; new subtasks and events have no id. Without any the plan stays as it is."""
 
-    subtasks: tuple[WrittenSubtask, ...] = ()
-    events: tuple[WrittenEvent, ...] = ()
+    subtasks: tuple[Subtask, ...] = ()
+    events: tuple[GlobalEvent, ...] = ()
     achieved: bool = False
     give_up: str = ""
 
@@ -156,27 +126,27 @@ class TaskAnswer:
 class TaskReader:
     """A `Reader` of one answer; `on_subtask` hears of each subtask as soon as its end tag is read.
 
-    `known` are the ids that may be named, `fields` the observation fields that may be watched (others are left out).
-    `strict` is for the first try, whose faults the model is shown; the second is read with more good will: of two things
-    that contradict each other the list of subtasks counts, and what is too long is joined at its end.
+    `most` subtasks are read; `known` are the ids that may be named, `fields` the observation fields that may be watched
+    (others are left out). `strict` is for the first try, whose faults the model is shown; the second is read with more good
+    will: of two things that contradict each other the list of subtasks counts, and what is too long is joined at its end.
     """
 
     def __init__(
         self,
-        limits: AnswerLimits,
         *,
+        most: int,
         known: Collection[str],
         fields: Collection[str],
         first: bool,
         strict: bool,
-        on_subtask: Callable[[WrittenSubtask], None] | None = None,
+        on_subtask: Callable[[Subtask], None] = lambda one: None,
     ) -> None:
-        self._limits, self._known, self._fields = limits, known, fields
+        self._most, self._known, self._fields = most, known, fields
         self._first, self._strict = first, strict
         self._on_subtask = on_subtask
         self._parser = ElementParser()
-        self._subtasks: list[WrittenSubtask] = []
-        self._events: list[WrittenEvent] = []
+        self._subtasks: list[Subtask] = []
+        self._events: list[GlobalEvent] = []
         self._said: set[str] = set()
         self._strange: list[str] = []
         self._give_up = ""
@@ -198,14 +168,14 @@ class TaskReader:
         if self._strict and (len(self._said) + wrote) > 1:
             raise AnswerError(f"<{sorted(self._said)[0]}> and something else contradict each other; write one of them")
         if self._subtasks:
-            return TaskAnswer(tuple(self._joined()), tuple(self._events[: self._limits.events]))
+            return TaskAnswer(tuple(self._joined()), tuple(self._events[:MAX_EVENTS]))
         if self._give_up:
             return TaskAnswer(give_up=self._give_up)
         if "achieved" in self._said:
             return TaskAnswer(achieved=True)
         if self._first:
             raise AnswerError("there is no plan yet that could be kept; write at least one <subtask>")
-        return TaskAnswer(events=tuple(self._events[: self._limits.events]))
+        return TaskAnswer(events=tuple(self._events[:MAX_EVENTS]))
 
     def _element(self, element: Element) -> None:
         name = element.name.lower().replace("-", "_")
@@ -240,17 +210,14 @@ class TaskReader:
             told = f"with the id '{given[:40]}', which the plan does not have, " if given else ""
             raise AnswerError(f"a <subtask> {told}has no text; write between its tags what is to be achieved")
         watch = dict.fromkeys(w for w in re.split(r"[\s,;]+", attrs.get("watch", "")) if w in self._fields)
-        one = WrittenSubtask(
-            text,
-            given if given in self._known else "",
-            self._text(attrs.get("criteria", "") or attrs.get("criterion", "")),
-            tuple(watch)[: self._limits.watch],
-        )
+        criteria = self._text(attrs.get("criteria", "") or attrs.get("criterion", ""))
+        known = given if given in self._known else ""
+        one = Subtask(known, text, criteria, watch=tuple(watch)[:MAX_WATCHED])
         self._subtasks.append(one)
-        if len(self._subtasks) > self._limits.subtasks:
+        if len(self._subtasks) > self._most:
             if self._strict:
-                raise AnswerError(f"there are more than {self._limits.subtasks} subtasks; join what belongs together")
-        elif self._on_subtask is not None:
+                raise AnswerError(f"there are more than {self._most} subtasks; join what belongs together")
+        else:
             self._on_subtask(one)
 
     def _event(self, element: Element) -> None:
@@ -259,20 +226,20 @@ class TaskReader:
         response = self._text(element.text or attrs.get("response", "") or attrs.get("resp", ""))
         if not condition or not response:
             raise AnswerError('an <event> needs both: <event cond="when">what is to be done then</event>')
-        self._events.append(WrittenEvent(condition, response))
-        if self._strict and len(self._events) > self._limits.events:
-            raise AnswerError(f"there are more than {self._limits.events} events; write those that matter")
+        self._events.append(GlobalEvent("", condition, response))
+        if self._strict and len(self._events) > MAX_EVENTS:
+            raise AnswerError(f"there are more than {MAX_EVENTS} events; write those that matter")
 
-    def _joined(self) -> list[WrittenSubtask]:
+    def _joined(self) -> list[Subtask]:
         """Nothing of a list that is too long is lost: its last subtasks are done as one."""
-        most = self._limits.subtasks
+        most = self._most
         if len(self._subtasks) <= most:
             return self._subtasks
         rest = [s for s in self._subtasks[most - 1 :] if s.description]
-        last = WrittenSubtask("; then ".join(s.description for s in rest), "", rest[-1].criteria if rest else "")
+        last = Subtask("", "; then ".join(s.description for s in rest), rest[-1].criteria if rest else "")
         return [*self._subtasks[: most - 1], *([last] if last.description else [])]
 
     def _text(self, text: str) -> str:
         """On one line, and no longer than a plan may be."""
         text = " ".join(text.split())
-        return text if len(text) <= self._limits.text else text[: self._limits.text - 1] + "…"
+        return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """System 2 of one process: plans at once, then looks again when something has happened, and never twice for the same
-(TypeGo 6). Pure and on an injected clock: events in by method, plans out through `Tellers`, on one thread."""
+(TypeGo 6). Pure and on an injected clock: events in by method, plans out by `publish`, on one thread."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from planners.models.model_call import CallEnd, Model, ModelCall
+from planners.models.model_call import CallEnd, ModelCall, PlanningModel
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_answer import (
-    AnswerLimits,
     TaskAnswer,
     TaskReader,
-    WrittenSubtask,
     ending_with,
     hopeless,
     revised,
@@ -26,7 +24,7 @@ from planners.strategies.layered.task_answer import (
     with_done,
 )
 from planners.strategies.layered.task_prompt import question
-from planners.strategies.layered.task_reviews import Patience, Progress, Reasons, differences, labels, watched
+from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
 from skill_kernel.clock import Clock, Timer
 
 
@@ -35,7 +33,7 @@ class TaskSettings:
     """Times in seconds. `deadline_s`: for an answer, its repair included. System 2 looks again `urgent_s` after a result, an
     event or a resume, `settle_s` after a change of what it watches, `gap_s` after its last answer at the earliest: together
     no more than `review_s`. Not `cost_aware`, it looks again every `review_s`, whether something happened or not.
-    `revisions`: changes of one process's plan at most."""
+    `revisions`: changes of one process's plan at most; `subtasks` of a plan; `repeats` and `failures` as in Progress."""
 
     deadline_s: float = 12.0
     max_output_tokens: int = 1000
@@ -45,24 +43,9 @@ class TaskSettings:
     review_s: float = 2.0
     revisions: int = 30
     cost_aware: bool = True
-    limits: AnswerLimits = field(default_factory=AnswerLimits)
-    patience: Patience = field(default_factory=Patience)
-
-
-class Tellers(Protocol):
-    """Whom a task planner tells, and who allows it to ask."""
-
-    def plan(self, process_id: str, plan: Plan) -> None:
-        """A new revision."""
-
-    def skipped(self, process_id: str, why: str) -> None:
-        """Nothing was asked."""
-
-    def degraded(self, process_id: str, how: str, why: str) -> None:
-        """It goes on without its model."""
-
-    def allowance(self, process_id: str) -> tuple[bool, float, str]:
-        """Whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+    subtasks: int = 12
+    repeats: int = 3
+    failures: int = 8
 
 
 @dataclass
@@ -76,7 +59,7 @@ class Asked:
     why: tuple[str, ...]
     facts: Mapping[str, Any] | None
     tries: int = 0
-    streamed: list[WrittenSubtask] = field(default_factory=list)
+    streamed: list[Subtask] = field(default_factory=list)
 
 
 SHOWN_CALLS = 20
@@ -102,20 +85,20 @@ class TaskPlanner:
         sender: str,
         system: Callable[[], str],
         fields: frozenset[str],
-        model: Model,
+        model: PlanningModel,
         made_by: str,
-        tell: Tellers,
+        publish: Callable[[Plan], None],
         clock: Clock,
         settings: TaskSettings,
         adopted: int = 0,
     ) -> None:
         self._process_id, self._instruction, self._sender = process_id, instruction, sender
         self._system, self._fields, self._made_by = system, fields, made_by
-        self._model, self._tell, self._clock, self._settings = model, tell, clock, settings
+        self._model, self._publish_plan, self._clock, self._settings = model, publish, clock, settings
         self._adopted, self._ids = bool(adopted), adopted
         self.plan = Plan(revision=adopted, complete=False)
         """The newest one; without subtasks while there is none."""
-        self._progress = Progress(settings.patience)
+        self._progress = Progress(settings.repeats, settings.failures)
         self._calls: deque[CallReport] = deque(maxlen=SHOWN_CALLS)
         self._running: dict[str, CallReport] = {}
         self._facts: Mapping[str, Any] | None = None
@@ -150,7 +133,7 @@ class TaskPlanner:
         told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
         if self._reasons.see(told, self._clock.now() + self._settings.settle_s):
             if not self._reasons:
-                self._tell.skipped(self._process_id, "what it watches is again as it was")
+                self._model.skipped(Layer.S2, self._process_id, "what it watches is again as it was")
             self._wake()
 
     def subtask_done(self, subtask_id: str) -> None:
@@ -259,7 +242,7 @@ class TaskPlanner:
             self._reasons.take()
             self._keep()
             return
-        allowed, wait_s, why = self._tell.allowance(self._process_id)
+        allowed, wait_s, why = self._model.allowance(self._process_id, Layer.S2)
         if allowed and (wait_s <= 0.0 or not self.plan.complete):
             self._ask()
             return
@@ -280,7 +263,7 @@ class TaskPlanner:
         """Told once in a row."""
         if why != self._put_off:
             self._put_off = why
-            self._tell.skipped(self._process_id, why)
+            self._model.skipped(Layer.S2, self._process_id, why)
 
     def _ask(self) -> None:
         why = self._reasons.take() or ("it is time to look again",)
@@ -326,19 +309,19 @@ class TaskPlanner:
         asked.tries += 1
         streams = asked.first and asked.tries == 1 and not self._adopted and not self.plan.subtasks
         return TaskReader(
-            self._settings.limits,
+            most=self._settings.subtasks,
             known={s.id for s in self.plan.subtasks},
             fields=self._fields,
             first=asked.first,
             strict=asked.tries == 1,
-            on_subtask=(lambda one: self._streamed(asked, one)) if streams else None,
+            on_subtask=partial(self._streamed, asked) if streams else lambda one: None,
         )
 
-    def _streamed(self, asked: Asked, one: WrittenSubtask) -> None:
+    def _streamed(self, asked: Asked, one: Subtask) -> None:
         asked.streamed.append(one)
         self._publish(replace(self.plan, subtasks=self._merged(asked, asked.streamed), made_by=self._made_by))
 
-    def _merged(self, asked: Asked, written: Iterable[WrittenSubtask]) -> tuple[Subtask, ...]:
+    def _merged(self, asked: Asked, written: Iterable[Subtask]) -> tuple[Subtask, ...]:
         return revised(self.plan.subtasks, tuple(written), done_when_asked=asked.done, new_id=lambda: self._new_id("t"))
 
     def _answered(self, end: CallEnd[TaskAnswer]) -> None:
@@ -357,7 +340,7 @@ class TaskPlanner:
         if asked.first and not self._adopted:
             self._fall_back(why)
         else:
-            self._tell.degraded(self._process_id, "the plan stays as it was", why)
+            self._model.degraded(Layer.S2, self._process_id, "the plan stays as it was", why)
             self._keep()
         self._not_before_s = self._clock.now() + min(RETRY_MAX_S, RETRY_S * 2.0 ** min(self._faults, 10))
         self._faults += 1
@@ -369,7 +352,7 @@ class TaskPlanner:
             return
         subtasks = ending_with(self.plan.subtasks, self._instruction, lambda: self._new_id("t"))
         self._publish(replace(self.plan, complete=True, subtasks=subtasks, reason=why, made_by=FALLBACK))
-        self._tell.degraded(self._process_id, "the instruction itself is the plan", why)
+        self._model.degraded(Layer.S2, self._process_id, "the instruction itself is the plan", why)
 
     def _take(self, asked: Asked, answer: TaskAnswer) -> None:
         if answer.achieved or answer.give_up:
@@ -408,7 +391,7 @@ class TaskPlanner:
 
     def _publish(self, plan: Plan) -> None:
         self.plan = replace(plan, revision=self.plan.revision + 1)
-        self._tell.plan(self._process_id, self.plan)
+        self._publish_plan(self.plan)
 
     def _new_id(self, kind: str) -> str:
         self._ids += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from planners.plan import Subtask, plain
@@ -133,21 +132,16 @@ class Reasons:
         self.due_s = min(self.due_s, due_s)
 
 
-@dataclass(frozen=True)
-class Patience:
-    """`repeats`: failures under one and the same plan, `failures`: under whatever plans, before a task is given up, each
-    counted since the last subtask was done. Failures within `together_s` count as one."""
-
-    repeats: int = 3
-    failures: int = 8
-    together_s: float = 1.0
+TOGETHER_S = 1.0
+"""Failures within so long count as one."""
 
 
 class Progress:
-    """Counts failures since something was achieved."""
+    """Counts failures since the last subtask was done. `repeats`: failures under one and the same plan, `failures`: under
+    whatever plans, before a task is given up."""
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, repeats: int, failures: int) -> None:
+        self._max_repeats, self._max_failures = repeats, failures
         self._failures = 0
         self._under: dict[tuple[str, ...], int] = {}
         self._last_s = float("-inf")
@@ -160,20 +154,20 @@ class Progress:
     def failed(self, signature: tuple[str, ...], why: str, now: float) -> None:
         """A call failed while this was the plan."""
         self._last = why
-        if now - self._last_s >= self._patience.together_s:
+        if now - self._last_s >= TOGETHER_S:
             self._failures += 1
             self._under[signature] = self._under.get(signature, 0) + 1
             self._last_s = now
 
     def hopeless(self) -> str:
         """Why the task is to be given up whatever the next answer says; empty while it is not."""
-        if self._failures < self._patience.failures:
+        if self._failures < self._max_failures:
             return ""
         return f"{self._failures} failures in a row without any progress; the last one: {self._last}"
 
     def repeated(self, signature: tuple[str, ...]) -> str:
         """Why to give up when this is to be the plan once more; empty while it may."""
         times = self._under.get(signature, 0)
-        if times < self._patience.repeats:
+        if times < self._max_repeats:
             return ""
         return f"the same plan has failed {times} times; the last failure: {self._last}"
