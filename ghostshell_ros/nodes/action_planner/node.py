@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState
 from ghostshell.msg import Plan as PlanMsg
-from ghostshell.srv import Interrupt
+from ghostshell.srv import Interrupt, JudgeCondition
+from rclpy.parameter import Parameter
+from rclpy.task import Future
 
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
-from ghostshell_ros.nodes.action_planner.judge_service import JudgeService
 from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedProcess
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
@@ -25,9 +26,9 @@ from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_of
-from ghostshell_ros.wire.values import seconds
+from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
-from planners.judging import SentenceJudge, judge_system
+from planners.judging import Judgement, SentenceJudge, judge_system
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.scene import snapshot
@@ -45,6 +46,8 @@ TELL_LOST_S = 1.0
 """How long after it came up a planner tells of processes that it knows nothing of: its first words may find no reader."""
 
 KEPT_PLANS = 50
+MAX_CONDITION = 300
+"""Characters of a sentence that is judged."""
 
 
 class ActionPlanner(RuntimeNode):
@@ -88,26 +91,37 @@ class ActionPlanner(RuntimeNode):
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        judge = self._make_judge()
-        self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, judge, self._stop)
+        self._judge = self._make_judge()
+        self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, self._judge, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
         self.create_subscription(PlanMsg, "plans", self._plan, PLANS)
         read_events(self, self._event)
         self.create_subscription(KernelState, "kernel_state", self._scene.kernel_state, LATCHED)
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
-        self._judge_service = JudgeService(self, judge)
+        self.create_service(JudgeCondition, "judge_condition", self._judge_condition)
         prepare_models(self, (self._client, self._fast), self._prepare)
 
-    def _declare_settings(self) -> Mapping[str, Any]:
-        """Declare the parameters of all strategies, and those that any strategy may read."""
-        self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0)
-        self.declare("max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000)
-        declared = parameters_of(self._strategies.values())
-        for p in declared:
+    def _declare_settings(self) -> dict[str, Any]:
+        """Declare the parameters of all strategies, and those that any strategy may read; return their values, kept as they
+        are now."""
+        settings: dict[str, Any] = {
+            "deadline_s": self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0),
+            "max_output_tokens": self.declare(
+                "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
+            ),
+        }
+        for p in parameters_of(self._strategies.values()):
             default: Any = p.default
-            self.declare(p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live)
-        return NodeSettings(self, ["deadline_s", "max_output_tokens", *(p.name for p in declared)])
+            settings[p.name] = self.declare(
+                p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live
+            )
+
+        def changed(parameters: Sequence[Parameter]) -> None:
+            settings.update({p.name: p.value for p in parameters if p.name in settings})
+
+        self.add_post_set_parameters_callback(changed)
+        return settings
 
     def _make_judge(self) -> SentenceJudge | None:
         judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
@@ -130,6 +144,28 @@ class ActionPlanner(RuntimeNode):
     def _prepare(self) -> None:
         for strategy in self._strategies.values():
             strategy.prepare()
+
+    async def _judge_condition(
+        self, request: JudgeCondition.Request, response: JudgeCondition.Response
+    ) -> JudgeCondition.Response:
+        """Say whether a sentence is true now. An empty one is a client that makes contact; no model is asked for it."""
+        condition = " ".join(request.condition.split())
+        if self._judge is None or not condition:
+            response.error_code = JudgeCondition.Request.NO_JUDGE
+            response.error_msg = "no language model can judge; write the condition as an expression over the accessors"
+            return response
+        if len(condition) > MAX_CONDITION:
+            response.error_code = JudgeCondition.Request.JUDGE_FAILED
+            response.error_msg = f"the condition has {len(condition)} characters; write it in at most {MAX_CONDITION}"
+            return response
+        future = Future(executor=self.executor)
+        self._judge.ask(request.process_id, condition, future.set_result)
+        judged: Judgement = await future
+        response.known, response.holds = judged.holds is not None, bool(judged.holds)
+        response.reason = ros_text(judged.reason)
+        if judged.code:
+            response.error_code, response.error_msg = JudgeCondition.Request.JUDGE_FAILED, ros_text(judged.why)
+        return response
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -253,24 +289,6 @@ class ActionPlanner(RuntimeNode):
         self._models.close()
         for client in dict.fromkeys((self._client, self._fast)):
             client.close()
-
-
-class NodeSettings(Mapping[str, Any]):
-    """Read parameters of a node as they are now."""
-
-    def __init__(self, node: RuntimeNode, names: Sequence[str]) -> None:
-        self._node, self._names = node, tuple(names)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._node.get_parameter(name).value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def main() -> int:

@@ -48,9 +48,9 @@ def revised(
 ) -> tuple[Subtask, ...]:
     """Return the subtasks after a new list, which replaces those that are not done.
 
-    A written one is a known one by its id, else by its words; with the id of a known one everything else may be empty. What is done stays, in front, and is not done again: neither
-    when the list names its id, nor when it was written before that subtask was done. Only words that stood for something
-    done already when the list was asked for mean doing it once more.
+    A written one is a known one by its id, when everything else may be empty, else by its words. What is done stays, in
+    front, and is not done again: neither when the list names its id, nor when it was written before that subtask was done.
+    Only words that stood for something done already when the list was asked for mean doing it once more.
     """
     known = {s.id: s for s in subtasks}
     by_words: dict[str, list[Subtask]] = {}
