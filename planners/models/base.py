@@ -153,8 +153,7 @@ class CancelToken:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._event = threading.Event()
-        self._callbacks: dict[int, Callable[[], object]] = {}
-        self._next_id = 0
+        self._callbacks: list[Callable[[], object]] = []
 
     @property
     def cancelled(self) -> bool:
@@ -163,11 +162,8 @@ class CancelToken:
     def cancel(self) -> None:
         """Cancel now; every callback has run when this returns. Calling it again does nothing."""
         with self._lock:
-            if self._event.is_set():
-                return
             self._event.set()
-            callbacks = list(self._callbacks.values())
-            self._callbacks.clear()
+            callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
 
@@ -179,18 +175,18 @@ class CancelToken:
         """Call `callback` (quick, raising nothing) on cancellation, at once if that was before; returns how to
         unsubscribe."""
         with self._lock:
-            if not self._event.is_set():
-                key = self._next_id
-                self._next_id += 1
-                self._callbacks[key] = callback
+            late = self._event.is_set()
+            if not late:
+                self._callbacks.append(callback)
+        if late:
+            callback()
 
-                def unsubscribe() -> None:
-                    with self._lock:
-                        self._callbacks.pop(key, None)
+        def unsubscribe() -> None:
+            with self._lock:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
 
-                return unsubscribe
-        callback()
-        return lambda: None
+        return unsubscribe
 
 
 class ModelClient(Protocol):

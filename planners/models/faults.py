@@ -27,6 +27,7 @@ _CODE_BY_TYPE: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+QUOTA = "the account's quota is used up: raise it"
 _TRANSPORT_PACKAGES = {"httpx", "httpx2", "httpcore", "httpcore2", "h11", "anyio", "ssl"}
 
 
@@ -45,33 +46,19 @@ def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: fl
     if isinstance(status, int):
         headers = getattr(getattr(error, "response", None), "headers", {})
         return _from_status(status, kind, said, config, key, _retry_after_s(headers, wall_s))
-    if "APITimeoutError" in names:
-        return ModelError(
-            ModelCode.MODEL_CONNECTION,
-            f"{config.name}: no connection to {config.url} within {config.connect_s:g} s; check the address and the network",
-            retryable=True,
-        )
     packages = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
-    if "APIConnectionError" in names or isinstance(error, OSError) or packages & _TRANSPORT_PACKAGES:
+    code, retryable = ModelCode.MODEL_CONNECTION, True
+    if "APITimeoutError" in names:
+        what = f"no connection to {config.url} within {config.connect_s:g} s; check the address and the network"
+    elif "APIConnectionError" in names or isinstance(error, OSError) or packages & _TRANSPORT_PACKAGES:
         cause = error.__cause__ or error
         detail = scrub(str(cause), key) or type(cause).__name__
-        return ModelError(
-            ModelCode.MODEL_CONNECTION,
-            f"{config.name}: the connection to {config.url} failed ({detail}); check that the server runs and is reachable",
-            retryable=True,
-        )
-    if isinstance(error, ValueError):
-        return ModelError(
-            ModelCode.MODEL_SERVER,
-            f"{config.name}: {config.url} sent what is no valid answer ({type(error).__name__}: {said}); "
-            "check that `provider` fits this server",
-            retryable=True,
-        )
-    return ModelError(
-        ModelCode.MODEL_SERVER,
-        f"{config.name}: the SDK failed ({type(error).__name__}: {said}); "
-        "check its version and that `provider` fits this server",
-    )
+        what = f"the connection to {config.url} failed ({detail}); check that the server runs and is reachable"
+    else:
+        code, retryable = ModelCode.MODEL_SERVER, isinstance(error, ValueError)
+        whose = f"{config.url} sent what is no valid answer" if retryable else "the SDK failed"
+        what = f"{whose} ({type(error).__name__}: {said}); check the SDK's version and that `provider` fits this server"
+    return ModelError(code, f"{config.name}: {what}", retryable=retryable)
 
 
 def names_option(error: BaseException, option: str) -> bool:
@@ -80,40 +67,36 @@ def names_option(error: BaseException, option: str) -> bool:
 
 
 def _from_status(status: int, kind: str, said: str, config: ModelConfig, key: str, retry_after_s: float | None) -> ModelError:
-    name, variable = config.name, key_variable(config)
+    variable = key_variable(config)
+    spent = kind == "insufficient_quota"
+    code, what, remedy = (
+        ModelCode.MODEL_REFUSED,
+        "the provider refused the request",
+        "check `model` and the request's size and options",
+    )
     if status in (401, 403):
+        code, what = ModelCode.MODEL_AUTH, "the provider refused access"
         remedy = f"check that {variable} holds a valid key for {config.url} and this model"
         if variable is None or key == NO_KEY:
             remedy = "this server wants a key: set `api_key_env` to the name of the variable that holds it, and the variable"
-        return ModelError(ModelCode.MODEL_AUTH, f"{name}: the provider refused access ({status}: {said}); {remedy}")
-    if status == 429:
-        spent = kind == "insufficient_quota"
+    elif status == 429:
+        code, what = ModelCode.MODEL_RATE_LIMITED, "rate limited"
         when = f"wait {retry_after_s:g} s" if retry_after_s is not None else "wait a while"
-        remedy = "the account's quota is used up: raise it" if spent else when
-        return ModelError(
-            ModelCode.MODEL_RATE_LIMITED,
-            f"{name}: rate limited (429: {said}); {remedy}, or choose another model",
-            retryable=not spent,
-            retry_after_s=retry_after_s,
-        )
-    if status >= 500:
-        return ModelError(
-            ModelCode.MODEL_SERVER,
-            f"{name}: the provider failed ({status}: {said}); try again later or choose another model",
-            retryable=True,
-            retry_after_s=retry_after_s,
-        )
-    if status == 408:
-        return ModelError(
-            ModelCode.MODEL_TIMEOUT, f"{name}: the provider gave up waiting (408: {said}); try again", retryable=True
-        )
-    if status == 404:
+        remedy = f"{QUOTA if spent else when}, or choose another model"
+    elif status >= 500:
+        code, what, remedy = ModelCode.MODEL_SERVER, "the provider failed", "try again later or choose another model"
+    elif status == 408:
+        code, what, remedy = ModelCode.MODEL_TIMEOUT, "the provider gave up waiting", "try again"
+    elif status == 404:
         remedy = f"check `model` and `base_url` ({config.url}); the address of an OpenAI-compatible server mostly ends in /v1"
     elif status < 400:
         remedy = "set `base_url` to the final address; redirects are not followed, so that no key goes astray"
-    else:
-        remedy = "check `model` and the request's size and options"
-    return ModelError(ModelCode.MODEL_REFUSED, f"{name}: the provider refused the request ({status}: {said}); {remedy}")
+    return ModelError(
+        code,
+        f"{config.name}: {what} ({status}: {said}); {remedy}",
+        retryable=code not in (ModelCode.MODEL_AUTH, ModelCode.MODEL_REFUSED) and not spent,
+        retry_after_s=retry_after_s,
+    )
 
 
 def _provider_words(body: object) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.models import Image, Message, ModelRequest
+from planners.models.base import Image, Message, ModelRequest
 from planners.models.config import ConfigError, ModelConfig, Prices, is_local, load_models, parse_spec, scrub
 from planners.models.factory import make_client
 from skill_kernel.config import plugins

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.simulated_model.model_server import Fault, ModelServer
-from planners.models import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
+from planners.models.base import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
 from planners.models.http_stream import Surroundings

@@ -14,7 +14,7 @@ import pytest
 
 from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
-from planners.models import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.models.config import ModelConfig, Prices
 from planners.models.factory import make_client
 from planners.models.http_stream import HttpModelClient, Item, Surroundings

@@ -17,7 +17,7 @@ from rclpy.serialization import serialize_message
 from bench.replay.recorded import RecordingError, ReplayModelClient, read_run_answers
 from ghostshell_ros.recording.run_writer import RunWriter
 from ghostshell_ros.recording.topics import definition
-from planners.models import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.prompts.blocks import Layer, front
 from skill_kernel.codes import ModelCode
 
