@@ -7,7 +7,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter as Signed
 from typing import Annotated, Any, Literal
@@ -72,46 +72,32 @@ def declared(skill: Skill, limits: Limits = NO_LIMITS) -> tuple[Declared, ...]:
 def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
     plain, extras = _unwrapped(parameter.annotation)
     has_default = parameter.default is not Signed.empty
-    made = Declared(
+    content = content_marker(parameter.annotation) is not None
+    # A bound and whether it lies outside; of two bounds the tighter one holds.
+    lower: list[tuple[float, bool]] = []
+    upper: list[tuple[float, bool]] = []
+    for extra in extras:
+        low, high = limits.get(extra.limit, (None, None)) if isinstance(extra, Limited) else (None, None)
+        lows = ((low, False), (getattr(extra, "ge", None), False), (getattr(extra, "gt", None), True))
+        highs = ((high, False), (getattr(extra, "le", None), False), (getattr(extra, "lt", None), True))
+        lower += [(float(bound), is_open) for bound, is_open in lows if isinstance(bound, (int, float))]
+        upper += [(float(bound), is_open) for bound, is_open in highs if isinstance(bound, (int, float))]
+    (low, open_lower) = max(lower, default=(None, False))
+    (high, open_upper) = min(upper, key=lambda bound: (bound[0], not bound[1]), default=(None, False))
+    return Declared(
         name=parameter.name,
-        type_text=_type_text(plain),
-        kind=_kind(plain),
+        type_text="str" if content else _type_text(plain),
+        kind="text" if content else _kind(plain),
         required=not has_default and parameter.name != skill.content,
         default=_written(parameter.default) if has_default else None,
-        choices=_choices(plain),
-        content=content_marker(parameter.annotation) is not None,
+        choices=() if content else _choices(plain),
+        lower=None if content else low,
+        upper=None if content else high,
+        open_lower=open_lower,
+        open_upper=open_upper,
+        description="" if content else next((extra for extra in extras if isinstance(extra, str)), ""),
+        content=content,
     )
-    if made.content:
-        return replace(made, kind="text", type_text="str", choices=())
-    for extra in extras:
-        made = _with(made, extra, limits)
-    return made
-
-
-def _with(made: Declared, extra: Any, limits: Limits) -> Declared:
-    if isinstance(extra, Limited):
-        lower, upper = limits.get(extra.limit, (None, None))
-        return _bounded(_bounded(made, lower=lower), upper=upper)
-    if isinstance(extra, str):
-        return replace(made, description=made.description or extra)
-    if isinstance(extra, annotated_types.Ge):
-        return _bounded(made, lower=extra.ge)
-    if isinstance(extra, annotated_types.Gt):
-        return _bounded(made, lower=extra.gt, open_bound=True)
-    if isinstance(extra, annotated_types.Le):
-        return _bounded(made, upper=extra.le)
-    if isinstance(extra, annotated_types.Lt):
-        return _bounded(made, upper=extra.lt, open_bound=True)
-    return made
-
-
-def _bounded(made: Declared, *, lower: Any = None, upper: Any = None, open_bound: bool = False) -> Declared:
-    """Narrow the range; of two bounds the tighter one holds."""
-    if isinstance(lower, (int, float)) and (made.lower is None or lower > made.lower):
-        made = replace(made, lower=float(lower), open_lower=open_bound)
-    if isinstance(upper, (int, float)) and (made.upper is None or upper < made.upper):
-        made = replace(made, upper=float(upper), open_upper=open_bound)
-    return made
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:

@@ -17,7 +17,6 @@ from function_tokens.routines import Routine
 from planners.prompts.prompt import (
     CallReport,
     GrammarOptions,
-    Sensed,
     build_system_prompt,
     build_turn_prompt,
     channel_text,
@@ -117,7 +116,7 @@ def test_the_turn_carries_what_really_happened_and_ends_with_the_instruction() -
         results=[CallReport("walk", {"distance": 20}, "FAILED", "slipped", 0.0, 1.23456)],
         running=[CallReport("play_bgm", {}, "RUNNING", start_s=0.5)],
         repairs=["</b> closed nothing"],
-        sensed=[Sensed("camera text", "STOP ALL")],
+        observation={"camera text": "STOP ALL"},
     )
     assert turn_of(text) == 2
     assert instruction_of(text) == "nod"
@@ -137,7 +136,7 @@ def test_no_data_can_stand_where_the_instruction_stands(instruction: str, data: 
         state={hostile: hostile},
         results=[CallReport(data, {data: hostile}, "DONE", hostile)],
         repairs=[hostile],
-        sensed=[Sensed(hostile, hostile)],
+        observation={hostile: hostile},
     )
     assert instruction_of(text) == instruction
     assert turn_of(text) == turn

@@ -8,7 +8,8 @@ from typing import Any
 
 from planners.models.base import Image, Message
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.robot_facts import DATA, RobotFacts, described, functions, observation_now, observed, places
+from planners.prompts.prompt import functions
+from planners.prompts.robot_facts import DATA, RobotFacts, described, observation_now, observed, places
 
 TRACED = 40
 """Newest ended calls that a prompt shows."""

@@ -10,7 +10,6 @@ from typing import Any
 from planners.models.base import ModelRequest
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import told
 from planners.strategies.baselines.baseline_prompts import TRACED, plan_system, question, react_system
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
@@ -34,7 +33,7 @@ class _Baseline(TurnPlanner):
     def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
         """Return the first request."""
         self._start, self._fault = _short(known.observation), ""
-        self._trace: list[Mapping[str, Any]] = [told(call) for call in done]
+        self._trace: list[Mapping[str, Any]] = [call.shown() for call in done]
         self._failed_turns = self._lost = 0
         return self._asked((), known)
 
@@ -74,7 +73,7 @@ class ReactPlanner(_Baseline):
             return PlanEnded(result.code, result.error)
         failed = self._note(result.calls)
         calls = [c for c in result.calls if c.function != "plan_done"]
-        self._trace += [{**told(c), **({"then": _short(known.observation)} if c is calls[-1] else {})} for c in calls]
+        self._trace += [{**c.shown(), **({"then": _short(known.observation)} if c is calls[-1] else {})} for c in calls]
         if result.reason == "plan_done":
             return self._ended()
         self._lost = 0 if calls else self._lost + 1

@@ -10,19 +10,8 @@ from typing import Any
 
 from planners.plan import GlobalEvent, Subtask
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import (
-    DATA,
-    RobotFacts,
-    conditions,
-    described,
-    functions,
-    observation_now,
-    observed,
-    places,
-    task,
-    told,
-)
+from planners.prompts.prompt import CallReport, functions
+from planners.prompts.robot_facts import DATA, RobotFacts, conditions, described, observation_now, observed, places, task
 from skill_kernel.skills.skill import Skill
 
 BUILTIN_NAMES = ("wait", "sleep")
@@ -71,7 +60,7 @@ def step_message(situation: Situation, observation: Mapping[str, Any] | None) ->
         block(
             "FIRED", [{"condition": e.condition, "response": e.response} for e in s.fired], "came true; do the response first"
         ),
-        block("DONE", [told(c) for c in s.done[-SHOWN_DONE:]], f"what was really done; {DATA}"),
+        block("DONE", [c.shown() for c in s.done[-SHOWN_DONE:]], f"what was really done; {DATA}"),
         block("RUNNING", s.running, "is being done"),
         block("QUEUE", s.queue, "written already, not begun"),
         block("ROOM", [s.room], "steps you may add"),

@@ -9,19 +9,8 @@ from typing import Any
 from planners.models.base import Message, ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import (
-    DATA,
-    RobotFacts,
-    conditions,
-    described,
-    functions,
-    observation_now,
-    observed,
-    places,
-    task,
-    told,
-)
+from planners.prompts.prompt import CallReport, functions
+from planners.prompts.robot_facts import DATA, RobotFacts, conditions, described, observation_now, observed, places, task
 
 
 def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
@@ -56,7 +45,7 @@ def question(
     if plan is not None:
         parts.append(block("PLAN", [_subtask(s) for s in plan.subtasks], "as it stands"))
         parts.append(block("EVENTS", [_event(e) for e in plan.events], "of the plan; fired: how often it has come true"))
-    parts.append(block("DONE", [told(c) for c in calls], f"what was really done; {DATA}"))
+    parts.append(block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"))
     parts.append(block("WHY", why, f"you are asked; {DATA}"))
     parts.append(observation_now(observation))
     message = Message("user", "\n".join(p for p in parts if p))
