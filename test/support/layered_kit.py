@@ -5,7 +5,6 @@ a body that takes its declared times."""
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from bench.replay.recorded import RecordingError, ReplayModelClient, read_recording
-from planners.models.base import CancelToken, Finished, Message, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    Message,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+    TextDelta,
+    Usage,
+)
 from planners.models.recording import RecordedStream, RecordingModelClient, write_recording
 from skill_kernel.codes import ModelCode
 
