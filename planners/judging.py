@@ -14,6 +14,8 @@ from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.robot_facts import RobotFacts, observation_now, observed
+from planners.scene import snapshot
+from planners.strategy import RobotView
 from skill_kernel.clock import Clock
 
 KEPT_S = 2.0
@@ -93,31 +95,20 @@ Heard = Callable[[Judgement], None]
 
 
 class SentenceJudge:
-    """Ask for all processes of a robot. `system` gives the static front of the prompt, `observe` the observation as prompts
-    show it, `scene` what must be equal for an old judgement to stand."""
+    """Ask for all processes of a robot. An old judgement stands while the robot sees the same place."""
 
-    def __init__(
-        self,
-        model: Model,
-        clock: Clock,
-        system: Callable[[], str],
-        *,
-        observe: Callable[[], Mapping[str, Any] | None],
-        scene: Callable[[], object],
-        deadline_s: float,
-    ) -> None:
-        self._model, self._clock, self._system = model, clock, system
-        self._observe, self._scene, self._deadline_s = observe, scene, deadline_s
+    def __init__(self, model: Model, clock: Clock, robot: RobotView, deadline_s: float) -> None:
+        self._model, self._clock, self._robot, self._deadline_s = model, clock, robot, deadline_s
         self._known: OrderedDict[str, tuple[float, object, Judgement]] = OrderedDict()
         self._waiting: dict[tuple[str, object], list[Heard]] = {}
 
     def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
         """`heard` is told once, at once where the answer is known, or where nothing is observed to judge from."""
-        observed = self._observe()
-        if observed is None:
+        seen = self._robot.observed()
+        if seen is None:
             heard(Judgement(None, "nothing is observed now"))
             return
-        now, scene = self._clock.now(), self._scene()
+        now, scene = self._clock.now(), snapshot(self._robot.observation(), self._robot.steady_now()).place
         known = self._known.get(sentence)
         if known is not None and known[1] == scene and now - known[0] <= KEPT_S:
             heard(known[2])
@@ -128,8 +119,8 @@ class SentenceJudge:
             return
         self._waiting[key] = [heard]
         request = ModelRequest(
-            self._system(),
-            (Message("user", judge_message(sentence, observed)),),
+            self._robot.system_prompt(judge_system),
+            (Message("user", judge_message(sentence, seen)),),
             max_output_tokens=MAX_OUTPUT_TOKENS,
             deadline_s=self._deadline_s,
         )
@@ -139,7 +130,6 @@ class SentenceJudge:
             request,
             JudgeReader,
             lambda end: self._judged(key, end),
-            deadline_s=self._deadline_s,
         )
 
     def _judged(self, key: tuple[str, object], end: CallEnd[Judgement]) -> None:

@@ -23,9 +23,10 @@ class SceneSnapshot:
     in_sight: frozenset[str] = frozenset()
     pose: Pose | None = None
 
-    def same_scene(self, other: SceneSnapshot) -> bool:
-        """Whether both are of one place with the same things in it; the way through it does not count."""
-        return (self.room, self.posture, self.in_sight) == (other.room, other.posture, other.in_sight)
+    @property
+    def place(self) -> object:
+        """Return what is equal for snapshots of one place with the same things in it; the way through it does not count."""
+        return (self.room, self.posture, self.in_sight)
 
     def moved_m(self, other: SceneSnapshot) -> float:
         """How far apart the robot stood; 0 while either is not known."""
@@ -38,7 +39,7 @@ class SceneSnapshot:
         turned = 0.0
         if self.pose is not None and now.pose is not None:
             turned = abs(math.remainder(self.pose.yaw - now.pose.yaw, math.tau))
-        return self.same_scene(now) and self.moved_m(now) <= MOVED_M and turned <= TURNED_RAD
+        return self.place == now.place and self.moved_m(now) <= MOVED_M and turned <= TURNED_RAD
 
 
 def snapshot(observation: Observation | None, now: float) -> SceneSnapshot:

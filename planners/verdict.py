@@ -125,11 +125,11 @@ class WeighingExecutor:
 
     def content(self, call: Call, text: str, last: bool) -> None:
         """Pass character data on, behind the start of its call."""
-        self._after(call, partial(self._executor.content, call, text, last))
+        self._after(call.call_id, partial(self._executor.content, call, text, last))
 
     def reset(self, call: Call) -> None:
         """End a call as DONE, behind its start."""
-        self._after(call, partial(self._executor.reset, call))
+        self._after(call.call_id, partial(self._executor.reset, call))
 
     def stop(self, call: Call, cause: str) -> None:
         """Stop a call, or keep one from starting that is still weighed."""
@@ -139,12 +139,11 @@ class WeighingExecutor:
         else:
             self._end(weighing, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, cause))
 
-    def _after(self, call: Call, action: Callable[[], None]) -> None:
-        weighing = self._weighed.get(call.call_id)
-        if weighing is None:
-            action()
+    def _after(self, call_id: str, action: Callable[[], None]) -> None:
+        if call_id in self._weighed:
+            self._weighed[call_id].waiting.append(action)
         else:
-            weighing.waiting.append(action)
+            action()
 
     def _answered(self, weighing: _Weighing, verdict: Verdict, sentence: str) -> None:
         if self._weighed.get(weighing.call.call_id) is not weighing or verdict.name not in weighing.open:

@@ -17,7 +17,8 @@ from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelRequest, Retrying, TextDelta, Usage, used
 from planners.models.base import ModelEvent as AnswerPart
-from planners.models.model_call import AnswerEnd, Budget
+from planners.models.budget import TokenBudget
+from planners.models.model_call import AnswerEnd
 from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import ModelEvent, ModelKind, Notice
 
@@ -34,7 +35,7 @@ class LayerModel:
     """
 
     def __init__(
-        self, node: RuntimeNode, clients: Mapping[str, ModelClient], events: EventWriter, budget: Budget | None = None
+        self, node: RuntimeNode, clients: Mapping[str, ModelClient], events: EventWriter, budget: TokenBudget | None = None
     ) -> None:
         self.node, self._clients, self.events, self._budget = node, clients, events, budget
         self._asked_s: dict[tuple[str, str], float] = {}

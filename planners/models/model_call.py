@@ -32,13 +32,6 @@ class AnswerEnd:
     why: str = ""
 
 
-class Budget(Protocol):
-    """What a layer may still ask of its model."""
-
-    def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
-        """Whether it may ask, the least gap between two questions in seconds, and why it may not."""
-
-
 class Handle(Protocol):
     """An answer that is being written."""
 
@@ -103,12 +96,11 @@ class CallEnd(Generic[T]):
     value: T | None
     code: int = 0
     why: str = ""
-    answers: int = 1
 
 
 class ModelCall(Generic[T]):
-    """Asks once, and once more with the error shown when the answer cannot be used. `on_end` hears of it once, at
-    `deadline_s` at the latest, both answers together; `cancel` ends it without a word.
+    """Asks once, and once more with the error shown when the answer cannot be used. `on_end` hears of it once, at the deadline
+    of the request at the latest, both answers together; `cancel` ends it without a word.
 
     A model that gives no answer is not asked again: its client has tried as often as may help.
     """
@@ -120,23 +112,11 @@ class ModelCall(Generic[T]):
         request: ModelRequest,
         reader: Callable[[], Reader[T]],
         on_end: Callable[[CallEnd[T]], None],
-        *,
-        deadline_s: float,
     ) -> None:
-        self._ask_model, self._request = ask, request
-        self._new_reader, self._on_end, self._deadline_s = reader, on_end, deadline_s
-        self._answers = 0
-        self._written = ""
-        self._over = False
-        self._timer: Timer = clock.call_later(deadline_s, self._too_late)
-        self._reader: Reader[T]
-        self._handle: Handle
+        self._ask_model, self._request, self._new_reader, self._on_end = ask, request, reader, on_end
+        self._repaired = self._over = False
+        self._timer: Timer = clock.call_later(request.deadline_s, self._too_late)
         self._ask(request)
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended or was cancelled."""
-        return self._over
 
     def cancel(self) -> None:
         """Nobody wants to know any more."""
@@ -146,55 +126,48 @@ class ModelCall(Generic[T]):
             self._handle.cancel()
 
     def _ask(self, request: ModelRequest) -> None:
-        self._answers += 1
         self._written, self._reader = "", self._new_reader()
-        number = self._answers
-        self._handle = self._ask_model(
-            replace(request, deadline_s=min(request.deadline_s, self._deadline_s)),
-            lambda text: self._text(number, text),
-            lambda end: self._ended(number, end),
-        )
+        self._handle = self._ask_model(request, self._text, self._ended)
 
-    def _text(self, number: int, text: str) -> None:
-        if self._over or number != self._answers:
-            return
-        self._written += text
-        try:
-            self._reader.feed(text)
-        except AnswerError as error:
-            self._handle.cancel()
-            self._faulty(error)
+    def _text(self, text: str) -> None:
+        if not self._over:
+            self._written += text
+            try:
+                self._reader.feed(text)
+            except AnswerError as error:
+                self._handle.cancel()
+                self._faulty(error)
 
-    def _ended(self, number: int, end: AnswerEnd) -> None:
-        if self._over or number != self._answers:
+    def _ended(self, end: AnswerEnd) -> None:
+        if self._over:
             return
         if end.code:
-            self._finish(CallEnd(None, end.code, end.why, self._answers))
+            self._finish(None, end.code, end.why)
             return
         try:
             value = self._reader.close()
         except AnswerError as error:
             self._faulty(error)
         else:
-            self._finish(CallEnd(value, answers=self._answers))
+            self._finish(value)
 
     def _faulty(self, error: AnswerError) -> None:
-        if self._answers > 1:
+        if self._repaired:
             why = f"the answer of the model could not be used twice, at last: {error}"
-            self._finish(CallEnd(None, int(ModelCode.MODEL_NOT_UNDERSTOOD), why, self._answers))
+            self._finish(None, int(ModelCode.MODEL_NOT_UNDERSTOOD), why)
         else:
+            self._repaired = True
             self._ask(repair(self._request, str(error), self._written))
 
     def _too_late(self) -> None:
         if not self._over:
             self._handle.cancel()
-            why = f"no usable answer within {self._deadline_s:g} s"
-            self._finish(CallEnd(None, int(ModelCode.MODEL_TIMEOUT), why, self._answers))
+            self._finish(None, int(ModelCode.MODEL_TIMEOUT), f"no usable answer within {self._request.deadline_s:g} s")
 
-    def _finish(self, end: CallEnd[T]) -> None:
+    def _finish(self, value: T | None, code: int = 0, why: str = "") -> None:
         self._over = True
         self._timer.cancel()
-        self._on_end(end)
+        self._on_end(CallEnd(value, code, why))
 
 
 def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:

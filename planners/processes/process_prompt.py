@@ -97,7 +97,6 @@ class AdvisorContext:
             request,
             lambda: S3Reader(ids, names, new=new is not None, added=added is not None),
             answered,
-            deadline_s=deadline_s,
         )
 
 

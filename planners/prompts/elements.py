@@ -25,21 +25,20 @@ class Element:
 
 
 class ElementParser:
-    """Text in, whole elements out. Lenient: fences and reasoning vanish, violations are mended and kept in `repairs`."""
+    """Text in, whole elements out. Lenient: fences and reasoning vanish, violations are mended."""
 
     def __init__(self) -> None:
         self._parser = StreamingParser("lenient")
         self._open: list[FunctionToken] = []
         self._text: list[str] = []
         self._inner: list[str] = []
-        self.repairs: list[str] = []
 
     def feed(self, text: str) -> list[Element]:
         """The elements that this text completes."""
         return self._read(self._parser.feed(text))
 
     def close(self) -> list[Element]:
-        """Those that the end completes; an element that was left open is complete now and named in `repairs`."""
+        """Those that the end completes; an element that was left open is complete now."""
         return [*self._read(self._parser.close()), *self._flushed()]
 
     def _read(self, tokens: Iterable[FunctionToken]) -> list[Element]:
@@ -60,7 +59,6 @@ class ElementParser:
             else:
                 found += self._flushed()
                 self._open.append(token)
-        self.repairs += [repair.message for repair in self._parser.take_repairs()]
         return found
 
     def _reset(self) -> list[Element]:

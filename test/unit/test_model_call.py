@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from layered_kit import Asked, Says, ScriptedModel, failing
@@ -42,8 +45,8 @@ def ask(*answers: Says | str, deadline_s: float = 10.0) -> Asking:
     clock, left = VirtualClock(), list(answers)
     model = ScriptedModel(clock, lambda asked: left.pop(0))
     ends: list[CallEnd[int]] = []
-    request = ModelRequest("system", (Message("user", "how many?\n"),))
-    call = ModelCall(partial(model.ask, Layer.S2, "p"), clock, request, Number, ends.append, deadline_s=deadline_s)
+    request = ModelRequest("system", (Message("user", "how many?\n"),), deadline_s=deadline_s)
+    call = ModelCall(partial(model.ask, Layer.S2, "p"), clock, request, Number, ends.append)
     return clock, model, ends, call
 
 
@@ -57,7 +60,7 @@ def test_a_good_answer_is_told_once() -> None:
 def test_a_bad_answer_is_asked_for_once_more_with_the_error_and_the_whole_prompt(bad: str) -> None:
     clock, model, ends, _ = ask(bad, "42")
     clock.run()
-    assert ends == [CallEnd(42, answers=2)]
+    assert ends == [CallEnd(42)]
     prompt = model.questions[1].request.messages[-1].text
     assert prompt.startswith("how many?") and len(model.questions[1].blocks["FAULTS"]) == 1
 
@@ -86,13 +89,20 @@ def test_of_a_cancelled_question_nothing_is_heard() -> None:
     clock, model, ends, call = ask("42")
     call.cancel()
     clock.run()
-    assert ends == [] and model.questions[0].cancelled and call.over
+    assert ends == [] and model.questions[0].cancelled
+
+
+def robot_that_sees(observed: Callable[[], object]) -> Any:
+    """Return a view of a robot that never moves."""
+    return SimpleNamespace(
+        observed=observed, observation=lambda: None, steady_now=lambda: 0.0, system_prompt=lambda make: "the front"
+    )
 
 
 def judge(answer: object, *sentences: str) -> tuple[list[Judgement], ScriptedModel]:
     clock = VirtualClock()
     model = ScriptedModel(clock, answer)  # type: ignore[arg-type]
-    asked = SentenceJudge(model, clock, lambda: "the front", observe=dict, scene=lambda: "same", deadline_s=3.0)
+    asked = SentenceJudge(model, clock, robot_that_sees(dict), 3.0)
     heard: list[Judgement] = []
     for sentence in sentences:
         asked.ask("p", sentence, heard.append)
@@ -163,7 +173,7 @@ def test_nothing_is_judged_while_nothing_is_observed() -> None:
     clock = VirtualClock()
     model = ScriptedModel(clock, lambda asked: "yes")
     seen: list[dict[str, object] | None] = [None]
-    asked = SentenceJudge(model, clock, lambda: "the front", observe=lambda: seen[-1], scene=lambda: "", deadline_s=3.0)
+    asked = SentenceJudge(model, clock, robot_that_sees(lambda: seen[-1]), 3.0)
     heard: list[Judgement] = []
     asked.ask("p", "somebody stands in the way", heard.append)
     assert heard[0].holds is None and "observe" in heard[0].reason and not model.questions

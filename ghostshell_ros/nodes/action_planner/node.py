@@ -28,10 +28,9 @@ from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_of
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
-from planners.judging import Judgement, SentenceJudge, judge_system
+from planners.judging import Judgement, SentenceJudge
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
-from planners.scene import snapshot
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
@@ -91,7 +90,9 @@ class ActionPlanner(RuntimeNode):
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        self._judge = self._make_judge()
+        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
+        thinks = self._models.thinks(Layer.JUDGE)
+        self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, self._judge, self._stop)
         self._scheduler_interrupt = ServiceClient(self, Interrupt, "channel_scheduler/interrupt")
         self.create_subscription(ProcessArray, "processes", self._process_states, LATCHED)
@@ -122,24 +123,6 @@ class ActionPlanner(RuntimeNode):
 
         self.add_post_set_parameters_callback(changed)
         return settings
-
-    def _make_judge(self) -> SentenceJudge | None:
-        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
-        if not self._models.thinks(Layer.JUDGE):
-            return None
-
-        def scene() -> object:
-            seen = snapshot(self._scene.observation(), self.steady_now())
-            return (seen.room, seen.posture, seen.in_sight)
-
-        return SentenceJudge(
-            self._models,
-            SteadyClock(self),
-            lambda: self._scene.system_prompt(judge_system),
-            observe=self._scene.observed,
-            scene=scene,
-            deadline_s=judge_s,
-        )
 
     def _prepare(self) -> None:
         for strategy in self._strategies.values():

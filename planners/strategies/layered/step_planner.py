@@ -104,7 +104,13 @@ class Wait:
         self._clock, self._over = clock, over
         self._timer: Timer | None = None
         self._seconds: float | None = None
+        self._due_s = 0.0
         self._held = False
+
+    def within(self, seconds: float) -> None:
+        """Wait no longer than this from now."""
+        if self._seconds is None or self._clock.now() + seconds < self._due_s:
+            self.begin(seconds)
 
     def begin(self, seconds: float) -> None:
         """Wait from now, or from the end of the hold."""
@@ -123,6 +129,7 @@ class Wait:
             self._timer.cancel()
             self._timer = None
         if not held and self._seconds is not None:
+            self._due_s = self._clock.now() + self._seconds
             self._timer = self._clock.call_later(self._seconds, self._ring)
 
     def _ring(self) -> None:
@@ -146,6 +153,7 @@ class StepPlanner:
         self._paused_at: SceneSnapshot | None = None
         self._commands: OfflineClient | None = None
         self._plan_wait, self._review = Wait(io.clock, self._no_plan), Wait(io.clock, self._not_reviewed)
+        self._next_look = Wait(io.clock, self._consider)
         self._failed_under: int | None = None
         """The revision under which the same has failed again and again: only another plan can help."""
         self._review_fault = ""
@@ -163,8 +171,6 @@ class StepPlanner:
         self._faults: list[str] = []
         self._skip_told = False
         self._not_before_s = 0.0
-        self._timer: Timer | None = None
-        self._due_s = 0.0
         self._outcome = (0, "")
         self._stopping = False
         """Whether it waits for a standstill before it speaks its last words."""
@@ -281,8 +287,7 @@ class StepPlanner:
     def _observed(self) -> None:
         if self.state is State.RUNNING and self._events and not self._fired:
             view = View(self._robot.observation(), self._robot.about.accessors, self._robot.steady_now())
-            scene = self._scene()
-            self._events.look(view, (scene.room, scene.posture, scene.in_sight), self._fire)
+            self._events.look(view, self._scene().place, self._fire)
 
     def _fire(self, event: GlobalEvent) -> bool:
         """One at a time, and only while it acts: a model may have judged it late."""
@@ -357,23 +362,6 @@ class StepPlanner:
     def _not_reviewed(self) -> None:
         self._fail(int(TaskCode.CALL_FAILED), self._review_fault)
 
-    def _later(self, seconds: float) -> None:
-        """Look for what is next after so long, or sooner."""
-        due_s = self._io.clock.now() + seconds
-        if self._timer is None or due_s < self._due_s:
-            self._stop_timer()
-            self._due_s = due_s
-            self._timer = self._io.clock.call_later(seconds, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        self._consider()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     # -- the first action ---------------------------------------------------------------------------------------------
 
     def _ask_first_action(self) -> None:
@@ -395,7 +383,6 @@ class StepPlanner:
             request,
             lambda: FirstActionReader(about.first_actions, robot.check),
             self._first_answered,
-            deadline_s=deadline_s,
         )
 
     def _first_answered(self, end: CallEnd[str]) -> None:
@@ -439,15 +426,15 @@ class StepPlanner:
                     self._skip_told = True
                     why = "queue, results and observation are as they were when nothing was to be added"
                     self._io.report(ModelEvent(kind=ModelKind.SKIPPED, layer=Layer.S1.value, reason=why))
-                self._later(LOOK_AGAIN_S)
+                self._next_look.within(LOOK_AGAIN_S)
                 return
         allowed, budget_s, why = self._io.allowance(Layer.S1)
         wait_s = max(self._not_before_s - self._io.clock.now(), budget_s)
         if not allowed:
             self._useless(int(TaskCode.BUDGET_SPENT), why)
-            self._later(0.0)
+            self._next_look.within(0.0)
         elif wait_s > 0.0:
-            self._later(wait_s)
+            self._next_look.within(wait_s)
         elif why := self._failures.exhausted():
             self._fail(int(TaskCode.TURN_LIMIT), f"{subtask.description}: {why}")
         else:
@@ -456,7 +443,7 @@ class StepPlanner:
     def _ask_not_before(self, seconds: float) -> None:
         """Ask nothing for so long."""
         self._not_before_s = max(self._not_before_s, self._io.clock.now() + seconds)
-        self._later(seconds)
+        self._next_look.within(seconds)
 
     def _renewed(self) -> None:
         """Whatever was said before, there is something new to ask about."""
@@ -607,9 +594,8 @@ class StepPlanner:
     def _stop_asking(self, why: str) -> None:
         self._drop(why)
         self._drop_first_action()
-        self._stop_timer()
-        self._plan_wait.end()
-        self._review.end()
+        for wait in (self._next_look, self._plan_wait, self._review):
+            wait.end()
 
     def _end(self, reason: str, code: int = 0, why: str = "", sentence: str = "") -> None:
         """Ask nothing more, and end the plan when nothing runs; with a sentence stop what runs and say it first."""
@@ -650,5 +636,4 @@ class StepPlanner:
         self._io.report(ModelEvent(kind=ModelKind.DEGRADED, layer=layer.value, fallback=how, error_msg=why))
 
     def _scene(self) -> SceneSnapshot:
-        """Return what may be relied on now."""
         return snapshot(self._robot.observation(), self._robot.steady_now())

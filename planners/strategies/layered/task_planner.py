@@ -288,7 +288,6 @@ class TaskPlanner:
             request,
             lambda: self._reader(asked),
             self._answered,
-            deadline_s=self._settings.deadline_s,
         )
 
     def _drop_call(self) -> None:
