@@ -71,13 +71,11 @@ class JudgeReader:
         self._text = ""
 
     def feed(self, text: str) -> None:
-        """The next piece."""
         self._text += text
         if len(self._text) > MAX_ANSWER:
             raise AnswerError("the answer is too long; begin with yes, no or unknown")
 
     def close(self) -> Judgement:
-        """What the answer says."""
         text = _THOUGHT.sub("", self._text).strip().strip("`*\"'<>").strip()
         found = re.match(r"\w+", text)
         word = found.group(0).casefold() if found else ""

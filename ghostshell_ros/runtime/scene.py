@@ -84,7 +84,6 @@ class Scene:
         return self._seen
 
     def images(self) -> Sequence[Image]:
-        """Return the camera's last image as PNG, if there is a fresh one."""
         if self._image is None or self.steady_now() - self._image[0] > STALE_S:
             return []
         message = self._image[1]
@@ -99,7 +98,6 @@ class Scene:
         return [Image(buffer.getvalue())]
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
-        """Return what is wrong with a call."""
         mapped = self._robot.mapper.map(name, attributes)
         if isinstance(mapped, Wrapper):
             return f"there is no function '{name}'"

@@ -63,7 +63,6 @@ class TokenBudget:
     # -- what is heard ------------------------------------------------------------------------------------------------
 
     def asked(self, process_id: str, layer: str) -> None:
-        """A layer has begun to ask its model."""
         whose = process_id if process_id in self._spent else ""
         self._running.setdefault((whose, layer), deque()).append(self._now())
 

@@ -112,14 +112,12 @@ class S3Reader:
         self._answer = S3Answer()
 
     def feed(self, text: str) -> None:
-        """Take the next piece. Raises AnswerError for an answer that cannot be used."""
         self._length += len(text)
         if self._length > MAX_ANSWER:
             raise AnswerError("the answer does not end; write only the elements")
         self._take(self._parser.feed(text))
 
     def close(self) -> S3Answer:
-        """Return the whole answer. Raises AnswerError when it holds none of the elements."""
         self._take(self._parser.close())
         if not self._found:
             raise AnswerError("the answer holds none of the elements; write <nothing/> when there is nothing to do")

@@ -118,7 +118,6 @@ class TurnPlanning:
         self._begin(task.done)
 
     def on(self, event: RunEvent) -> None:
-        """Follow the calls of the turn, and write the next one when it has ended."""
         turn = self._turn
         if isinstance(event, Restarted):
             self._begin(event.done)
@@ -143,7 +142,6 @@ class TurnPlanning:
             self._follow(turn, event)
 
     def close(self, why: str) -> None:
-        """Ask and write no more."""
         turn, self._turn = self._turn, None
         if turn is not None:
             self._stop_asking(turn)

@@ -111,7 +111,7 @@ def test_not_cost_aware_it_asks_every_two_seconds() -> None:
     bench = Bench([PLAN, *["<keep/>"] * 50], settings=replace(OLD, cost_aware=False), latency_s=0.5)
     bench.run(25.5)
     assert len(bench.asked) == 11
-    bench.planner.configure(OLD)
+    bench.settings.cost_aware = True
     bench.run(60.0)
     assert len(bench.asked) == 11
 

@@ -36,7 +36,6 @@ class ChunkStream:
         self.ended = self.taken = False
 
     def text(self, text: str) -> None:
-        """Write the next piece."""
         if not self.ended:
             self._streams.publish(self, text)
 
@@ -80,7 +79,6 @@ class ChunkStreams:
         return stream
 
     def end_all(self, process_id: str, code: int, why: str) -> None:
-        """End what is being written of a process."""
         for stream in self._of(process_id):
             stream.end(code, why)
 

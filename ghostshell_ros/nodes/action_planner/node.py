@@ -261,12 +261,10 @@ class ActionPlanner(RuntimeNode):
         return response
 
     def health(self) -> Health:
-        """Tell the model, and how many processes it answers."""
         planned = sum(not process.finished for process in self._processes.values())
         return Health(f"model {self._client.name}", Level.OK, {"streams": planned})
 
     def close(self) -> None:
-        """End the running streams and the model's connections."""
         for process in self._processes.values():
             process.shut_down("the action planner ends")
         self._models.close()

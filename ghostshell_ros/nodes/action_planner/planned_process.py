@@ -71,14 +71,12 @@ class PendingCall:
         self._callbacks: list[Callable[[CallEvent], None]] = []
 
     def then(self, callback: Callable[[CallEvent], None]) -> None:
-        """Call back with its outcome."""
         if self.ended is not None:
             callback(self.ended)
         else:
             self._callbacks.append(callback)
 
     def end(self, call: CallEvent) -> None:
-        """Tell its outcome."""
         self.ended = call
         for callback in self._callbacks:
             self._guarded(callback, call)
@@ -119,13 +117,11 @@ class PlannedProcess:
         self.judge: Judge | None = self._judge if desk.judge is not None else None
 
     def wants(self, feed: Feed) -> bool:
-        """Return whether its strategy asks for a feed."""
         return feed in self._strategy.wants
 
     # -- what happens to the process ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Let the strategy begin."""
 
         def start() -> None:
             self._planning = self._strategy.start(self._task, self._desk.robot, self)
@@ -202,17 +198,14 @@ class PlannedProcess:
             self.deliver(event)
 
     def plan(self, plan: Plan) -> None:
-        """Hand on a revision of System 2's plan."""
         if self.wants(Feed.PLANS):
             self.deliver(plan)
 
     def observed(self) -> None:
-        """Tell that there is a new observation."""
         if self.wants(Feed.OBSERVATION):
             self.deliver(Observed())
 
     def deliver(self, event: RunEvent) -> None:
-        """Hand an event to the strategy."""
         if self._planning is not None and not self.finished:
             self._guarded(self._planning.on, event)
 
@@ -252,11 +245,9 @@ class PlannedProcess:
         self._desk.judge.ask(self._task.process_id, sentence, lambda judged: self._guarded(answer, judged.holds))
 
     def thinks(self, role: str) -> bool:
-        """Return whether a language model answers the role."""
         return self._desk.model.thinks(role)
 
     def allowance(self, role: str) -> tuple[bool, float, str]:
-        """Return what the budget says."""
         return self._desk.model.allowance(self._task.process_id, role)
 
     def ask(
@@ -268,7 +259,6 @@ class PlannedProcess:
         *,
         stream: StreamHandle | None = None,
     ) -> Handle:
-        """Ask the model of a role."""
         request = replace(request, deadline_s=min(request.deadline_s, self._roles[role].deadline_s))
         return self._desk.model.ask(
             role,
@@ -280,21 +270,18 @@ class PlannedProcess:
         )
 
     def open(self, turn: int) -> ChunkStream:
-        """Begin a stream."""
         self._next_turn = max(self._next_turn, turn + 1)
         stream = self._desk.streams.open(self._task.process_id, self.epoch, turn)
         self._last_stream = stream.stream_id
         return stream
 
     def perform(self, tokens: Iterable[FunctionToken]) -> ChunkStream:
-        """Perform tokens as a whole stream."""
         stream = self.open(self._next_turn)
         stream.text(to_source(tokens))
         stream.end()
         return stream
 
     def call(self, skill: str, /, **arguments: Any) -> PendingCall:
-        """Perform one call and give it a handle."""
         call = PendingCall(skill, arguments, self._guarded)
         attributes = {name: text_of(value) for name, value in arguments.items()}
         try:
@@ -306,15 +293,12 @@ class PlannedProcess:
         return call
 
     def stop(self, why: str, then: Callable[[], None]) -> None:
-        """Stop what runs of the process."""
         self._desk.stop(self._task.process_id, self.epoch, why, lambda: self._guarded(then))
 
     def report(self, report: Report) -> None:
-        """Publish a report on `events`."""
         self._desk.events.write(replace(report, process_id=self._task.process_id))
 
     def finish(self, code: int = 0, why: str = "") -> None:
-        """End the plan."""
         if not self.finished:
             self.finished = True
             self._plan_ended(code, why)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import partial
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState
@@ -170,24 +169,18 @@ class TaskPlannerNode(RuntimeNode):
             planner.call_ended(event.call_id, CallReport.of(event), grave=grave)
 
     def _look(self) -> None:
-        cost_aware = self.get_parameter("cost_aware").value
-        if cost_aware != self._settings.cost_aware:
-            self._settings = replace(self._settings, cost_aware=cost_aware)
-            for planner in self._planners.values():
-                planner.configure(self._settings)
+        self._settings.cost_aware = self.get_parameter("cost_aware").value
         if self._planners:
             observation = self._scene.observed()
             for planner in self._planners.values():
                 planner.observed(observation)
 
     def health(self) -> Health:
-        """The model, and how many processes it plans."""
         if not self._models.thinks(Layer.S2):
             return Health("no language model: instructions are carried out as they stand", Level.OK, {})
         return Health(f"model {self._client.name}", Level.OK, {"processes": len(self._planners)})
 
     def close(self) -> None:
-        """End what is being asked and the model's connections."""
         for planner in self._planners.values():
             planner.end()
         self._models.close()

@@ -33,7 +33,6 @@ class _Baseline(TurnPlanner):
     """Ask from the instruction, what was done and what is observed; `_trace` is what was done."""
 
     def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
-        """Return the first request."""
         self._start, self._fault = _short(known.observation), ""
         self._trace: list[Mapping[str, Any]] = [call.shown() for call in done]
         self._failed_turns = self._lost = 0
@@ -83,7 +82,6 @@ class ReactPlanner(_Baseline):
     layer = Layer.REACT
 
     def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
-        """Return the next request, or how the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         if result.code and result.code not in AGAIN and result.code not in PARSE_CODES:
@@ -116,7 +114,6 @@ class PlanAndExecutePlanner(_Baseline):
     layer = Layer.PLAN_AND_EXECUTE
 
     def follow(self, result: TurnResult, known: Known = NOTHING) -> PlanEnded:
-        """Return how the task ended."""
         if result.reason == "interrupt":
             return PlanEnded(int(TaskCode.CANCELLED), result.error)
         self._note(result.calls)
@@ -135,7 +132,6 @@ class React(Strategy):
     parameters = (MAX_TURNS,)
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
-        """Ask for the first call."""
         return TurnPlanning(ReactPlanner(robot.about, io.settings), task, robot, io)
 
 
@@ -146,7 +142,6 @@ class PlanAndExecute(Strategy):
     roles = (ModelRole(Layer.PLAN_AND_EXECUTE.value),)
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
-        """Ask for the plan."""
         return TurnPlanning(PlanAndExecutePlanner(robot.about, io.settings), task, robot, io)
 
 

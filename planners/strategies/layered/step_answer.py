@@ -297,14 +297,12 @@ class FirstActionReader:
         self._source: str | None = None
 
     def feed(self, text: str) -> None:
-        """Read the next piece."""
         self._length += len(text)
         if self._length > MAX_FIRST_ANSWER and self._source is None:
             raise AnswerError("the answer is too long; write one tag and nothing else")
         self._read(self._parser.feed(text))
 
     def close(self) -> str:
-        """Return the call."""
         self._read(self._parser.close())
         if self._source is None:
             raise AnswerError("there is no tag in the answer; write one call, or <none/>")

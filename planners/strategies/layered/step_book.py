@@ -84,13 +84,11 @@ class StepBook:
         return self._turn
 
     def open(self, turn: int) -> StreamHandle:
-        """Begin a stream."""
         stream = self._io.open(turn)
         self.streams.append(stream.stream_id)
         return stream
 
     def add(self, item: Item) -> None:
-        """Enter a step that begins to be written, or a mark."""
         self._items.append(item)
 
     def send(self, content: str = "", *, subtask: str = "", mark: bool = False, replace_queue: bool = False) -> None:

@@ -181,7 +181,6 @@ class StepPlanner:
     # -- events -------------------------------------------------------------------------------------------------------
 
     def on(self, event: RunEvent) -> None:
-        """Take note of what happened, and do what is next."""
         match event:
             case CallEvent(kind=CallKind.STARTED):
                 if self._book.call_started(event):
@@ -219,7 +218,6 @@ class StepPlanner:
         self._consider()
 
     def close(self, why: str) -> None:
-        """Ask and write no more."""
         if self.state is not State.ENDED:
             self.state = State.ENDED
             self._stop_asking(why)

@@ -52,7 +52,6 @@ class Layered(Strategy):
         import planners.language.client  # noqa: F401
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
-        """Ask for a first action, and for steps as soon as there is a plan."""
         if not io.thinks(Layer.S1):
             return self._without_model.start(task, robot, io)
         return StepPlanner(task, robot, io)

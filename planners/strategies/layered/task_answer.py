@@ -152,12 +152,10 @@ class TaskReader:
         self._give_up = ""
 
     def feed(self, text: str) -> None:
-        """The next piece."""
         for element in self._parser.feed(text):
             self._element(element)
 
     def close(self) -> TaskAnswer:
-        """What the whole answer says."""
         for element in self._parser.close():
             if element.name:
                 raise AnswerError(f"the answer ends in the middle of <{element.name}>; write less, and to the end")

@@ -28,7 +28,7 @@ from planners.strategies.layered.task_reviews import Progress, Reasons, differen
 from skill_kernel.clock import Clock, Timer
 
 
-@dataclass(frozen=True)
+@dataclass
 class TaskSettings:
     """Times in seconds. `deadline_s`: for an answer, its repair included. System 2 looks again `urgent_s` after a result, an
     event or a resume, `settle_s` after a change of what it watches, `gap_s` after its last answer at the earliest: together
@@ -125,6 +125,8 @@ class TaskPlanner:
     def observed(self, facts: Mapping[str, Any] | None) -> None:
         """The observation as it is now, None without one. Called a few times a second."""
         self._facts = facts
+        if self._timer is None and not self._settings.cost_aware:
+            self._wake()
         if facts is None or self._asked is None or self.plan.over:
             return
         if self._asked.facts is None:
@@ -150,7 +152,6 @@ class TaskPlanner:
             self._wake()
 
     def call_started(self, call_id: str, report: CallReport) -> None:
-        """A call runs."""
         self._running[call_id] = report
 
     def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True) -> None:
@@ -172,7 +173,6 @@ class TaskPlanner:
             self._happened(why, self._settings.urgent_s)
 
     def event_fired(self, event_id: str) -> None:
-        """A global event has come true."""
         event = next((e for e in self.plan.events if e.id == event_id), None)
         if event is None:
             return
@@ -196,13 +196,7 @@ class TaskPlanner:
         else:
             self._happened("it goes on after a pause", self._settings.urgent_s if self.plan.complete else 0.0)
 
-    def configure(self, settings: TaskSettings) -> None:
-        """Go by other settings from now on."""
-        self._settings = settings
-        self._wake()
-
     def end(self) -> None:
-        """The process has ended."""
         self._over = True
         self._drop_call()
         self._wake()
@@ -235,8 +229,10 @@ class TaskPlanner:
         self._wake()
 
     def _look(self) -> None:
-        """Ask, unless it is forbidden."""
+        """Ask, unless it is forbidden, or `cost_aware` was set meanwhile and nothing has happened."""
         self._timer = None
+        if self._settings.cost_aware and not self._reasons:
+            return
         if self.plan.complete and self._revised >= self._settings.revisions:
             self._skip(f"the plan was changed {self._revised} times already, and stays now as it is")
             self._reasons.take()

@@ -104,7 +104,6 @@ class Reasons:
         return bool(self._why)
 
     def add(self, why: str, due_s: float) -> None:
-        """Something has happened."""
         self.due_s = min(self.due_s, due_s)
         self._why[why] = False
         while len(self._why) > NEWEST:
@@ -148,11 +147,9 @@ class Progress:
         self._last = ""
 
     def achieved(self) -> None:
-        """A subtask is done."""
         self._failures, self._under, self._last_s = 0, {}, float("-inf")
 
     def failed(self, signature: tuple[str, ...], why: str, now: float) -> None:
-        """A call failed while this was the plan."""
         self._last = why
         if now - self._last_s >= TOGETHER_S:
             self._failures += 1

@@ -66,18 +66,15 @@ class StreamPlanner(TurnPlanner):
         self._fault = ""
 
     def first(self, done: Sequence[CallReport], known: Known) -> ModelRequest:
-        """Return the first request."""
         self._failures, self._fault = 0, ""
         self._said = self._conversation.begin()
         return self._asked(known, results=done)
 
     def wrote(self, text: str) -> None:
-        """Keep what the model wrote for the conversation."""
         if text.strip():
             self._said.append(Message("assistant", text))
 
     def follow(self, result: TurnResult, known: Known = NOTHING) -> ModelRequest | PlanEnded:
-        """Return the next request, or the end of the plan, after a turn has ended."""
         bad = {"FAILED", "REFUSED"}
         if not any(c.function == "stop" for c in result.calls):
             # Nobody of this plan asked for it, and a plan that somebody else ended is not followed any more.
@@ -132,7 +129,6 @@ class Stream(Strategy):
         self._conversation: Conversation | None = None
 
     def start(self, task: Task, robot: RobotView, io: PlannerIO) -> Planning:
-        """Ask for the first stream."""
         if self._conversation is None:
             self._conversation = Conversation(io.settings["history"])
         planner = StreamPlanner(robot.about, robot.routines.list, io.settings, self._conversation)
