@@ -30,7 +30,10 @@ SET_POINTS = _qos(ReliabilityPolicy.RELIABLE, 20)
 """Joint set-points: drivers of disjoint joints share the topic, so the newest message is not the whole command."""
 
 SENSORS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)
-"""Joint states, IMU, odometry: the newest counts, and a lost one must not delay the next."""
+"""Reads every sensor and publishes scans: the newest counts, and a lost one must not delay the next."""
+
+MEASUREMENTS = _qos(ReliabilityPolicy.RELIABLE, 10)
+"""Publishes odometry, joint states, IMU, battery and clock (REP 2003): a reliable reader would hear no best-effort one."""
 
 OBSERVATION = _qos(ReliabilityPolicy.RELIABLE, 10)
 """Observations: each may be what a reflex waits for, and the newest says all that the ones before it said."""

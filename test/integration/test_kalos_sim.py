@@ -18,7 +18,7 @@ from geometry_msgs.msg import PoseStamped, Twist, Vector3
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from sensor_msgs.msg import CameraInfo, Image, Imu, JointState, LaserScan
+from sensor_msgs.msg import BatteryState, CameraInfo, Image, Imu, JointState, LaserScan
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
@@ -27,6 +27,7 @@ from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY,
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
+from ghostshell_ros.wire.qos import MEASUREMENTS
 from ros_support import Processes, ask, wait_until
 
 ROBOT = """
@@ -43,7 +44,8 @@ TOPICS: dict[str, tuple[Any, Any]] = {
     "joint_states": (JointState, SENSORS),
     "scan": (LaserScan, SENSORS),
     "posture_state": (String, LATCHED),
-    "ground_truth/base_link": (PoseStamped, SENSORS),
+    "battery_state": (BatteryState, MEASUREMENTS),
+    "ground_truth/base_link": (PoseStamped, MEASUREMENTS),
     "ground_truth/person": (PoseStamped, SENSORS),
     "ground_truth/office_door": (PoseStamped, SENSORS),
 }

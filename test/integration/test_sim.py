@@ -11,9 +11,10 @@ import pytest
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
+from ghostshell_ros.wire.qos import MEASUREMENTS
 from ros_support import Processes, wait_until
 from skill_kernel.robot import RobotConfig
 
@@ -21,15 +22,15 @@ pytest.importorskip("mujoco")
 
 
 class Watcher(RuntimeNode):
-    """Notes what the simulator publishes."""
+    """Notes what the simulator publishes, as a reliable reader, which a best-effort publisher would not reach."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__("watcher", namespace=namespace)
         self.joints: dict[str, float] = {}
         self.seen: dict[str, list[Any]] = {"joint_states": [], "odom": [], "imu": []}
-        self.create_subscription(JointState, "joint_states", self._on_joints, SENSORS)
-        self.create_subscription(Odometry, "odom", self.seen["odom"].append, SENSORS)
-        self.create_subscription(Imu, "imu", self.seen["imu"].append, SENSORS)
+        self.create_subscription(JointState, "joint_states", self._on_joints, MEASUREMENTS)
+        self.create_subscription(Odometry, "odom", self.seen["odom"].append, MEASUREMENTS)
+        self.create_subscription(Imu, "imu", self.seen["imu"].append, MEASUREMENTS)
         self.command = self.create_publisher(JointState, "joint_command", SET_POINTS)
 
     def _on_joints(self, message: Any) -> None:

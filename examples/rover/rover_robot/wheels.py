@@ -60,7 +60,7 @@ class Wheels(Node):
         super().__init__("wheels")
         self._base = Base()
         self._heard_s = self._moved_s = time.monotonic()
-        self._odom = self.create_publisher(Odometry, "odom", qos_profile_sensor_data)
+        self._odom = self.create_publisher(Odometry, "odom", 10)
         self._scan = self.create_publisher(LaserScan, "scan", qos_profile_sensor_data)
         self.create_subscription(Twist, "cmd_vel", self._on_velocity, 20)
         self.create_timer(1.0 / RATE_HZ, self._publish_odometry)

@@ -21,6 +21,7 @@ from tf2_msgs.msg import TFMessage
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
 from ghostshell_ros.sim.world import BaseState, SimWorld
+from ghostshell_ros.wire.qos import MEASUREMENTS
 from skill_kernel.safety.base_gate import HOLD
 
 POSITION_NOISE_M = 0.002
@@ -58,7 +59,7 @@ class SimBase:
             TFMessage, "/tf_static", QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         )
         self._posture_state = node.create_publisher(String, "posture_state", LATCHED)
-        self._battery_state = node.create_publisher(BatteryState, "battery_state", SENSORS)
+        self._battery_state = node.create_publisher(BatteryState, "battery_state", MEASUREMENTS)
         node.create_subscription(Twist, "cmd_vel", self._on_velocity, SET_POINTS)
         node.create_subscription(String, "posture", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude", self._on_attitude, SET_POINTS)

@@ -11,10 +11,11 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import SetBool, Trigger
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.sim.actors import Actors
 from ghostshell_ros.sim.arrangement import Stage, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.wire.qos import MEASUREMENTS
 
 ARRANGEMENT = "arrangement"
 _SERVICES = {
@@ -37,7 +38,7 @@ class SimObjects:
         self._node, self._world, self._lock, self._stamp = node, world, lock, stamp
         self._actors = Actors(world)
         self._stage = Stage(world, self._actors, start)
-        self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", SENSORS) for n in world.objects()}
+        self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", MEASUREMENTS) for n in world.objects()}
         for name in self._actors.names:
             node.create_service(SetBool, _SERVICES[name][0], self._service(name))
         node.declare(

@@ -13,8 +13,9 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Header
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.sim.world import BaseState, SimWorld
+from ghostshell_ros.wire.qos import MEASUREMENTS
 
 
 class SimSensors:
@@ -28,10 +29,10 @@ class SimSensors:
         self, node: RuntimeNode, world: SimWorld, lock: threading.Lock, stamp: Callable[[], Time], *, clock: bool
     ) -> None:
         self._world, self._lock, self._stamp = world, lock, stamp
-        self._clock = node.create_publisher(Clock, "/clock", SENSORS) if clock else None
-        self._joint_states = node.create_publisher(JointState, "joint_states", SENSORS)
-        self._imu = node.create_publisher(Imu, "imu", SENSORS)
-        self._odom = node.create_publisher(Odometry, "odom", SENSORS)
+        self._clock = node.create_publisher(Clock, "/clock", MEASUREMENTS) if clock else None
+        self._joint_states = node.create_publisher(JointState, "joint_states", MEASUREMENTS)
+        self._imu = node.create_publisher(Imu, "imu", MEASUREMENTS)
+        self._odom = node.create_publisher(Odometry, "odom", MEASUREMENTS)
         self._joints_message = JointState(name=list(world.joint_positions()))
         self._odom_message = Odometry(header=Header(frame_id="odom"), child_frame_id="base_link")
         self._imu_message = Imu(header=Header(frame_id="imu_link"))
