@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.runtime.lifecycle import DriverStates
+from ghostshell_ros.runtime.lifecycle import HOW_TO_ACTIVATE, DriverStates
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.codec import FieldError, UnknownFieldError, filled, plain
 from skill_kernel.codes import CallCode
@@ -200,8 +200,7 @@ class ActionCaller:
             if stopped and (call.sent is None or not call.sent.accepted):
                 return DriverResult(False, cancelled=True)
             if call.end is GoalEnd.REJECTED:
-                text = f"the driver of {action} takes no goal: it is not active; after a halt clear it, then activate it"
-                return DriverResult(False, CallCode.DRIVER_INACTIVE, text)
+                return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
             text = f"the driver of {action} does not know the goal any more: it was started anew"
             return self._lost(CallCode.DRIVER_LOST, text)
         self._has_answered = True
@@ -229,9 +228,10 @@ class ActionCaller:
         with call.changed:
             if call.given_up:
                 return
-            driver = self._states.inactive(self._node.resolve_topic_name(self._name))
+            action = self._node.resolve_topic_name(self._name)
+            driver = self._states.inactive(action)
             if driver is not None and not (driver.coming_up and self._node.steady_now() < deadline):
-                call.why = f"{driver.name} takes no goal of {self._name}: it is {driver.state}, because {driver.why}"
+                call.why = driver.refusal(self._name)
                 self._tell(call, _State.INACTIVE)
                 return
             if driver is not None or not self._client.server_is_ready():
@@ -259,6 +259,10 @@ class ActionCaller:
                         call.sent_again = True
                         self._send(goal, call, deadline)
                         return
+                    if end is GoalEnd.REJECTED:
+                        known = self._states.inactive(action)
+                        unknown = f"the driver of {action} takes no goal, it is not active: {HOW_TO_ACTIVATE}"
+                        call.why = known.refusal(self._name) if known else unknown
                     call.end, call.result = end, result
                     self._tell(call, _State.ENDED)
 

@@ -11,7 +11,6 @@ from rclpy.action.server import ServerGoalHandle
 from rclpy.task import Future
 
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
-from skill_kernel.codes import CallCode
 
 RESULT_KEPT_S = 10
 """How long a result waits for its client. rclpy walks all kept goals at each wake, so its default of 900 s is slow."""
@@ -66,9 +65,9 @@ class GoalServer:
     """Serves one action. `on_goal(goal)` runs on the executor's thread right after acceptance and returns at once;
     the goal ends later by `succeed`, `abort` or `canceled`. `on_cancel(goal)` asks the owner to end it.
 
-    Every goal is accepted, because a rejection carries no reason: refuse by `abort` with an error code.
-    `accept(request)` is for the few cases where a goal must not get as far as that. While `node.refuses_goals()` gives a
-    reason, goals end at once with it and DRIVER_INACTIVE, and `on_goal` does not hear of them.
+    While `node.refuses_goals()` gives a reason, goals are rejected and the reason is logged. Every other goal is accepted,
+    because a rejection carries no reason: refuse by `abort` with an error code. `accept(request)` is for the few cases
+    where a goal must not get as far as that.
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class GoalServer:
         accept: Callable[[Any], bool] | None = None,
     ) -> None:
         self._node = node
-        self._type = action_type
         self._on_goal = on_goal
         self._on_cancel = on_cancel
         self._accept = accept
@@ -106,6 +104,9 @@ class GoalServer:
         return tuple(self._goals.values())
 
     def _request(self, request: Any) -> GoalResponse:
+        if why := self._node.refuses_goals():
+            self._node.get_logger().warning(f"a goal of {self.action} is rejected: {why}", throttle_duration_sec=1.0)
+            return GoalResponse.REJECT
         refused = self._accept is not None and not self._accept(request)
         return GoalResponse.REJECT if refused else GoalResponse.ACCEPT
 
@@ -113,10 +114,7 @@ class GoalServer:
         goal = Goal(self._node, handle)
         self._goals[goal.goal_id] = goal
         handle.execute()
-        if why := self._node.refuses_goals():
-            goal.abort(with_reason(self._type.Result(), CallCode.DRIVER_INACTIVE, why))
-        else:
-            self._on_goal(goal)
+        self._on_goal(goal)
 
     def end_all(self, code: int, text: str) -> None:
         """Ask the owner to end every goal, as when it is cancelled; each ends as aborted with this code and text. On the

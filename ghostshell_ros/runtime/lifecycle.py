@@ -21,6 +21,7 @@ ACTION = "action"
 """Key of a value of a driver's DiagnosticStatus: the full name of an action that it serves."""
 LOST = "lost"
 _WHY, _COMING = "why", "coming up"
+HOW_TO_ACTIVATE = "after a halt clear it (clear_halt), otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set` it"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class DriverState:
     actions: tuple[str, ...] = ()
     why: str = ""
     coming_up: bool = False
+
+    def refusal(self, action: str) -> str:
+        """Return the sentence with which a goal of `action` is refused while it is not active."""
+        return f"{self.name} takes no goal of {action}: it is {self.state}, because {self.why}"
 
     def status(self) -> DiagnosticStatus:
         """Return it as a message."""
@@ -88,8 +93,8 @@ HEARTBEAT_TOPIC = "driver_heartbeat"
 class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     """The base of every driver: derive from it instead of RuntimeNode; `GoalServer` asks it whether goals are taken.
 
-    States as in ROS: unconfigured → inactive → active. While it is not active, a goal is accepted and ends at once as
-    aborted with DRIVER_INACTIVE; one that runs when it is deactivated ends the same way, by the driver's `on_cancel`.
+    States as in ROS: unconfigured → inactive → active. While it is not active, goals are rejected and the log says why;
+    one that runs when it is deactivated ends as aborted with DRIVER_INACTIVE, by the driver's `on_cancel`.
     A driver that has more to do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
 
     Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s and at each transition:
@@ -124,10 +129,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         if self.is_active:
             return ""
         name = self.get_fully_qualified_name()
-        return (
-            f"the driver {name} is {self.lifecycle_state}: after a halt clear it (clear_halt), "
-            f"otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set {name}`"
-        )
+        return f"{name} is {self.lifecycle_state}: {HOW_TO_ACTIVATE}"
 
     def health(self) -> Health:
         return Health(self.lifecycle_state, Level.OK if self.is_active else Level.WARN)

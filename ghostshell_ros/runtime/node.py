@@ -83,7 +83,7 @@ class RuntimeNode(Node):
         return Health()
 
     def refuses_goals(self) -> str:
-        """Return why a goal that comes now is refused with DRIVER_INACTIVE; empty while goals are taken."""
+        """Return why a goal that comes now is rejected; empty while goals are taken."""
         return ""
 
     def create_publisher(self, *args: Any, **options: Any) -> Publisher:

@@ -31,12 +31,16 @@ class Manager(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("manager", namespace=namespace)
         self.goals: list[Goal] = []
+        self.inactive = ""
         self._server = GoalServer(self, ShowFace, "show_face", on_goal=self._on_goal, on_cancel=lambda goal: None)
         self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
 
     def _on_goal(self, goal: Goal) -> None:
         self.goals.append(goal)
         goal.succeed(ShowFace.Result())
+
+    def refuses_goals(self) -> str:
+        return self.inactive
 
     def says(self, state: str, why: str = "", coming_up: bool = False, action: str = "show_face") -> None:
         driver = DriverState("show_face_driver", state, (self.resolve_topic_name(action),), why, coming_up)
@@ -104,6 +108,14 @@ def test_a_call_is_held_while_its_driver_is_being_activated(both: tuple[Manager,
         manager.says("inactive", "it is being activated; ask again", coming_up=True)
         kernel.heard("inactive")
         assert kernel.smile().error_code == CallCode.DRIVER_INACTIVE, "but not for ever"
+
+
+def test_a_rejected_goal_says_what_to_do_also_before_the_drivers_state_is_heard(both: tuple[Manager, Kernel]) -> None:
+    manager, kernel = both
+    manager.inactive = "it is inactive"
+    refused = kernel.smile()
+    assert refused.error_code == CallCode.DRIVER_INACTIVE and not manager.goals
+    assert "show_face takes no goal" in refused.error_msg and "clear_halt" in refused.error_msg
 
 
 def test_another_drivers_state_does_not_count(both: tuple[Manager, Kernel]) -> None:
