@@ -12,6 +12,7 @@ from sensor_msgs.msg import JointState
 from ghostshell_ros.drivers.driver import HALTED, Driver, DriverRefusal, Job
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
 from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.robot import RobotConfig
@@ -108,9 +109,7 @@ class _Motion(Job):
             if driver.halted is None:
                 if now < self.begun_at + driver.gate_wait_s:
                     return False
-                topic = driver.resolve_topic_name("halted")
-                text = f"no safety gate was heard on {topic}: is it running, and are joint_states published?"
-                raise DriverRefusal(MotionCode.DRIVER_HALTED, text)
+                raise DriverRefusal(MotionCode.DRIVER_HALTED, gate_silence(driver))
             self._trajectory = self._started(now)
             return False
         if driver.gate_silent:

@@ -13,6 +13,7 @@ from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import HALTED, TELEOP, Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
+from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 from ghostshell_ros.wire.values import yaw_of
@@ -170,8 +171,7 @@ class Move(Job):
         if now < self.begun_at + driver.gate_wait_s:
             return False
         if driver.halted is None:
-            topic = driver.resolve_topic_name("halted")
-            raise DriverRefusal(self.HALTED, f"no safety gate was heard on {topic}: is it running?")
+            raise DriverRefusal(self.HALTED, gate_silence(driver))
         raise DriverRefusal(self.ODOMETRY_LOST, self._no_odometry())
 
     def _no_odometry(self) -> str:

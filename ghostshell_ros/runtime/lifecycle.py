@@ -24,6 +24,13 @@ _WHY, _COMING = "why", "coming up"
 HOW_TO_ACTIVATE = "after a halt clear it (clear_halt), otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set` it"
 
 
+def gate_silence(node: RuntimeNode) -> str:
+    """Say why `halted` was not heard: a gate is silent until it has heard the robot's sensors."""
+    if node.count_publishers("halted"):
+        return "the safety gate hears no sensors (joint_states, odom, scan): start the simulator or the robot's own nodes"
+    return f"no safety gate was heard on {node.resolve_topic_name('halted')}: see whether it runs"
+
+
 @dataclass(frozen=True)
 class DriverState:
     """One driver: its lifecycle state, or `lost`, and the actions it serves.

@@ -175,9 +175,9 @@ def test_nothing_is_activated_without_a_gate_that_is_not_halted(
     start_drivers(processes, robot_file)
     processes.start(MANAGER)
     wait_until(lambda: engineer.all_are("unconfigured"), 15.0, "the manager hears them")
-    time.sleep(0.3)
-    told = engineer.drivers.values()
-    assert all(d.coming_up and "no safety gate" in d.why for d in told), "a call may wait for what is just starting"
+    told = engineer.drivers
+    wait_until(lambda: all("hears no sensors" in d.why for d in told.values()), 3.0, "a gate is there, in the engineer's place")
+    assert all(d.coming_up for d in told.values()), "a call may wait for what is just starting"
     engineer.call_soon(engineer.gate.publish, Bool(data=True))
     wait_until(lambda: not any(d.coming_up for d in engineer.drivers.values()), 3.0, "nothing comes up while it is halted")
     time.sleep(0.3)

@@ -347,6 +347,31 @@ def test_the_kernel_hears_who_owns_a_process_before_anybody_hears_of_the_process
 
 
 @pytest.mark.faults
+def test_the_log_says_what_becomes_of_an_instruction(
+    ros: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GHOSTSHELL_DATA", str(tmp_path))
+    node, watch = ProcessSchedulerNode(), Observer("/")
+    host(node, watch)
+    wait_until(lambda: watch.servers_ready or watch.tasks.server_is_ready(), 5.0, "it takes tasks")
+    process_id = watch.task("walk\x1b[2J").process_id
+    watch.wait_status(process_id, ProcessState.IN_PROGRESS, 5.0)
+    assert watch.ask(watch.control, ControlProcess.Request(process_id=process_id, command=STOP)).success
+    watch.wait_status(process_id, ProcessState.STOPPED, 5.0)
+    watch.say("  ")
+    said = ""
+
+    def refused() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "refused: the instruction is empty" in said
+
+    wait_until(refused, 5.0, "the refusal")
+    lines = [line.partition("instruction ")[2] for line in said.splitlines() if "INFO" in line and "instruction '" in line]
+    assert lines[0] == f"'walk\\x1b[2J' received by action: process {process_id}", "and no escape reaches the terminal"
+    assert lines[1] == "'walk\\x1b[2J' started" and lines[2].startswith("'walk\\x1b[2J' stopped: ") and len(lines) == 4
+
+
 def test_after_a_crash_every_process_is_there_and_none_runs_until_the_user_says_so(ros: None, tmp_path: Path) -> None:
     with ModelServer(answer) as server, Several(tmp_path, server) as robot:
         watch = robot.watch

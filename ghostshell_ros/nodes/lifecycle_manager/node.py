@@ -12,7 +12,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from std_msgs.msg import Bool
 
-from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, DriverState, actions_of
+from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, DriverState, actions_of, gate_silence
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
 from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
@@ -79,6 +79,7 @@ class LifecycleManager(RuntimeNode):
                 if driver.node:  # one without is managed once it is heard, if it is a managed node
                     self._add(name)
         self._halted: bool | None = None
+        self._silence = gate_silence(self)
         self._gone: dict[str, list[str]] = {}
         self._events = EventWriter(self, Notice)
         self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
@@ -116,6 +117,9 @@ class LifecycleManager(RuntimeNode):
 
     def _check(self) -> None:
         """Checks are counted, not seconds: after a stall of this node old beats are found in its queue first."""
+        if self._halted is None and (silence := gate_silence(self)) != self._silence:
+            self._silence = silence
+            self._publish()
         for driver in self._drivers.values():
             driver.unheard += 1
             if driver.unheard > CHECKS and driver.state not in ("", LOST):
@@ -182,7 +186,7 @@ class LifecycleManager(RuntimeNode):
         elif not driver.wanted:
             why = "a person deactivated it; activate it by hand (ros2 lifecycle set)"
         elif self._halted is None:
-            why, coming = "no safety gate was heard; see whether it runs", True
+            why, coming = self._silence, True
         elif self._halted or self._halt.asking:
             why = f"the robot is halted; {CLEAR_HINT}"
         else:
@@ -194,7 +198,7 @@ class LifecycleManager(RuntimeNode):
         if lost := [name for name, state in states.items() if state == LOST]:
             return Health(f"{', '.join(lost)} died or hangs", Level.ERROR, states)
         if off := [name for name, state in states.items() if state != "active"]:
-            why = "; the robot is halted" if self._halted else "; no safety gate was heard" if self._halted is None else ""
+            why = "; the robot is halted" if self._halted else f"; {self._silence}" if self._halted is None else ""
             return Health(f"not active: {', '.join(off)}{why}", Level.WARN, states)
         return Health(f"{len(states)} drivers active" if states else "no driver was heard", values=states)
 

@@ -23,6 +23,10 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 NAME_CHARS = 100
 """Characters that are kept of a task's sender and door."""
+INSTRUCTION_CHARS = 80
+"""Characters of an instruction that the log shows."""
+SAY_S = 0.1
+"""A flood of refused instructions is logged no more often."""
 
 _COMMANDS = {
     ControlProcess.Request.STOP: "stop",
@@ -48,6 +52,7 @@ class InstructionServer:
     ) -> None:
         self._core, self._events, self._link, self._gate_halted = core, events, link, gate_halted
         self._robot = node.get_namespace().strip("/")
+        self._log = node.get_logger()
         self._halting = 0
         self._goals: dict[str, Goal] = {}
         self._reactive_doors = node.declare(
@@ -90,6 +95,14 @@ class InstructionServer:
         self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
     ) -> Process:
         """Return the process of an instruction. Raises ProcessError, also when it was a stop word (code NONE)."""
+        try:
+            return self._begin(text, door[:NAME_CHARS], sender[:NAME_CHARS], source, strategy)
+        except ProcessError as error:
+            what = "refused" if error.code else "obeyed"
+            self._log.info(f"instruction {text[:INSTRUCTION_CHARS]!r} {what}: {error}", throttle_duration_sec=SAY_S)
+            raise
+
+    def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
         if self.stops(text):
             raise ProcessError("stopped and halted; " + CLEAR_HINT, TaskCode.NONE)
         if not text.strip():
@@ -99,7 +112,6 @@ class InstructionServer:
             raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
         if self.halted:
             raise ProcessError(f"the robot is halted; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
-        door, sender = door[:NAME_CHARS], sender[:NAME_CHARS]
         return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
 
     def _heard(self, message: String) -> None:

@@ -8,7 +8,7 @@ import sys
 
 from ghostshell.msg import ProcessArray, ProcessHeartbeat
 
-from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
+from ghostshell_ros.nodes.process_scheduler.instruction_server import INSTRUCTION_CHARS, InstructionServer
 from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.reports import ProcessReports
@@ -23,12 +23,14 @@ from planners.installed_strategies import strategy_names
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind
-from skill_kernel.processes.process import Process, SchedulerSettings
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 
 TICK_S = 0.25
 """How often idle behaviour and what waits is looked at."""
+_ENDED = 2
+"""The last stage of a process that the log tells; received is 0, started 1."""
 
 
 class ProcessSchedulerNode(RuntimeNode):
@@ -64,7 +66,7 @@ class ProcessSchedulerNode(RuntimeNode):
             maximum=10.0,
         )
         self._robot = self.get_namespace().strip("/")
-        self._told: set[str] = set()
+        self._told: dict[str, int] = {}
         self._publish_due = False
         self._store: ProcessStore | None = None
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
@@ -110,7 +112,7 @@ class ProcessSchedulerNode(RuntimeNode):
         except StoreError as error:
             self.call_soon(self._store_failed, f"{error}; until then processes are not kept")
             return
-        self._told.update(p.process_id for p in self._store.found)
+        self._told.update((p.process_id, _ENDED if p.status.ended else 1) for p in self._store.found)
         self._core.restore(self._store.found)
 
     def _store_failed(self, why: str) -> None:
@@ -133,8 +135,8 @@ class ProcessSchedulerNode(RuntimeNode):
             self._beat()  # before anybody acts on it: were we to die now, the kernel would not know that it had an owner
         if fresh or process.status.ended:
             self._publish()
+        self._say(process)
         if fresh:
-            self._told.add(process.process_id)
             self._events.write(
                 ProcessEvent(kind=ProcessKind.STARTED, process_id=process.process_id, instruction=process.instruction[:1000])
             )
@@ -150,6 +152,21 @@ class ProcessSchedulerNode(RuntimeNode):
             )
         self._instructions.changed(process)
         self._advice.changed(process, fresh=fresh)
+
+    def _say(self, process: Process) -> None:
+        """Tell whoever watches the launch, in a line each, that it was received, has started, and how it ended."""
+        told = self._told.get(process.process_id, -1)
+        stage = _ENDED if process.status.ended else int(process.status is not ProcessStatus.WAITING)
+        self._told[process.process_id] = max(told, stage)
+        if process.source is ProcessSource.IDLE or stage <= told:
+            return
+        say, text = self.get_logger().info, f"instruction {process.instruction[:INSTRUCTION_CHARS]!r}"
+        if told < 0:
+            say(f"{text} received by {process.door}: process {process.process_id}")
+        if stage:
+            ended = "done" if process.status is ProcessStatus.SUCCESS else process.status.name.lower()
+            what = ended if stage == _ENDED else "started"
+            say(f"{text} {what}" + (f": {process.message}" if process.message else ""))
 
     def _publish_if_due(self) -> None:
         if self._publish_due:
