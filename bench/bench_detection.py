@@ -77,7 +77,7 @@ class Probe(ros_probe.Probe):
 
     def _on_seen(self, message: DetectionArray) -> None:
         with self.changed:
-            self.seen[message.stamp.sec] = time.perf_counter(), len(message.detections)
+            self.seen[message.header.stamp.sec] = time.perf_counter(), len(message.detections)
             self.changed.notify_all()
 
     def _on_back(self, message: Image) -> None:

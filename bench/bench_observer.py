@@ -27,6 +27,7 @@ from ghostshell.msg import Detection, DetectionArray, Observation
 from nav_msgs.msg import Odometry
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import BatteryState, LaserScan
+from std_msgs.msg import Header
 from tf2_msgs.msg import TFMessage
 
 from bench import ros_probe
@@ -110,7 +111,7 @@ class Probe(ros_probe.Probe):
 
     def _see(self) -> None:
         things = [Detection(label="person", confidence=0.9, bearing=0.3 * i, distance=2.0 + i) for i in range(3)]
-        self._seen.publish(DetectionArray(stamp=self.get_clock().now().to_msg(), detections=things))
+        self._seen.publish(DetectionArray(header=Header(stamp=self.get_clock().now().to_msg()), detections=things))
 
     def _on_observation(self, message: Observation) -> None:
         self.observations += 1

@@ -7,7 +7,7 @@ import difflib
 import math
 from typing import Any
 
-from geometry_msgs.msg import Pose2D as Pose2DMessage
+from geometry_msgs.msg import PoseStamped
 from ghostshell.action import Drive, NavigateTo
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
@@ -21,10 +21,11 @@ from ghostshell_ros.navigation.drive_motion import DriveError, DriveMotion, Driv
 from ghostshell_ros.navigation.stall import StallWatch, in_the_way
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.safety.base_gate import Velocity
 from skill_kernel.safety.obstacles import Points
-from skill_kernel.skills.drivers import Pose2D
+from skill_kernel.skills.drivers import Pose2D, map_pose
 
 PROGRESS_M = 0.02
 """What is left must shrink by so much within `stall_s`."""
@@ -221,4 +222,6 @@ class _Navigate(Move):
         pose, left = self.driver.navigator.where()
         if pose is None:
             return {}
-        return {"pose": Pose2DMessage(x=pose.x, y=pose.y, theta=pose.yaw), "distance_left": left}
+        message = filled(PoseStamped(), map_pose(pose))
+        message.header.frame_id, message.header.stamp = self.driver.map_frame, self.driver.get_clock().now().to_msg()
+        return {"pose": message, "distance_left": left}

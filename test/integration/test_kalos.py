@@ -74,7 +74,7 @@ class Base(RuntimeNode):
     def _navigate(self, goal: Goal) -> None:
         self.asked.append(goal.request)
         result = NavigateTo.Result(distance_left=0.25)
-        result.pose.x, result.pose.theta = goal.request.pose.pose.position.x, 0.5
+        result.pose = goal.request.pose
         goal.succeed(result)
 
     def _posture(self, goal: Goal) -> None:
@@ -155,7 +155,7 @@ def test_a_way_is_driven_and_what_was_moved_comes_back(drivers: DriverKit, base:
     assert result.ok and result.values == {"distance": pytest.approx(0.2), "lateral": 0.0, "turn": 0.0}
     assert base.asked[0].max_linear == pytest.approx(0.4)
     result = drivers.navigate(stop=threading.Event(), waypoint="kitchen", pose=Pose2D(3.0, 0.0, math.pi))
-    assert result.values["distance_left"] == 0.25 and result.values["pose"]["x"] == 3.0
+    assert result.values["distance_left"] == 0.25 and result.values["pose"]["pose"]["position"]["x"] == 3.0
     assert (base.asked[1].waypoint, base.asked[1].pose.header.frame_id) == ("kitchen", "map")
     assert drivers.set_posture("sit", stop=threading.Event(), pitch=0.1).ok and base.asked[2].posture == "sit"
 

@@ -257,7 +257,7 @@ def test_a_goal_of_open_heading_ends_within_its_tolerance(rig: Rig) -> None:
     ends: list[tuple[GoalEnd, Any]] = []
     rig.robot.call_soon(lambda: rig.robot.goals.send(goal, on_end=lambda end, result: ends.append((end, result))))
     wait_until(lambda: ends, 8.0, "the end")
-    assert ends[0][0] is GoalEnd.SUCCEEDED and 1.8 < ends[0][1].pose.x < 2.4
+    assert ends[0][0] is GoalEnd.SUCCEEDED and 1.8 < ends[0][1].pose.pose.position.x < 2.4
     wait_until(lambda: rig.nav2.cancelled, 1.0, "Nav2 goes no further")
 
 

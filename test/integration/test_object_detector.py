@@ -17,6 +17,7 @@ pytest.importorskip("mujoco")
 import mujoco
 from ghostshell.msg import DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
+from vision_msgs.msg import Detection2DArray
 
 from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
 from ghostshell_ros.sim.parts import Legged
@@ -35,14 +36,19 @@ class Camera(RuntimeNode):
     def __init__(self, namespace: str) -> None:
         super().__init__("camera", namespace=namespace)
         self.seen: dict[int, Any] = {}
+        self.boxes: dict[int, Any] = {}
         self._image = self.create_publisher(Image, "camera/image_raw", IMAGES)
         self._info = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES)
         self._scan = self.create_publisher(LaserScan, "scan", SENSORS)
         self.create_subscription(DetectionArray, "object_detections", self._on_seen, SENSORS)
+        self.create_subscription(Detection2DArray, "camera/detections", self._on_boxes, SENSORS)
         self.steady_timer(0.1, self._send_scan)
 
     def _on_seen(self, message: Any) -> None:
-        self.seen[message.stamp.sec] = message
+        self.seen[message.header.stamp.sec] = message
+
+    def _on_boxes(self, message: Any) -> None:
+        self.boxes[message.header.stamp.sec] = message
 
     def _send_scan(self) -> None:
         self._info.publish(CameraInfo(k=[FOCAL, 0.0, 160.0, 0.0, FOCAL, 120.0, 0.0, 0.0, 1.0]))
@@ -92,7 +98,7 @@ def _shown(camera: Camera, number: int, pixels: np.ndarray) -> dict[str, Any]:
     """Return what the detector sees in a picture, by label."""
 
     def answered() -> bool:
-        camera.show(number, to_message(pixels, camera.get_clock().now().to_msg(), "camera_optical_frame"))
+        camera.show(number, to_message(pixels, camera.get_clock().now().to_msg(), "robot/camera_optical_frame"))
         try:
             wait_until(lambda: number in camera.seen, 1.0, "an answer")
         except pytest.fail.Exception:
@@ -106,7 +112,7 @@ def _shown(camera: Camera, number: int, pixels: np.ndarray) -> dict[str, Any]:
 def test_a_picture_of_the_building_is_told_with_places(camera: Camera, picture: np.ndarray) -> None:
     seen = _shown(camera, 1, picture)
     assert {"person", "ball", "chair"} <= set(seen)
-    assert camera.seen[1].frame_id == "base_link"
+    assert camera.seen[1].header.frame_id == "robot/base_link"
     assert seen["person"].distance == pytest.approx(PERSON_M, abs=0.15) and abs(seen["person"].bearing) < 0.05
     ball = seen["ball"]
     assert ball.distance == pytest.approx(math.hypot(BALL_M, 0.4), abs=0.25)
@@ -114,6 +120,13 @@ def test_a_picture_of_the_building_is_told_with_places(camera: Camera, picture: 
     left, top, right, bottom = ball.box
     assert picture[(top + bottom) // 2, (left + right) // 2, 0] > 150, "the box is on the orange ball"
     assert seen["person"].confidence > 0.35
+
+    wait_until(lambda: 1 in camera.boxes, 3.0, "the standard message")
+    boxes = {box.results[0].hypothesis.class_id: box for box in camera.boxes[1].detections}
+    assert set(boxes) == set(seen) and camera.boxes[1].header.frame_id == "robot/camera_optical_frame"
+    centre, score = boxes["ball"].bbox.center.position, boxes["ball"].results[0].hypothesis.score
+    assert (centre.x, centre.y) == ((left + right + 1) / 2, (top + bottom + 1) / 2)
+    assert boxes["ball"].bbox.size_x == right - left + 1 and score == pytest.approx(ball.confidence)
 
 
 def test_pictures_that_are_none_are_left_out_and_the_next_is_seen(camera: Camera, picture: np.ndarray) -> None:

@@ -19,7 +19,7 @@ from ghostshell.msg import Detection, DetectionArray, KernelState, ProcessArray,
 from ghostshell.msg import Observation as ObservationMsg
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import BatteryState, CameraInfo, Image, LaserScan
-from std_msgs.msg import String
+from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 
@@ -87,7 +87,7 @@ class Sensors(RuntimeNode):
         self._scan.publish(scan)
 
     def _send_detections(self) -> None:
-        seen = DetectionArray(stamp=self.get_clock().now().to_msg(), frame_id="base_link")
+        seen = DetectionArray(header=Header(stamp=self.get_clock().now().to_msg(), frame_id="base_link"))
         seen.detections = [Detection(label=n, confidence=c, bearing=b, distance=d) for n, c, b, d in self.things]
         self._seen.publish(seen)
 

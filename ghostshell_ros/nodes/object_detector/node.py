@@ -9,6 +9,8 @@ import time
 
 from ghostshell.msg import Detection, DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
+from std_msgs.msg import Header
+from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
 from ghostshell_ros.perception.boxes import Camera, Laser, place
 from ghostshell_ros.perception.detector import Box, DetectorError
@@ -25,7 +27,8 @@ SCAN_S = 0.5
 
 class ObjectDetector(RuntimeNode):
     """Subscribes `camera/image_raw`, `camera/camera_info` and `scan`; publishes `object_detections`
-    (ghostshell/DetectionArray), one an image, also when nothing is seen. An image that cannot be read, or on which the
+    (ghostshell/DetectionArray), one an image, also when nothing is seen, and while somebody subscribes the boxes alone on
+    `camera/detections` (vision_msgs/Detection2DArray) for other tools. An image that cannot be read, or on which the
     detector fails, is logged and left out.
 
     Parameters: `robot` (kalos; its base tells where the laser is), `detector` (onnx; also yolo, colour), `model` (""),
@@ -66,6 +69,7 @@ class ObjectDetector(RuntimeNode):
         self._fault = ""
         self._took_s = math.nan
         self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)
+        self._boxes = self.create_publisher(Detection2DArray, "camera/detections", SENSORS)
         self.create_subscription(CameraInfo, "camera/camera_info", self._on_info, IMAGES)
         self.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
         self.create_subscription(Image, "camera/image_raw", self._on_image, IMAGES)
@@ -93,7 +97,13 @@ class ObjectDetector(RuntimeNode):
         scan = self._scan[1] if self._scan is not None and fresh else None
         camera = Camera(float(self._info.k[0]), message.width, message.height, self._forward, self._height)
         found = [self._placed(box, camera, scan) for box in boxes]
-        self._seen.publish(DetectionArray(stamp=message.header.stamp, frame_id="base_link", detections=found))
+        prefix = message.header.frame_id.rpartition("/")[0]
+        header = Header(stamp=message.header.stamp, frame_id=f"{prefix}/base_link" if prefix else "base_link")
+        self._seen.publish(DetectionArray(header=header, detections=found))
+        if self._boxes.get_subscription_count():
+            self._boxes.publish(
+                Detection2DArray(header=message.header, detections=[_standard(d, message.header) for d in found])
+            )
         self._took_s = time.perf_counter() - begun
 
     def _placed(self, box: Box, camera: Camera, scan: Scan | None) -> Detection:
@@ -114,6 +124,14 @@ class ObjectDetector(RuntimeNode):
         if math.isnan(self._took_s):
             return Health("no image yet", Level.WARN)
         return Health("sees", values={"last image [ms]": f"{1e3 * self._took_s:.1f}"})
+
+
+def _standard(seen: Detection, header: Header) -> Detection2D:
+    left, top, right, bottom = (float(edge) for edge in seen.box)
+    box = BoundingBox2D(size_x=right - left + 1, size_y=bottom - top + 1)
+    box.center.position.x, box.center.position.y = (left + right + 1) / 2, (top + bottom + 1) / 2
+    kind = ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id=seen.label, score=float(seen.confidence)))
+    return Detection2D(header=header, results=[kind], bbox=box)
 
 
 def main() -> int:
