@@ -44,7 +44,7 @@ class ReflexPerformer:
     """Implements `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
     executor's thread only; `loop` must be set before the first firing.
 
-    Publishes `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs the base, and at 10 Hz while one keeps it
+    Publishes for a base `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs it, and at 10 Hz while one keeps it
     still), `process_heartbeat` (10 Hz while something is performed), `events`; calls `skill_kernel/process_lease` and
     `execute_skill`.
     """
@@ -55,11 +55,11 @@ class ReflexPerformer:
         self.node, self.setup, self.events = node, setup, events
         self.link = KernelLink(node, ready_s=LEASE_S, silence_s=2.0)
         self._lease = ServiceClient(node, ProcessLease, "skill_kernel/process_lease")
-        self._stop = node.create_publisher(Twist, "cmd_vel_reflex", SET_POINTS)
         self._beats = node.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
         self._acting: dict[Firing, Performance] = {}
         self.on_change: Callable[[], None] = lambda: None
         base = setup.config.base
+        self._stop = node.create_publisher(Twist, "cmd_vel_reflex", SET_POINTS) if base is not None else None
         self.base = frozenset(base.subsystems) if base is not None else frozenset()
         """The subsystems that motion of the base needs."""
         self.shared = frozenset(n for n, s in setup.config.subsystems.items() if not s.exclusive_per_process)
@@ -108,7 +108,8 @@ class ReflexPerformer:
 
     def stand_still(self) -> None:
         """Zero velocity at the gate, above whatever skills wish."""
-        self._stop.publish(Twist())
+        if self._stop is not None:
+            self._stop.publish(Twist())
 
     def finish(self, performance: Performance, how: Ended, message: str) -> None:
         """Give back what a firing has taken: whom it displaced goes on."""

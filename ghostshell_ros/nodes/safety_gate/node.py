@@ -97,10 +97,10 @@ class SafetyGate(RuntimeNode):
                 refused=self._log_once,
             )
 
-        self._command = self.create_publisher(JointState, "joint_command", SET_POINTS)
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
         # A gate that died is still seen in the graph for a while; only one that lives delivers its latched state.
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED_BY_ANY)
+        self._command = self.create_publisher(JointState, "joint_command", SET_POINTS) if robot.joints else None
         if robot.joints:
             self.create_subscription(JointState, "joint_command_in", self._on_command, SET_POINTS)
             self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
@@ -150,7 +150,7 @@ class SafetyGate(RuntimeNode):
     def _publish(self, now: float) -> None:
         set_points = self._gate.tick(now)
         self._tell_halted()
-        if set_points:
+        if set_points and self._command is not None:
             message = JointState(name=list(set_points), position=list(set_points.values()))
             message.header.stamp = self.get_clock().now().to_msg()
             self._command.publish(message)

@@ -44,7 +44,7 @@ class Sim(RuntimeNode):
     0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
     freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
     `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
-    every second), `/tf` and `/tf_static`. Either subscribes `face/image_raw` and `face` (the robot's display) and publishes
+    every second), `/tf` and `/tf_static`. One with a display subscribes `face/image_raw` and `face`. Each and publishes
     `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
     `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
     `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
@@ -91,8 +91,9 @@ class Sim(RuntimeNode):
         if self._base is None:
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
-        self.create_subscription(String, "face", self._on_face, LATCHED)
-        self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
+        if self._world.face_size is not None:
+            self.create_subscription(String, "face", self._on_face, LATCHED)
+            self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
         self.steady_timer(1.0 / rate, self._publish)
         self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
         self.steady_timer(PACE_S, self._take_pace)
