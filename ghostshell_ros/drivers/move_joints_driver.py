@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
 from ghostshell.action import MoveJoints
+from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
 from ghostshell_ros.drivers.driver import HALTED, Driver, DriverRefusal, Job
@@ -14,7 +18,7 @@ from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, 
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
-from ghostshell_ros.wire.values import seconds
+from ghostshell_ros.wire.values import now_s, seconds
 from skill_kernel.robot import RobotConfig
 
 GATE_SILENCE_S = 0.5
@@ -26,8 +30,12 @@ FOLLOWED_RAD = 0.3
 
 
 class MoveJointsDriver(Driver):
-    """Action `move_joints` (MoveJoints.action). Every goal is accepted; one that cannot be played ends at once as
-    aborted with its error code, because a rejection would carry no reason.
+    """Actions `move_joints` (MoveJoints.action) and `joint_trajectory_controller/follow_joint_trajectory`
+    (control_msgs/FollowJointTrajectory), which other tools speak, such as MoveIt. A goal that cannot be played ends at once
+    as aborted with its error code, because a rejection would carry no reason.
+
+    FollowJointTrajectory: some or all joints; positions are joined by straight lines; a trajectory beyond the joints' ranges
+    or speeds is refused whole; a stamp in the header is when it starts; tolerances of velocity are refused.
 
     Publishes `joint_command_in` (sensor_msgs/JointState, rad) only while goals run, so that a cancel leaves the joints
     to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
@@ -46,7 +54,7 @@ class MoveJointsDriver(Driver):
         self.settle_s = self.declare(
             "settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", minimum=0.0, maximum=10.0
         )
-        self.known = frozenset(robot.joints)
+        self.joints = robot.joints
         self.motions = Motions()
         self.measured: dict[str, float] = {}
         self._sent: dict[str, float] = {}
@@ -56,7 +64,9 @@ class MoveJointsDriver(Driver):
         self.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
         self.create_subscription(JointState, "joint_command", self._on_gate, SET_POINTS)
         self.watch_gate(teleop=False)
-        self.serve(MoveJoints, "move_joints", lambda goal: _Motion(self, goal))
+        self.serve(MoveJoints, "move_joints", lambda goal: _MoveJoints(self, goal))
+        name = "joint_trajectory_controller/follow_joint_trajectory"
+        self.serve(FollowJointTrajectory, name, lambda goal: _FollowJointTrajectory(self, goal))
 
     @property
     def gate_silent(self) -> bool:
@@ -93,75 +103,164 @@ class MoveJointsDriver(Driver):
 
 
 class _Motion(Job):
+    """A trajectory that is played, watched by the tolerances of its joints, and waited for at its end."""
+
     driver: MoveJointsDriver
 
     def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
-        self._trajectory: Trajectory | None = None
-        self._started_at = 0.0
-        self._settling_since: float | None = None
-
-    def step(self, now: float) -> bool:
-        driver = self.driver
-        if driver.halted:
-            raise DriverRefusal(MotionCode.DRIVER_HALTED, HALTED)
-        if self._trajectory is None:
-            if driver.halted is None:
-                if now < self.begun_at + driver.gate_wait_s:
-                    return False
-                raise DriverRefusal(MotionCode.DRIVER_HALTED, gate_silence(driver))
-            self._trajectory = self._started(now)
-            return False
-        if driver.gate_silent:
-            raise DriverRefusal(MotionCode.DRIVER_HALTED, GATE_SILENT)
-        return self.goal.goal_id in driver.motions.finished(now) and self._reached(now, self._trajectory)
-
-    def _started(self, now: float) -> Trajectory:
-        wished, tolerance = self.goal.request.trajectory, self.goal.request.goal_tolerance
+        wished = goal.request.trajectory
         try:
-            if not tolerance >= 0:
-                raise MotionError(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
-            trajectory = Trajectory.checked(
-                self.driver.known,
+            self.trajectory = Trajectory.checked(
+                driver.joints.keys(),
                 list(wished.joint_names),
                 [seconds(p.time_from_start) for p in wished.points],
                 [list(p.positions) for p in wished.points],
             )
-            self.driver.motions.start(self.goal.goal_id, trajectory, self.driver.start_positions(trajectory), now)
         except MotionError as error:
-            raise DriverRefusal(error.code, str(error)) from error
-        self._started_at = now
-        return trajectory
+            raise self.refusal(error) from error
+        self.goal_rad: Mapping[str, float] = {}
+        self.path_rad: Mapping[str, float] = {}
+        """How far each joint may be from its end and from its way; one that is not named is not watched."""
+        self.settle_s = driver.settle_s
+        self.delay_s = 0.0
+        self.started_at: float | None = None
+        self._start: tuple[float, ...] = ()
 
-    def _reached(self, now: float, trajectory: Trajectory) -> bool:
-        """Return whether the joints are within tolerance of the last point. Raises DriverRefusal when they stay away."""
-        tolerance = self.goal.request.goal_tolerance
+    def refusal(self, error: MotionError) -> DriverRefusal:
+        """Return a motion's error with the code of the action."""
+        return DriverRefusal(error.code, str(error))
+
+    def step(self, now: float) -> bool:
+        try:
+            return self._step(now)
+        except MotionError as error:
+            raise self.refusal(error) from error
+
+    def _step(self, now: float) -> bool:
+        driver = self.driver
+        if driver.halted:
+            raise MotionError(MotionCode.DRIVER_HALTED, HALTED)
+        if self.started_at is None:
+            if driver.halted is not None:
+                at = now + self.delay_s
+                start = driver.start_positions(self.trajectory)
+                self._start = driver.motions.start(self.goal.goal_id, self.trajectory, start, at)
+                self.started_at = at
+            elif now >= self.begun_at + driver.gate_wait_s:
+                raise MotionError(MotionCode.DRIVER_HALTED, gate_silence(driver))
+            return False
+        if driver.gate_silent:
+            raise MotionError(MotionCode.DRIVER_HALTED, GATE_SILENT)
+        off = {joint: abs(measured - wished) for joint, wished, measured in self.points(now)}
+        _within(MotionCode.PATH_LEFT, off, self.path_rad, "its way")
+        late_s = now - self.started_at - self.trajectory.duration_s
+        if late_s < 0:
+            return False
+        try:
+            _within(MotionCode.NOT_REACHED, off, self.goal_rad, "its goal")
+        except MotionError:
+            if late_s >= self.settle_s:
+                raise
+            return False
+        return True
+
+    def points(self, now: float) -> list[tuple[str, float, float]]:
+        """Return each joint with its wished and its measured position."""
+        assert self.started_at is not None
+        wished = self.trajectory.sample(now - self.started_at, self._start)
         measured = self.driver.measured
-        last = zip(trajectory.joints, trajectory.positions[-1], strict=True)
-        off = {joint: abs(measured.get(joint, math.inf) - position) for joint, position in last}
-        worst = max(off, key=lambda joint: off[joint])
-        if tolerance == 0 or off[worst] <= tolerance:
-            return True
-        if self._settling_since is None:
-            self._settling_since = now
-        if now - self._settling_since >= self.driver.settle_s:
-            text = f"joint '{worst}' is {off[worst]:.3f} rad from its goal, more than {tolerance:.3f}: is it blocked?"
-            raise DriverRefusal(MotionCode.NOT_REACHED, text)
-        return False
+        return [(j, wish, measured.get(j, math.nan)) for j, wish in zip(self.trajectory.joints, wished, strict=True)]
 
     def ended(self) -> None:
         self.driver.motions.stop(self.goal.goal_id)
+
+
+def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str, float], what: str) -> None:
+    beyond = {joint: off[joint] - most for joint, most in tolerances.items() if not off[joint] <= most}
+    if beyond:
+        worst = max(beyond, key=lambda joint: beyond[joint])
+        text = f"joint '{worst}' is {off[worst]:.3f} rad from {what}, more than {tolerances[worst]:.3f}: is it blocked?"
+        raise MotionError(code, text)
+
+
+class _MoveJoints(_Motion):
+    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
+        super().__init__(driver, goal)
+        tolerance = goal.request.goal_tolerance
+        if not tolerance >= 0:
+            raise DriverRefusal(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
+        self.goal_rad = dict.fromkeys(self.trajectory.joints, tolerance) if tolerance else {}
 
     def feedback(self) -> MoveJoints.Feedback:
         return MoveJoints.Feedback(completed_s=self._completed_s())
 
     def result(self) -> MoveJoints.Result:
-        if self._trajectory is None:
+        if self.started_at is None:
             return MoveJoints.Result()
-        measured = [self.driver.measured.get(joint, math.nan) for joint in self._trajectory.joints]
+        measured = [self.driver.measured.get(joint, math.nan) for joint in self.trajectory.joints]
         return MoveJoints.Result(completed_s=self._completed_s(), final_positions=measured)
 
     def _completed_s(self) -> float:
-        if self._trajectory is None:
-            return 0.0
-        return min(self.driver.steady_now() - self._started_at, self._trajectory.duration_s)
+        return 0.0 if self.started_at is None else min(self.driver.steady_now() - self.started_at, self.trajectory.duration_s)
+
+
+_ERRORS = {
+    MotionCode.UNKNOWN_JOINT: FollowJointTrajectory.Result.INVALID_JOINTS,
+    MotionCode.NOT_REACHED: FollowJointTrajectory.Result.GOAL_TOLERANCE_VIOLATED,
+    MotionCode.PATH_LEFT: FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED,
+    MotionCode.TOO_LATE: FollowJointTrajectory.Result.OLD_HEADER_TIMESTAMP,
+}
+"""The action's codes; for all others it has INVALID_GOAL alone."""
+
+
+class _FollowJointTrajectory(_Motion):
+    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
+        super().__init__(driver, goal)
+        try:
+            self._take(goal.request)
+        except MotionError as error:
+            raise self.refusal(error) from error
+
+    def refusal(self, error: MotionError) -> DriverRefusal:
+        return DriverRefusal(_ERRORS.get(error.code, FollowJointTrajectory.Result.INVALID_GOAL), str(error))
+
+    def _take(self, request: FollowJointTrajectory.Goal) -> None:
+        if request.multi_dof_trajectory.joint_names or request.component_path_tolerance or request.component_goal_tolerance:
+            raise MotionError(
+                MotionCode.UNKNOWN_JOINT, "there is no joint of several degrees of freedom: leave those fields empty"
+            )
+        self.trajectory.check_limits(self.driver.joints)
+        self.path_rad, self.goal_rad = self._tolerances(request.path_tolerance), self._tolerances(request.goal_tolerance)
+        self.settle_s = seconds(request.goal_time_tolerance) or self.settle_s
+        if at := seconds(request.trajectory.header.stamp):
+            self.delay_s = at - now_s(self.driver)
+            if self.delay_s + self.trajectory.duration_s < 0:
+                text = f"the trajectory ended {-self.delay_s - self.trajectory.duration_s:.1f} s ago by its header's stamp"
+                raise MotionError(MotionCode.TOO_LATE, text)
+
+    def _tolerances(self, given: Sequence[JointTolerance]) -> dict[str, float]:
+        """Return those that are to be watched: by the action's law 0 is the driver's default, none, and below 0 is none."""
+        for one in given:
+            if one.name not in self.trajectory.joints:
+                text = f"a tolerance names the joint '{one.name[:80]}', which the trajectory does not move"
+                raise MotionError(MotionCode.UNKNOWN_JOINT, text)
+            if not math.isfinite(one.position) or not max(one.velocity, one.acceleration) <= 0:
+                text = f"tolerance of '{one.name}': only positions are watched; give a number of rad, and 0 for the others"
+                raise MotionError(MotionCode.BAD_TRAJECTORY, text)
+        return {one.name: one.position for one in given if one.position > 0}
+
+    def feedback(self) -> FollowJointTrajectory.Feedback:
+        message = FollowJointTrajectory.Feedback(joint_names=self.trajectory.joints)
+        message.header.stamp = self.driver.get_clock().now().to_msg()
+        if self.started_at is not None:
+            now = self.driver.steady_now()
+            _, wished, measured = zip(*self.points(now), strict=True)
+            message.desired.positions, message.actual.positions = wished, measured
+            message.error.positions = [a - b for a, b in zip(wished, measured, strict=True)]
+            elapsed = Duration(seconds=max(0.0, now - self.started_at)).to_msg()
+            message.desired.time_from_start = message.actual.time_from_start = message.error.time_from_start = elapsed
+        return message
+
+    def result(self) -> FollowJointTrajectory.Result:
+        return FollowJointTrajectory.Result()

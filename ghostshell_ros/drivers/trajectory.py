@@ -8,12 +8,17 @@ from bisect import bisect_right
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
+
+from skill_kernel.robot import JointConfig
 
 MAX_POINTS = 10_000
+SLACK = 1e-3
+"""A planner's rounding that no limit minds [rad], and as a share of a speed."""
 
 
 class MotionCode(IntEnum):
-    """Constants of MoveJoints.action."""
+    """Constants of MoveJoints.action, and two that only FollowJointTrajectory can meet."""
 
     NONE = 0
     UNKNOWN_JOINT = 400
@@ -21,6 +26,8 @@ class MotionCode(IntEnum):
     JOINTS_BUSY = 402
     DRIVER_HALTED = 403
     NOT_REACHED = 404
+    PATH_LEFT = 405
+    TOO_LATE = 406
 
 
 class MotionError(Exception):
@@ -73,8 +80,24 @@ class Trajectory:
     def duration_s(self) -> float:
         return self.times_s[-1]
 
+    def check_limits(self, limits: Mapping[str, JointConfig]) -> None:
+        """Raise MotionError when a point lies outside a joint's range, or is reached faster than the joint may move."""
+        for i, joint in enumerate(self.joints):
+            limit = limits[joint]
+            way = [(time_s, row[i]) for time_s, row in zip(self.times_s, self.positions, strict=True)]
+            for _, at in way:
+                if not limit.lower - SLACK <= at <= limit.upper + SLACK:
+                    raise _bad(f"joint '{joint}' goes to {at:.3f} rad, outside of {limit.lower:g} to {limit.upper:g}")
+            for (t0, p0), (t1, p1) in pairwise(way):
+                if (speed := abs(p1 - p0) / (t1 - t0)) > limit.max_velocity * (1 + SLACK):
+                    raise _bad(
+                        f"joint '{joint}' moves at {speed:.2f} rad/s before {t1:g} s, faster than {limit.max_velocity:g}"
+                    )
+
     def sample(self, time_s: float, start: Sequence[float]) -> tuple[float, ...]:
-        """Positions at a time; before the first point on the straight way from `start` (at 0), after the last on it."""
+        """Return the positions at a time: `start` before 0, then straight to the first point, and the last point at the end."""
+        if time_s < 0:
+            return tuple(start)
         k = bisect_right(self.times_s, time_s)
         if k == len(self.times_s):
             return self.positions[-1]
@@ -104,8 +127,8 @@ class Motions:
     def __bool__(self) -> bool:
         return bool(self._playing)
 
-    def start(self, key: Hashable, trajectory: Trajectory, start: Mapping[str, float], now: float) -> None:
-        """Play from `now`, from the positions `start`; a joint missing there goes to its first point at once.
+    def start(self, key: Hashable, trajectory: Trajectory, start: Mapping[str, float], now: float) -> tuple[float, ...]:
+        """Play from `now` and return where from: `start`, or a joint's first point where it is missing there.
 
         Raises MotionError with JOINTS_BUSY when a joint is playing already.
         """
@@ -118,13 +141,10 @@ class Motions:
         first = dict(zip(trajectory.joints, trajectory.positions[0], strict=True))
         begin = tuple(start.get(joint, first[joint]) for joint in trajectory.joints)
         self._playing[key] = _Playing(trajectory, begin, now)
+        return begin
 
     def stop(self, key: Hashable) -> None:
         self._playing.pop(key, None)
-
-    def finished(self, now: float) -> list[Hashable]:
-        """Keys of the trajectories that have come to their end; they stay until stopped."""
-        return [k for k, playing in self._playing.items() if now - playing.started_at >= playing.trajectory.duration_s]
 
     def set_points(self, now: float) -> dict[str, float]:
         """Return the set-points of the joints of all trajectories, in rad."""

@@ -143,6 +143,7 @@ def with_reason(result: Any, code: int, text: str) -> Any:
     """Return the result with its error code and text, as far as the action has fields for them."""
     if hasattr(result, "error_code"):
         result.error_code = int(code)
-    if hasattr(result, "error_msg"):
-        result.error_msg = text
+    for name in ("error_msg", "error_string"):
+        if hasattr(result, name):
+            setattr(result, name, text)
     return result

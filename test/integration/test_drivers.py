@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
 from driver_kit import DriverKit
+from rclpy.duration import Duration
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectory
 
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.wire.values import now_s, time_message
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
@@ -37,6 +43,7 @@ class Robot(RuntimeNode):
         self.images: list[Any] = []
         self.create_subscription(String, "face", lambda message: self.faces.append(message.data), LATCHED)
         self.create_subscription(Image, "face/image_raw", self.images.append, LATCHED)
+        self.follow = GoalClient(self, FollowJointTrajectory, "joint_trajectory_controller/follow_joint_trajectory")
         self._halt = self.create_client(Trigger, "halt")
         self._clear = self.create_client(Trigger, "clear_halt")
 
@@ -207,6 +214,105 @@ def test_what_cannot_be_played_says_why(robot: Robot, joints: Any, times: Any, p
     result = robot.drivers.move_joints(joints, times, positions, stop=threading.Event())
     assert (result.ok, result.error_code) == (False, code), result
     assert word in result.error_msg
+
+
+def follow(robot: Robot, goal: Any, cancel_when: Callable[[], object] = lambda: False) -> tuple[GoalEnd, Any, list[Any]]:
+    """Send a FollowJointTrajectory as MoveIt does; return how it ended, its result and its feedback."""
+    ends: list[tuple[GoalEnd, Any]] = []
+    heard: list[Any] = []
+    sent: list[Any] = []
+
+    def send() -> None:
+        if robot.follow.server_is_ready():
+            on_end = lambda end, result: ends.append((end, result))  # noqa: E731
+            sent.append(robot.follow.send(goal, on_end=on_end, on_feedback=heard.append))
+        else:
+            robot.call_later(0.02, send)
+
+    robot.follow.doubt()
+    robot.call_soon(send)
+    wait_until(lambda: ends or cancel_when(), 8.0, "its end, or the time to cancel it")
+    if not ends:
+        sent[0].cancel()
+        wait_until(lambda: ends, 1.0, "its cancel")
+    return *ends[0], heard
+
+
+def trajectory(joints: list[str], *points: tuple[float, list[float]], **fields: Any) -> Any:
+    goal = FollowJointTrajectory.Goal(**fields)
+    goal.trajectory.joint_names = joints
+    for time_s, positions in points:
+        point = JointTrajectoryPoint(positions=positions, time_from_start=Duration(seconds=time_s).to_msg())
+        goal.trajectory.points.append(point)
+    return goal
+
+
+def test_a_planner_plays_a_trajectory_by_the_standard_action(robot: Robot, plant: Plant) -> None:
+    goal = trajectory(
+        ["hip", "knee"],
+        (0.0, [0.0, 0.0]),
+        (0.3, [0.1, 0.4]),
+        (0.8, [0.3, -0.2]),
+        path_tolerance=[JointTolerance(name="knee", position=0.5), JointTolerance(name="hip", position=-1.0)],
+        goal_tolerance=[JointTolerance(name="knee", position=0.02)],
+    )
+    started = time.monotonic()
+    end, result, heard = follow(robot, goal)
+    assert (end, result.error_code) == (GoalEnd.SUCCEEDED, FollowJointTrajectory.Result.SUCCESSFUL), result.error_string
+    assert 0.75 < time.monotonic() - started < 1.6
+    assert plant.positions["knee"] == pytest.approx(-0.2, abs=0.02)
+    assert max(command.get("knee", -9.0) for _, command in plant.commands) == pytest.approx(0.4, abs=0.08)
+    told = heard[-1]
+    assert told.joint_names == ["hip", "knee"] and len(told.desired.positions) == len(told.actual.positions) == 2
+    assert told.error.positions[1] == pytest.approx(told.desired.positions[1] - told.actual.positions[1])
+
+    goal = trajectory(["knee"], (0.2, [0.0]))
+    goal.trajectory.header.stamp = time_message(now_s(robot) + 0.5)
+    started = time.monotonic()
+    assert follow(robot, goal)[0] is GoalEnd.SUCCEEDED
+    assert 0.6 < time.monotonic() - started < 1.5, "it starts at its stamp"
+
+
+@pytest.mark.parametrize(
+    ("goal", "code", "word"),
+    [
+        (trajectory(["tail"], (1.0, [0.1])), -2, "tail"),
+        (trajectory(["knee"], (1.0, [0.1]), goal_tolerance=[JointTolerance(name="hip", position=0.1)]), -2, "hip"),
+        (trajectory(["knee"], (1.0, [0.1]), path_tolerance=[JointTolerance(name="knee", velocity=0.1)]), -1, "positions"),
+        (trajectory(["knee"], (1.0, [1.5])), -1, "1.500 rad, outside of -1 to 1"),
+        (trajectory(["knee"], (1.0, [0.0]), (1.1, [0.5])), -1, "5.00 rad/s"),
+        (trajectory(["knee"]), -1, "no points"),
+        (trajectory(["knee"], (1.0, [0.1]), multi_dof_trajectory=MultiDOFJointTrajectory(joint_names=["base"])), -2, "several"),
+    ],
+)
+def test_a_trajectory_that_cannot_be_followed_is_refused_whole(
+    robot: Robot, plant: Plant, goal: Any, code: int, word: str
+) -> None:
+    plant.commands.clear()
+    end, result, _ = follow(robot, goal)
+    assert (end, result.error_code) == (GoalEnd.ABORTED, code) and word in result.error_string, result.error_string
+    assert not plant.commands
+
+
+def test_tolerances_time_and_cancel_of_the_standard_action_are_honoured(robot: Robot, plant: Plant) -> None:
+    late = trajectory(["knee"], (1.0, [0.1]))
+    late.trajectory.header.stamp = time_message(now_s(robot) - 60.0)
+    assert follow(robot, late)[1].error_code == FollowJointTrajectory.Result.OLD_HEADER_TIMESTAMP
+    end, result, _ = follow(robot, trajectory(["knee"], (3.0, [0.9])), cancel_when=lambda: plant.positions["knee"] > 0.1)
+    assert end is GoalEnd.CANCELED
+    time.sleep(0.25)
+    held = plant.positions["knee"]
+    time.sleep(0.2)
+    assert plant.positions["knee"] == held < 0.8
+    plant.blocked.set()
+    near = [JointTolerance(name="knee", position=0.05)]
+    end, result, _ = follow(robot, trajectory(["knee"], (1.5, [-0.9]), path_tolerance=near))
+    assert (end, result.error_code) == (GoalEnd.ABORTED, FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED)
+    started = time.monotonic()
+    goal = trajectory(["knee"], (0.3, [-0.2]), goal_tolerance=near, goal_time_tolerance=Duration(seconds=1.0).to_msg())
+    end, result, _ = follow(robot, goal)
+    assert (end, result.error_code) == (GoalEnd.ABORTED, FollowJointTrajectory.Result.GOAL_TOLERANCE_VIOLATED)
+    assert 1.25 < time.monotonic() - started < 2.2 and "knee" in result.error_string
 
 
 def test_a_body_that_errs_in_its_goal_is_told_so(robot: Robot) -> None:

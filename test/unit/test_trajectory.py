@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
+from skill_kernel.robot import JointConfig
 
 KNOWN = {"a", "b", "c"}
 
@@ -69,12 +70,27 @@ def test_no_sample_lies_outside_what_was_given(rows: list[tuple[float, float]], 
     assert min(every) - 1e-9 <= made.sample(at, [start])[0] <= max(every) + 1e-9
 
 
+def test_nothing_moves_before_the_start() -> None:
+    assert line("a", to=0.7).sample(-0.5, [0.2]) == (0.2,)
+
+
+@pytest.mark.parametrize(
+    ("times", "positions", "words"),
+    [([1.0, 1.5], [[0.0], [1.2]], "1.200 rad, outside of -1 to 1"), ([0.0, 0.1], [[0.0], [0.3]], "3.00 rad/s before 0.1 s")],
+)
+def test_what_lies_beyond_a_joints_limits_is_refused(times: list[float], positions: list[list[float]], words: str) -> None:
+    limits = {"a": JointConfig(lower=-1.0, upper=1.0, max_velocity=2.0)}
+    Trajectory.checked(KNOWN, ["a"], [0.0, 1.0], [[0.9], [-1.0]]).check_limits(limits)
+    with pytest.raises(MotionError, match=words) as refused:
+        Trajectory.checked(KNOWN, ["a"], times, positions).check_limits(limits)
+    assert refused.value.code is MotionCode.BAD_TRAJECTORY
+
+
 def test_disjoint_trajectories_play_side_by_side() -> None:
     motions = Motions()
     motions.start(1, line("a", "b"), {"a": 0.0, "b": 0.0}, now=10.0)
     motions.start(2, line("c", seconds=2.0), {"c": 0.0}, now=10.5)
     assert motions.set_points(11.0) == {"a": 1.0, "b": 1.0, "c": 0.25}
-    assert motions.finished(11.0) == [1]
 
 
 def test_an_overlapping_trajectory_is_refused_until_the_other_stops() -> None:
