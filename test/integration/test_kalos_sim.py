@@ -116,7 +116,7 @@ def walker(namespace: str, tmp_path: Path, host: Callable[..., Any], processes: 
 def test_it_walks_on_cmd_vel_stands_on_silence_and_tells_its_sensors(walker: Walker) -> None:
     assert walker.state == "stand" and set(walker.last["joint_states"].name) == set(JOINTS)
     scan = walker.last["scan"]
-    assert scan.header.frame_id == "laser" and len(scan.ranges) == 360
+    assert scan.header.frame_id == f"{walker.get_namespace()[1:]}/laser" and len(scan.ranges) == 360
     assert scan.ranges[180] == pytest.approx(11.2, abs=0.2) and min(scan.ranges) > 0.8, "walls, not its own legs"
     assert walker.last["imu"].linear_acceleration.z == pytest.approx(9.81, abs=1.0)
 
@@ -128,9 +128,19 @@ def test_it_walks_on_cmd_vel_stands_on_silence_and_tells_its_sensors(walker: Wal
     odom, truth = walker.last["odom"].pose.pose, walker.last["ground_truth/base_link"].pose
     assert odom.position.x == pytest.approx(truth.position.x, abs=0.05) and odom.position.z > 0.25
 
-    assert {("odom", "base_link"), ("base_link", "laser"), ("base_link", "camera_link")} <= set(walker.frames)
-    base = walker.frames["odom", "base_link"].transform.translation
+    prefix = f"{walker.get_namespace()[1:]}/"
+    assert all(name.startswith(prefix) for pair in walker.frames for name in pair), "two robots on one /tf do not clash"
+    told = {(parent.removeprefix(prefix), child.removeprefix(prefix)): f for (parent, child), f in walker.frames.items()}
+    links = {("base_link", "fl_hip_link"), ("fl_hip_link", "fl_thigh_link"), ("fl_thigh_link", "fl_calf_link")}
+    assert {("odom", "base_link"), ("base_link", "laser"), ("base_link", "camera_link"), *links} <= set(told)
+    base = told["odom", "base_link"].transform.translation
     assert math.dist((base.x, base.y), (truth.position.x, truth.position.y)) < 0.05
+    calf = walker.last["joint_states"].position[walker.last["joint_states"].name.index("fl_calf")]
+    turned = told["fl_thigh_link", "fl_calf_link"].transform.rotation
+    assert 2 * math.atan2(turned.y, turned.w) == pytest.approx(calf, abs=0.05)
+    camera, optical = told["base_link", "camera_link"].transform, told["camera_link", "camera_optical_frame"].transform
+    assert (camera.translation.x, camera.rotation.w) == (pytest.approx(0.352), pytest.approx(1.0))
+    assert (optical.rotation.w, optical.rotation.x) == (0.5, -0.5)
 
 
 def test_postures_and_attitudes_are_taken_and_told(walker: Walker) -> None:

@@ -181,7 +181,7 @@ def rig(made: Rig) -> Rig:
 
 def test_a_goal_goes_to_nav2_and_its_velocity_through_the_gate(rig: Rig) -> None:
     result = rig.go(pose=Pose2D(1.5, 0.0, 0.3))
-    assert result.ok and result.values["pose"]["x"] == pytest.approx(1.5, abs=0.15), result
+    assert result.ok and result.values["pose"]["pose"]["position"]["x"] == pytest.approx(1.5, abs=0.15), result
     assert rig.plant.world.x == pytest.approx(1.5, abs=0.2)
     asked = rig.nav2.goals[0].pose
     assert asked.header.frame_id == "map" and asked.pose.position.x == 1.5

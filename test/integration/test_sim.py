@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, Imu, JointState
+from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import MEASUREMENTS
@@ -31,7 +33,15 @@ class Watcher(RuntimeNode):
         self.create_subscription(JointState, "joint_states", self._on_joints, MEASUREMENTS)
         self.create_subscription(Odometry, "odom", self.seen["odom"].append, MEASUREMENTS)
         self.create_subscription(Imu, "imu", self.seen["imu"].append, MEASUREMENTS)
+        self.frames: set[tuple[str, str]] = set()
+        self.create_subscription(TFMessage, "/tf", self._on_frames, SENSORS)
+        self.create_subscription(TFMessage, "/tf_static", self._on_frames, LATCHED_BY_ANY)
+        self.description: list[str] = []
+        self.create_subscription(String, "robot_description", lambda m: self.description.append(m.data), LATCHED)
         self.command = self.create_publisher(JointState, "joint_command", SET_POINTS)
+
+    def _on_frames(self, message: Any) -> None:
+        self.frames |= {(frame.header.frame_id, frame.child_frame_id) for frame in message.transforms}
 
     def _on_joints(self, message: Any) -> None:
         self.joints = dict(zip(message.name, message.position, strict=True))
@@ -68,7 +78,14 @@ def test_the_robot_stands_in_real_time_and_its_servos_hold(watcher: Watcher) -> 
     assert last[0] - first[0] == pytest.approx((len(watcher.seen["joint_states"]) - 1) * 0.02, rel=0.3)
     assert watcher.joints["ear_left"] == pytest.approx(0.5, abs=0.05)
     odom, imu = watcher.seen["odom"][-1], watcher.seen["imu"][-1]
-    assert (odom.header.frame_id, odom.child_frame_id) == ("odom", "base_link")
+    prefix = f"{watcher.get_namespace()[1:]}/"
+    assert (odom.header.frame_id, odom.child_frame_id) == (f"{prefix}odom", f"{prefix}base_link")
+    wait_until(lambda: (f"{prefix}neck", f"{prefix}head") in watcher.frames, 5.0, "the head's transform")
+    assert {(f"{prefix}odom", f"{prefix}base_link"), (f"{prefix}head", f"{prefix}camera_link")} <= watcher.frames
+    wait_until(lambda: watcher.description, 5.0, "the latched description")
+    assert (
+        '<link name="head">' in watcher.description[0] and '<joint name="ear_left" type="revolute">' in watcher.description[0]
+    )
     assert odom.pose.pose.position.z > 0.04
     assert imu.linear_acceleration.z == pytest.approx(9.81, abs=1.0)
 

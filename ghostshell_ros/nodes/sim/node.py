@@ -11,16 +11,19 @@ import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
+from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, JointState
 from std_msgs.msg import String
 
+from ghostshell_ros.nodes.sim.sim_base import SimBase
+from ghostshell_ros.nodes.sim.sim_frames import SimFrames
 from ghostshell_ros.nodes.sim.sim_objects import SimObjects
-from ghostshell_ros.nodes.sim.sim_sensors import SimSensors
+from ghostshell_ros.nodes.sim.sim_sensors import SimSensors, Simulated
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.sim.pictures import PictureThread, Shot
+from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
-from ghostshell_ros.sim.world import SimWorld, SimWorldError, State
 from ghostshell_ros.wire.images import to_message, to_pixels
 from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
@@ -44,9 +47,10 @@ class Sim(RuntimeNode):
     0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
     freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
     `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
-    every second), `/tf` and `/tf_static`. One with a display subscribes `face/image_raw` and `face`. Each and publishes
-    `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`,
-    `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody subscribes to them.
+    every second). One with a display subscribes `face/image_raw` and `face`. Each publishes its frames and description
+    (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at
+    `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody
+    subscribes to them.
     `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
     `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
     and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
@@ -54,7 +58,7 @@ class Sim(RuntimeNode):
     Parameters: `robot` (coco), `world` (desk), `start` (""), `arrangement` ("", changed live), `scan_rate_hz` (10),
     `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera),
     `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width`
-    (480), `film_height` (360), `publish_clock` (false), `viewer` (false).
+    (480), `film_height` (360), `publish_clock` (false), `viewer` (false), `frame_prefix` (the namespace and a slash).
     """
 
     def __init__(self) -> None:
@@ -63,7 +67,7 @@ class Sim(RuntimeNode):
         self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
         rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
         scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", minimum=1.0, maximum=40.0)
-        self._charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", minimum=0.0, maximum=100.0)
+        charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", minimum=0.0, maximum=100.0)
         truth_rate = self.declare(
             "ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", minimum=0.1, maximum=100.0
         )
@@ -81,15 +85,18 @@ class Sim(RuntimeNode):
         self._face = ""
 
         self._simulated_time = clock
-        self._sensors = SimSensors(self, self._world, self._lock, self._stamp, clock=clock)
+        prefix = self._prefix = self.declare("frame_prefix", f"{self.get_namespace()}/".lstrip("/"), "before each frame's name")
+        sim = Simulated(self, self._world, self._lock, self._stamp, prefix)
+        self._sensors = SimSensors(sim, clock=clock)
         shots = [self._camera_shot(), self._film_shot()]
         try:
-            self._objects = SimObjects(self, self._world, self._lock, truth_rate, self._stamp, start)
-            self._base = self._make_base(scan_rate) if robot.base is not None else None
+            self._objects = SimObjects(sim, truth_rate, start)
+            self._base = SimBase(sim, scan_rate, charge) if robot.base is not None else None
         except SimWorldError as error:
             raise NodeStartError(f"robot '{robot.name}' in world '{surroundings}': {error}") from error
         if self._base is None:
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
+        self._frames = SimFrames(sim, robot.name, str(self.get_parameter("camera").value))
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
         if self._world.face_size is not None:
             self.create_subscription(String, "face", self._on_face, LATCHED)
@@ -103,12 +110,6 @@ class Sim(RuntimeNode):
         self._pictures.start()
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
-
-    def _make_base(self, scan_rate: float) -> Any:
-        from ghostshell_ros.nodes.sim.sim_base import SimBase  # needs tf2_msgs, which a robot without a base does not
-
-        camera = str(self.get_parameter("camera").value)
-        return SimBase(self, self._world, self._lock, camera, scan_rate, self._charge, self._stamp)
 
     def _camera_shot(self) -> Shot[Time]:
         camera = self._declare_camera("camera", "head_camera")
@@ -125,7 +126,7 @@ class Sim(RuntimeNode):
         info.p = [focal, 0.0, width / 2, 0.0, 0.0, focal, height / 2, 0.0, 0.0, 0.0, 1.0, 0.0]
 
         def deliver(pixels: Pixels, stamp: Time) -> None:
-            image = to_message(pixels, stamp, "camera_optical_frame")
+            image = to_message(pixels, stamp, f"{self._prefix}camera_optical_frame")
             info.header = image.header
             images.publish(image)
             infos.publish(info)
@@ -143,7 +144,7 @@ class Sim(RuntimeNode):
         images = self.create_publisher(Image, "film/image_raw", IMAGES)
 
         def deliver(pixels: Pixels, stamp: Time) -> None:
-            images.publish(to_message(pixels, stamp, "film"))
+            images.publish(to_message(pixels, stamp, f"{self._prefix}film"))
 
         return Shot(camera, width, height, 1.0 / rate, lambda: images.get_subscription_count() > 0, deliver)
 
@@ -217,10 +218,15 @@ class Sim(RuntimeNode):
         return time_message(self._world.time)
 
     def _publish(self) -> None:
-        self._sensors.publish(self._base.publish if self._base is not None else None)
+        self._sensors.publish(self._on_odometry)
         if self._viewer is not None and self._viewer.is_running():
             with self._lock:
                 self._viewer.sync()
+
+    def _on_odometry(self, odom: Odometry, state: BaseState) -> None:
+        if self._base is not None:
+            self._base.publish(odom)
+        self._frames.publish(odom, state)
 
     def _snapshot(self) -> tuple[State, Time]:
         with self._lock:

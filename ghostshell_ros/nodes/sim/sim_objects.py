@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import SetBool, Trigger
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.nodes.sim.sim_sensors import Simulated
 from ghostshell_ros.sim.actors import Actors
 from ghostshell_ros.sim.arrangement import Stage, read_arrangement
-from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.sim.world import SimWorldError
 from ghostshell_ros.wire.qos import MEASUREMENTS
 
 ARRANGEMENT = "arrangement"
@@ -25,17 +23,15 @@ _SERVICES = {
 
 
 class SimObjects:
-    """Works for the node `sim`, on its executor's thread; `lock` is that of the world.
-
-    Publishes `ground_truth/<object>` (geometry_msgs/PoseStamped, frame map), for tests and pictures only: no robot has this.
+    """Publishes `ground_truth/<object>` (geometry_msgs/PoseStamped, frame map), for tests and pictures only: no robot has this.
     Services `~/reset` and `~/arrange` (std_srvs/Trigger): the world as the parameter `arrangement` says, after it was put
     back to its start, or as it is.
     """
 
-    def __init__(
-        self, node: RuntimeNode, world: SimWorld, lock: threading.Lock, rate: float, stamp: Callable[[], Time], start: str
-    ) -> None:
-        self._node, self._world, self._lock, self._stamp = node, world, lock, stamp
+    def __init__(self, sim: Simulated, rate: float, start: str) -> None:
+        self._map = f"{sim.frame_prefix}map"
+        node, world = sim.node, sim.world
+        self._node, self._world, self._lock, self._stamp = node, world, sim.lock, sim.stamp
         self._actors = Actors(world)
         self._stage = Stage(world, self._actors, start)
         self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", MEASUREMENTS) for n in world.objects()}
@@ -82,7 +78,7 @@ class SimObjects:
         for name, publisher in wanted.items():
             (x, y, z), (qw, qx, qy, qz) = found[name]
             message = PoseStamped()
-            message.header.stamp, message.header.frame_id = stamp, "map"
+            message.header.stamp, message.header.frame_id = stamp, self._map
             at, turned = message.pose.position, message.pose.orientation
             at.x, at.y, at.z = x, y, z
             turned.w, turned.x, turned.y, turned.z = qw, qx, qy, qz

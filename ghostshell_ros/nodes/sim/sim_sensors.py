@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
@@ -18,27 +19,37 @@ from ghostshell_ros.sim.world import BaseState, SimWorld
 from ghostshell_ros.wire.qos import MEASUREMENTS
 
 
+@dataclass(frozen=True)
+class Simulated:
+    """What the parts of the node `sim` share. They work on its executor's thread; the world belongs to who holds `lock`."""
+
+    node: RuntimeNode
+    world: SimWorld
+    lock: threading.Lock
+    stamp: Callable[[], Time]
+    frame_prefix: str
+
+
 class SimSensors:
-    """Works for the node `sim`, on its executor's thread; `lock` is that of the world.
+    """Publishes what a robot measures of itself.
 
     What nobody subscribes to is not even made, and messages are made once: their making, with covariances that nothing sets,
     took longer than filling and sending them.
     """
 
-    def __init__(
-        self, node: RuntimeNode, world: SimWorld, lock: threading.Lock, stamp: Callable[[], Time], *, clock: bool
-    ) -> None:
-        self._world, self._lock, self._stamp = world, lock, stamp
+    def __init__(self, sim: Simulated, *, clock: bool) -> None:
+        self._world, self._lock, self._stamp = sim.world, sim.lock, sim.stamp
+        node, prefix = sim.node, sim.frame_prefix
         self._clock = node.create_publisher(Clock, "/clock", MEASUREMENTS) if clock else None
         self._joint_states = node.create_publisher(JointState, "joint_states", MEASUREMENTS)
         self._imu = node.create_publisher(Imu, "imu", MEASUREMENTS)
         self._odom = node.create_publisher(Odometry, "odom", MEASUREMENTS)
-        self._joints_message = JointState(name=list(world.joint_positions()))
-        self._odom_message = Odometry(header=Header(frame_id="odom"), child_frame_id="base_link")
-        self._imu_message = Imu(header=Header(frame_id="imu_link"))
+        self._joints_message = JointState(name=list(sim.world.joint_positions()))
+        self._odom_message = Odometry(header=Header(frame_id=f"{prefix}odom"), child_frame_id=f"{prefix}base_link")
+        self._imu_message = Imu(header=Header(frame_id=f"{prefix}imu_link"))
 
-    def publish(self, base: Callable[[Odometry, BaseState], None] | None) -> None:
-        """Publish everything; `base` gets the odometry before and may disturb it."""
+    def publish(self, before: Callable[[Odometry, BaseState], None]) -> None:
+        """Publish everything; `before` gets the odometry first and may disturb it."""
         with self._lock:
             state, now = self._world.base(), self._stamp()
             quaternion = self._world.base_quaternion()
@@ -52,8 +63,7 @@ class SimSensors:
         linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
         linear.x, linear.y, linear.z = state.linear_velocity
         angular.x, angular.y, angular.z = state.angular_velocity
-        if base is not None:
-            base(odom, state)
+        before(odom, state)
         self._odom.publish(odom)
         if self._joint_states.get_subscription_count():
             self._publish_joints(now)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated robot's frames and description, which other tools draw it by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import mujoco
+import numpy as np
+from geometry_msgs.msg import Quaternion, TransformStamped
+from nav_msgs.msg import Odometry
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Header, String
+from tf2_msgs.msg import TFMessage
+
+from ghostshell_ros.nodes.sim.sim_sensors import Simulated
+from ghostshell_ros.sim.urdf import robot_bodies, urdf
+from ghostshell_ros.sim.world import BaseState, SimWorldError
+from ghostshell_ros.wire.qos import LATCHED
+
+LINKS_S = 0.05
+"""Links that joints move are told no more often."""
+OPTICAL = np.array([0.5, -0.5, 0.5, -0.5])
+"""From a camera's frame (x forwards) to its optical frame (z forwards, x to the right), REP 103; w first."""
+MUJOCO_CAMERA = np.array([0.0, 1.0, 0.0, 0.0])
+"""From MuJoCo's camera (looking along -z, x to the right) to the optical frame."""
+
+
+class SimFrames:
+    """Publishes `robot_description` (std_msgs/String, latched): the model's URDF, its links named without the prefix that all
+    frames bear, as robot_state_publisher has it. `/tf`, while somebody subscribes: odom to base_link with each
+    odometry, base_link to the level laser, and every 0.05 s at most the links that joints move; `/tf_static`: camera, IMU.
+    """
+
+    def __init__(self, sim: Simulated, name: str, camera: str) -> None:
+        self._sim, node, world = sim, sim.node, sim.world
+        model = world.model
+        self._tf = node.create_publisher(TFMessage, "/tf", QoSProfile(depth=100))
+        self._base = self._frame("odom", "base_link")
+        self._laser: TransformStamped | None = None
+        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, "laser") >= 0:
+            self._laser = _placed(self._frame("base_link", "laser"), model.site("laser").pos)
+        bodies, still = robot_bodies(model, world.base_id)[1:], []
+        self._links: list[tuple[int, int, TransformStamped]] = []
+        for body in bodies:
+            parent = int(model.body_parentid[body])
+            frame = self._frame(model.body(parent).name, model.body(body).name)
+            if model.body_jntnum[body]:
+                self._links.append((body, parent, frame))
+            else:
+                still.append(_placed(frame, model.body_pos[body], model.body_quat[body]))
+        self._due_s = 0.0
+
+        seen, at = model.camera(camera), model.body(model.cam_bodyid[model.camera(camera).id]).name
+        link = _times(_times(seen.quat, MUJOCO_CAMERA), OPTICAL * (1, -1, -1, -1))
+        still.append(_placed(self._frame(at, "camera_link"), seen.pos, link))
+        still.append(_placed(self._frame("camera_link", "camera_optical_frame"), (0.0, 0.0, 0.0), OPTICAL))
+        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, "orientation") >= 0:
+            imu = model.site(int(model.sensor("orientation").objid[0]))
+            still.append(_placed(self._frame("base_link", "imu_link"), imu.pos, imu.quat))
+        for frame in still:
+            frame.header.stamp = sim.stamp()
+        self._static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
+        self._static.publish(TFMessage(transforms=still))
+        self._description = node.create_publisher(String, "robot_description", LATCHED)
+        try:
+            self._description.publish(String(data=urdf(model, world.base_id, name)))
+        except SimWorldError as error:
+            node.get_logger().warning(f"no robot_description: {error}")
+
+    def publish(self, odom: Odometry, state: BaseState) -> None:
+        """Publish the transforms that belong to an odometry."""
+        if not self._tf.get_subscription_count():
+            return
+        told = [self._base]
+        moved, at = self._base.transform.translation, odom.pose.pose.position
+        moved.x, moved.y, moved.z = at.x, at.y, at.z
+        self._base.transform.rotation = odom.pose.pose.orientation
+        if self._laser is not None:
+            _undo(state.roll, state.pitch, self._laser.transform.rotation)
+            told.append(self._laser)
+        now = self._sim.node.steady_now()
+        if now >= self._due_s:
+            self._due_s = now + LINKS_S * 0.9
+            self._look()
+            told += [frame for *_, frame in self._links]
+        for frame in told:
+            frame.header.stamp = odom.header.stamp
+        self._tf.publish(TFMessage(transforms=told))
+
+    def _look(self) -> None:
+        place, turned, back = np.empty(3), np.empty(4), np.empty(4)
+        with self._sim.lock:
+            data = self._sim.world.data
+            for body, parent, frame in self._links:
+                mujoco.mju_negQuat(back, data.xquat[parent])
+                mujoco.mju_rotVecQuat(place, data.xpos[body] - data.xpos[parent], back)
+                mujoco.mju_mulQuat(turned, back, data.xquat[body])
+                _placed(frame, place, turned)
+
+    def _frame(self, parent: str, child: str) -> TransformStamped:
+        prefix = self._sim.frame_prefix
+        return TransformStamped(header=Header(frame_id=prefix + parent), child_frame_id=prefix + child)
+
+
+def _placed(frame: TransformStamped, at: Iterable[float], turned: Iterable[float] = (1.0, 0.0, 0.0, 0.0)) -> TransformStamped:
+    moved, rotation = frame.transform.translation, frame.transform.rotation
+    moved.x, moved.y, moved.z = (float(part) for part in at)
+    rotation.w, rotation.x, rotation.y, rotation.z = (float(part) for part in turned)
+    return frame
+
+
+def _times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    product = np.empty(4)
+    mujoco.mju_mulQuat(product, left, right)
+    return product
+
+
+def _undo(roll: float, pitch: float, turned: Quaternion) -> None:
+    """The scan is level: its frame undoes the trunk's roll and pitch."""
+    cr, sr, cp, sp = math.cos(roll / 2), math.sin(roll / 2), math.cos(pitch / 2), math.sin(pitch / 2)
+    # The inverse of pitch after roll.
+    turned.w, turned.x, turned.y, turned.z = cp * cr, -cp * sr, -sp * cr, sp * sr
