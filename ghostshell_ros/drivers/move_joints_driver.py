@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -109,6 +110,13 @@ class _Motion(Job):
 
     def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
         super().__init__(driver, goal)
+        self.goal_rad: Mapping[str, float] = {}
+        self.path_rad: Mapping[str, float] = {}
+        """How far each joint may be from its end and from its way; one that is not named is not watched."""
+        self.settle_s = driver.settle_s
+        self.delay_s = 0.0
+        self.started_at: float | None = None
+        self._start: tuple[float, ...] = ()
         wished = goal.request.trajectory
         try:
             self.trajectory = Trajectory.checked(
@@ -117,15 +125,13 @@ class _Motion(Job):
                 [seconds(p.time_from_start) for p in wished.points],
                 [list(p.positions) for p in wished.points],
             )
+            self.take(goal.request)
         except MotionError as error:
             raise self.refusal(error) from error
-        self.goal_rad: Mapping[str, float] = {}
-        self.path_rad: Mapping[str, float] = {}
-        """How far each joint may be from its end and from its way; one that is not named is not watched."""
-        self.settle_s = driver.settle_s
-        self.delay_s = 0.0
-        self.started_at: float | None = None
-        self._start: tuple[float, ...] = ()
+
+    @abstractmethod
+    def take(self, request: Any) -> None:
+        """Read what else the goal says of the trajectory. Raises MotionError."""
 
     def refusal(self, error: MotionError) -> DriverRefusal:
         """Return a motion's error with the code of the action."""
@@ -185,11 +191,10 @@ def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str,
 
 
 class _MoveJoints(_Motion):
-    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
-        super().__init__(driver, goal)
-        tolerance = goal.request.goal_tolerance
+    def take(self, request: MoveJoints.Goal) -> None:
+        tolerance = request.goal_tolerance
         if not tolerance >= 0:
-            raise DriverRefusal(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
+            raise MotionError(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
         self.goal_rad = dict.fromkeys(self.trajectory.joints, tolerance) if tolerance else {}
 
     def feedback(self) -> MoveJoints.Feedback:
@@ -215,17 +220,10 @@ _ERRORS = {
 
 
 class _FollowJointTrajectory(_Motion):
-    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
-        super().__init__(driver, goal)
-        try:
-            self._take(goal.request)
-        except MotionError as error:
-            raise self.refusal(error) from error
-
     def refusal(self, error: MotionError) -> DriverRefusal:
         return DriverRefusal(_ERRORS.get(error.code, FollowJointTrajectory.Result.INVALID_GOAL), str(error))
 
-    def _take(self, request: FollowJointTrajectory.Goal) -> None:
+    def take(self, request: FollowJointTrajectory.Goal) -> None:
         if request.multi_dof_trajectory.joint_names or request.component_path_tolerance or request.component_goal_tolerance:
             raise MotionError(
                 MotionCode.UNKNOWN_JOINT, "there is no joint of several degrees of freedom: leave those fields empty"

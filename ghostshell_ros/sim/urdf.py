@@ -12,7 +12,6 @@ import numpy as np
 
 from ghostshell_ros.sim.world import SimWorldError
 
-_UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 _GEOM, _JOINT = mujoco.mjtGeom, mujoco.mjtJoint
 _HIDDEN_GROUP = 3
 """MuJoCo draws geoms of this group and above only when it is told to."""
@@ -104,7 +103,7 @@ def _shapes(link: ElementTree.Element, role: str, model: mujoco.MjModel, geom: i
             ElementTree.SubElement(painted, "color", rgba=_numbers(colour))
 
 
-def _origin(element: ElementTree.Element, at: Iterable[float], turned: Iterable[float] = _UPRIGHT) -> None:
+def _origin(element: ElementTree.Element, at: Iterable[float], turned: Iterable[float]) -> None:
     w, x, y, z = turned
     roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
     pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
