@@ -3,8 +3,8 @@
 types, then compiled to closures (semantics, section 6)."""
 
 from skill_kernel.guard.code import Caller, SkillRequest
+from skill_kernel.guard.compiler import Guarded, GuardedExpression, compile_expression, compile_guarded
 from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, Limits, RuleFault
-from skill_kernel.guard.rules import Guarded, GuardedExpression, compile_expression, compile_guarded
 from skill_kernel.guard.vocabulary import Vocabulary
 
 __all__ = [

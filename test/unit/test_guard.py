@@ -172,7 +172,7 @@ def test_no_number_grows_without_bound_by_whichever_way_it_came(name: str, monke
         frames.append(Frame(call, slots))
         return frames[-1]
 
-    monkeypatch.setattr("skill_kernel.guard.rules.Frame", kept)
+    monkeypatch.setattr("skill_kernel.guard.compiler.Frame", kept)
     with contextlib.suppress(RuleFault):
         accepted(GROWING[name]).condition(Answers(SEEN))
     (frame,) = frames

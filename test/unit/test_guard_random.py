@@ -184,7 +184,7 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
         return scopes[-1]
 
     source = f"def condition():\n{program(random.Random(seed))}\n\ndef action():\n    bark(1)\n"
-    with mock.patch("skill_kernel.guard.rules.Frame", frame), mock.patch("skill_kernel.guard.compiler.Scope", scope):
+    with mock.patch("skill_kernel.guard.compiler.Frame", frame), mock.patch("skill_kernel.guard.compiler.Scope", scope):
         try:
             compile_guarded(source, vocabulary()).condition(Answers(SEEN))
         except (GuardError, ArithmeticError, ValueError):

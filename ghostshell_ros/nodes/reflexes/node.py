@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 from ghostshell.msg import KernelState, Observation, ReflexState, ReflexStateArray
 from std_msgs.msg import Bool
 
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
-from ghostshell_ros.nodes.reflexes.reflex_service import Recorder, ReflexService
+from ghostshell_ros.nodes.reflexes.reflex_service import ReflexService
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
 from ghostshell_ros.runtime.node import Health, Level
@@ -30,9 +31,13 @@ from reflexes.rule import LoadedRule, ReflexError
 from reflexes.store import RuleStore
 from skill_kernel.events import CallEvent, Notice
 from skill_kernel.guard import Vocabulary
+from skill_kernel.observation import model
 from skill_kernel.observation.accessors import accessors_of
 
 TELL_S = 1.0
+KEPT_EVERY_S = 0.19
+KEPT = 1500
+"""Observations kept for dry runs: five minutes at 5 Hz."""
 
 
 class ReflexesNode(RuntimeNode):
@@ -63,26 +68,18 @@ class ReflexesNode(RuntimeNode):
         file = Path(shipped) if shipped else shipped_config() / "reflexes" / f"{config.name}.yaml"
         if shipped and not file.is_file():
             raise NodeStartError(f"parameter shipped: there is no file {file}")
-        self._words = self._vocabulary()
+        self.words = self._vocabulary()
         try:
-            self._book = RuleBook(RuleStore(folder, file if file.is_file() else None), self._words, wall=time.time)
+            self.book = RuleBook(RuleStore(folder, file if file.is_file() else None), self.words, wall=time.time)
         except ReflexError as error:
             raise NodeStartError(str(error)) from error
         self._events = EventWriter(self, CallEvent, Notice)
         self._performer = ReflexPerformer(self, self._setup, self._events)
-        self._loop = ReflexLoop(self._words.accessors, self._performer, self._on_disabled)
+        self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
-        self._recorder = Recorder()
-        self._compiler = Compiler(self._words, config, self._client)
-        self._service = ReflexService(
-            self,
-            self._book,
-            lambda: self._compiler,
-            lambda: self._words,
-            self._recorder,
-            changed=self._on_rules,
-            show=self._shown,
-        )
+        self.recorded: deque[model.Observation] = deque(maxlen=KEPT)
+        self.compiler = Compiler(self.words, config, self._client)
+        self._service = ReflexService(self)
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(Observation, "observation", self._on_observation, OBSERVATION)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
@@ -95,11 +92,11 @@ class ReflexesNode(RuntimeNode):
         self._telling = False
         self._timer = self.steady_timer(self._period_s, self._tick)
         self.steady_timer(TELL_S, self._tell)
-        for unreadable in self._book.unreadable:
+        for unreadable in self.book.unreadable:
             self.get_logger().error(f"reflex '{unreadable.name}' is refused: {unreadable.why}")
-        for name, why in self._book.unfit.items():
+        for name, why in self.book.unfit.items():
             self.get_logger().error(f"reflex '{name}' is not run: {why}")
-        self._on_rules()
+        self.on_rules()
         self.get_logger().info(take_priority(realtime, nice))
 
     def _model(self) -> ModelClient | None:
@@ -121,7 +118,8 @@ class ReflexesNode(RuntimeNode):
         observation = from_message(message, now, self.now_s())
         self._rounds += 1
         self._loop.observe(observation, now)
-        self._recorder.keep(observation)
+        if not self.recorded or observation.stamp - self.recorded[-1].stamp >= KEPT_EVERY_S:
+            self.recorded.append(observation)
 
     def _tick(self) -> None:
         now = self.steady_now()
@@ -135,10 +133,10 @@ class ReflexesNode(RuntimeNode):
         if problem := self._setup.follow(message.skills_version):
             self.get_logger().error(problem)
         if self._setup.registry.version != before:
-            self._words = self._vocabulary()
-            self._compiler = Compiler(self._words, self._setup.config, self._client)
-            self._book.reload(self._words)
-            self._on_rules()
+            self.words = self._vocabulary()
+            self.compiler = Compiler(self.words, self._setup.config, self._client)
+            self.book.reload(self.words)
+            self.on_rules()
         self._performer.kernel_changed(message)
 
     def _on_halted(self, message: Bool) -> None:
@@ -153,13 +151,14 @@ class ReflexesNode(RuntimeNode):
 
     def _keep_disabled(self, name: str, why: str) -> None:
         try:
-            self._book.disable(name, why)
+            self.book.disable(name, why)
         except ReflexError as error:
             self.get_logger().error(str(error))
-        self._on_rules()
+        self.on_rules()
 
-    def _on_rules(self) -> None:
-        runnable = self._book.runnable()
+    def on_rules(self) -> None:
+        """Rules came, went or changed."""
+        runnable = self.book.runnable()
         self._loop.set_rules(runnable)
         if not runnable:
             self._timer.cancel()
@@ -168,15 +167,16 @@ class ReflexesNode(RuntimeNode):
             self._timer.reset()
         self._tell_soon()
 
-    def _shown(self, name: str) -> list[ReflexState]:
+    def shown(self, name: str) -> list[ReflexState]:
+        """The messages of the reflex of that name ("" for all)."""
         watches = {w.loaded.rule.name: w for w in self._loop.watches}
         offset = self.now_s() - self.steady_now()
-        rules = [r for r in self._book.rules if name in ("", r.name)]
+        rules = [r for r in self.book.rules if name in ("", r.name)]
         shown = [
-            reflex_message(r, watches.get(r.name), unfit=self._book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
+            reflex_message(r, watches.get(r.name), unfit=self.book.unfit.get(r.name, ""), ros_minus_steady_s=offset)
             for r in sorted(rules, key=lambda r: (-r.priority, r.name))
         ]
-        return shown + [refused_message(u) for u in self._book.unreadable if name in ("", u.name)]
+        return shown + [refused_message(u) for u in self.book.unreadable if name in ("", u.name)]
 
     def _tell_soon(self) -> None:
         """After what happens now, once for all of it: the message of fifty reflexes is long, and their stopping comes first."""
@@ -188,7 +188,7 @@ class ReflexesNode(RuntimeNode):
         late = sorted(max(0.0, one) for one in self._late) or [0.0]
         self._timing = (self._rounds / TELL_S, late[len(late) // 2], late[-1])
         self._rounds, self._late = 0, []
-        if self._book.rules:
+        if self.book.rules:
             self._publish()
 
     def _publish(self) -> None:
@@ -200,7 +200,7 @@ class ReflexesNode(RuntimeNode):
                 rate_hz=rate,
                 late_ms=late * 1e3,
                 latest_ms=latest * 1e3,
-                reflexes=self._shown(""),
+                reflexes=self.shown(""),
             )
         )
 

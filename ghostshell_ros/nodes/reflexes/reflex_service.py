@@ -5,51 +5,30 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ghostshell.msg import ReflexState
 from ghostshell.srv import CompileReflex
 from rclpy.task import Future
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
 from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, ModelError
 from planners.prescriptions.condition_forms import GrammarError
-from planners.prescriptions.reflex_book import RuleBook
-from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
+from planners.prescriptions.reflex_compiler import CompileError, Proposal
 from reflexes.dry_run import dry_run
 from reflexes.rule import LoadedRule, ReflexError
 from skill_kernel.codes import ReflexCode
-from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.records import RecordError, observation_from_json
 
-KEPT_EVERY_S = 0.19
-KEPT = 1500
-"""Observations kept for dry runs: five minutes at 5 Hz."""
+if TYPE_CHECKING:
+    from ghostshell_ros.nodes.reflexes.node import ReflexesNode
+
 MOST_BYTES = 64_000_000
 LONGEST_LINE = 1_000_000
 """Bytes; a longer one would hold up the loop while it is parsed."""
-
-
-class Recorder:
-    """Keeps some of the newest observations, at most one in `KEPT_EVERY_S`."""
-
-    def __init__(self) -> None:
-        self._kept: deque[Observation] = deque(maxlen=KEPT)
-
-    def keep(self, observation: Observation) -> None:
-        """Keep it, if the last one kept is old enough."""
-        if not self._kept or observation.stamp - self._kept[-1].stamp >= KEPT_EVERY_S:
-            self._kept.append(observation)
-
-    def all(self) -> list[Observation]:
-        """Those kept, oldest first."""
-        return list(self._kept)
 
 
 class InvalidCommandError(ValueError):
@@ -57,21 +36,10 @@ class InvalidCommandError(ValueError):
 
 
 class ReflexService:
-    """Answers CompileReflex. `changed` is called when rules came, went or changed; `show` makes a rule's message."""
+    """Answers CompileReflex for a node of reflexes."""
 
-    def __init__(
-        self,
-        node: RuntimeNode,
-        book: RuleBook,
-        compiler: Callable[[], Compiler],
-        vocabulary: Callable[[], Vocabulary],
-        recorder: Recorder,
-        *,
-        changed: Callable[[], None],
-        show: Callable[[str], list[ReflexState]],
-    ) -> None:
-        self._node, self._book, self._compiler, self._vocabulary = node, book, compiler, vocabulary
-        self._recorder, self._changed, self._show = recorder, changed, show
+    def __init__(self, node: ReflexesNode) -> None:
+        self._node = node
         self._cancel = CancelToken()
         self._busy = False
         node.create_service(CompileReflex, "compile_reflex", self._on_request)
@@ -81,23 +49,22 @@ class ReflexService:
         self._cancel.cancel()
 
     async def _on_request(self, request: CompileReflex.Request, response: CompileReflex.Response) -> CompileReflex.Response:
+        code, why = 0, ""
         try:
             report, name = await self._do(request)
+            response.success, response.report, response.reflexes = True, ros_text(report), self._node.shown(name)
         except GrammarError as error:
-            response.error_code, response.error_msg = ReflexCode.NOT_COMPILED, str(error)
+            code, why = ReflexCode.NOT_COMPILED, str(error)
         except CompileError as error:
-            code = f"\n{error.source}" if error.source else ""
-            response.error_code, response.error_msg = ReflexCode.NOT_COMPILED, f"{error}{code}"
+            code, why = ReflexCode.NOT_COMPILED, f"{error}\n{error.source}" if error.source else str(error)
         except ModelError as error:
-            hint = "; say it in a usual form and ask for offline to do without a model"
-            response.error_code, response.error_msg = ReflexCode.NO_MODEL_ANSWER, f"{error.message}{hint}"
+            hint = "say it in a usual form and ask for offline to do without a model"
+            code, why = ReflexCode.NO_MODEL_ANSWER, f"{error.message}; {hint}"
         except ReflexError as error:
-            response.error_code, response.error_msg = ReflexCode.REFLEX_REFUSED, str(error)
+            code, why = ReflexCode.REFLEX_REFUSED, str(error)
         except InvalidCommandError as error:
-            response.error_code, response.error_msg = ReflexCode.INVALID_COMMAND, str(error)
-        else:
-            response.success, response.report, response.reflexes = True, ros_text(report), self._show(name)
-        response.error_msg = ros_text(response.error_msg)
+            code, why = ReflexCode.INVALID_COMMAND, str(error)
+        response.error_code, response.error_msg = int(code), ros_text(why)
         return response
 
     async def _do(self, request: CompileReflex.Request) -> tuple[str, str]:
@@ -105,7 +72,7 @@ class ReflexService:
         command, name = request.command, request.name
         if command == request.LIST:
             if name:
-                self._book.get(name)
+                self._node.book.get(name)
             return "", name
         if command == request.ADD:
             return await self._add(request)
@@ -115,18 +82,18 @@ class ReflexService:
             return await self._test(name, request.observations_file), name
         report = ""
         if command == request.APPROVE:
-            rule = self._book.approve(name, request.person)
+            rule = self._node.book.approve(name, request.person)
             report = f"'{name}' is approved by {rule.approver} and fires from now on"
         elif command == request.REMOVE:
-            self._book.remove(name)
+            self._node.book.remove(name)
             report, name = f"'{name}' is removed", ""
         elif command == request.ENABLE:
-            self._book.enable(name)
+            self._node.book.enable(name)
         elif command == request.DISABLE:
-            self._book.disable(name, f"by {request.person.strip() or 'somebody'}")
+            self._node.book.disable(name, f"by {request.person.strip() or 'somebody'}")
         else:
             raise InvalidCommandError(f"command {command} is unknown; use one of 0 (ADD) to 6 (DISABLE)")
-        self._changed()
+        self._node.on_rules()
         return report, name
 
     async def _add(self, request: CompileReflex.Request) -> tuple[str, str]:
@@ -138,25 +105,25 @@ class ReflexService:
         sentence, source, person = request.sentence, request.source, request.person.strip()
         if source and not (sentence.strip() and person):
             raise InvalidCommandError("code written by hand needs the sentence it stands for, and the person who wrote it")
-        offline = request.offline
+        compiler, offline = self._node.compiler, request.offline
 
         def make() -> Proposal:
             if source:
-                return self._compiler().check(sentence, source, f"by hand, {person}")
-            return self._compiler().compile(sentence, cancel=self._cancel, offline=offline)
+                return compiler.check(sentence, source, f"by hand, {person}")
+            return compiler.compile(sentence, cancel=self._cancel, offline=offline)
 
         proposal = await self._threaded(make)
-        rule = self._book.add(proposal, name=request.name, settings=settings)
-        self._changed()
-        tried = await self._threaded(lambda: self._tried(self._book.loaded(rule.name), self._recorder.all()))
+        rule = self._node.book.add(proposal, name=request.name, settings=settings)
+        self._node.on_rules()
+        tried = await self._threaded(lambda: self._tried(self._node.book.loaded(rule.name), list(self._node.recorded)))
         return "\n".join([*(f"Note: {note}" for note in proposal.notes), tried]), rule.name
 
     async def _test(self, name: str, file: str) -> str:
-        loaded = self._book.loaded(name)
-        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else self._recorder.all())))
+        loaded = self._node.book.loaded(name)
+        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else list(self._node.recorded))))
 
     def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
-        return dry_run(loaded, observations, self._vocabulary()).text()
+        return dry_run(loaded, observations, self._node.words).text()
 
     async def _threaded(self, work: Callable[[], Any]) -> Any:
         """Run `work` on a thread of its own, for the loop must go on; one at a time."""
