@@ -77,96 +77,83 @@ class DryRunReport:
 def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary: Vocabulary) -> DryRunReport:
     """Evaluate a rule on observations, in the order of their stamps; its actions are taken to succeed and to last as long as
     their skills say."""
-    report = DryRunReport()
-    rehearsal = _Rehearsal(vocabulary, report)
-    loop = ReflexLoop(vocabulary.accessors, rehearsal, lambda _, why: setattr(report, "disabled", why))
-    rehearsal.loop = loop
-    loop.set_rules([loaded])
-    before: Observation | None = None
-    ticks = 0
+    rehearsal = _Rehearsal(loaded, vocabulary)
+    report, ticks = rehearsal.report, 0
     for observation in observations:
+        before = rehearsal.seen
         if before is not None:
             if observation.stamp <= before.stamp:
                 continue
             if ticks >= MOST_TICKS:
                 report.cut = True
                 break
-            ticks += 1 + _between(loop, rehearsal, before.stamp, observation.stamp)
-        rehearsal.see(observation)
-        loop.observe(observation, observation.stamp)
-        report.observations += 1
-        report.span_s = observation.stamp - rehearsal.begin_s
-        before = observation
-    watch = loop.watches[0]
+            ticks += 1 + rehearsal.tick_until(before.stamp, observation.stamp)
+        rehearsal.observe(observation)
+    watch = rehearsal.loop.watches[0]
     if watch.evaluations:
         report.mean_us, report.longest_us = watch.cost_s / watch.evaluations * 1e6, watch.longest_s * 1e6
     return report
 
 
-def _between(loop: ReflexLoop, rehearsal: _Rehearsal, begin_s: float, end_s: float) -> int:
-    """Tick until the next observation; of a long gap only its beginning, in which everything grows stale. How many ticks: as
-    many as the gap has, whatever the times, which may be so great that a tick more is the same number."""
-    watch, now, ticks = loop.watches[0], begin_s, int(min(end_s - begin_s, LONGEST_GAP_S) / TICK_S + 1e-6)
-    for number in range(1, ticks + 1):
-        later = begin_s + number * TICK_S
-        if not now < later < end_s:
-            break
-        rehearsal.count(watch.holds, later - now, bool(watch.disabled))
-        now = later
-        rehearsal.end_due(now)
-        loop.tick(now)
-    rehearsal.count(watch.holds, end_s - now, bool(watch.disabled))
-    rehearsal.end_due(end_s)
-    return ticks
-
-
 class _Rehearsal:
     """Performs actions by noting what they ask for; each ends when its skills would have."""
 
-    def __init__(self, vocabulary: Vocabulary, report: DryRunReport) -> None:
-        self._vocabulary, self._report = vocabulary, report
-        self.loop: ReflexLoop | None = None
-        self.begin_s = 0.0
-        self._seen: Observation | None = None
+    def __init__(self, loaded: LoadedRule, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self.report = DryRunReport()
+        self.loop = ReflexLoop(vocabulary.accessors, self, lambda _, why: setattr(self.report, "disabled", why))
+        self.loop.set_rules([loaded])
+        self.seen: Observation | None = None
+        self._begin_s = 0.0
         self._due: list[tuple[float, Firing]] = []
 
-    def see(self, observation: Observation) -> None:
-        if self._seen is None:
-            self.begin_s = observation.stamp
-        self._seen = observation
+    def observe(self, observation: Observation) -> None:
+        if self.seen is None:
+            self._begin_s = observation.stamp
+        self.seen = observation
+        self.loop.observe(observation, observation.stamp)
+        self.report.observations += 1
+        self.report.span_s = observation.stamp - self._begin_s
 
-    def count(self, holds: bool | None, seconds: float, disabled: bool) -> None:
-        self._report.held_s += seconds if holds else 0.0
-        self._report.unknown_s += seconds if holds is None and not disabled else 0.0
+    def tick_until(self, begin_s: float, end_s: float) -> int:
+        """Tick until the next observation; of a long gap only its beginning, in which everything grows stale. How many ticks:
+        as many as the gap has, whatever the times, which may be so great that a tick more is the same number."""
+        now, ticks = begin_s, int(min(end_s - begin_s, LONGEST_GAP_S) / TICK_S + 1e-6)
+        for number in range(1, ticks + 1):
+            later = begin_s + number * TICK_S
+            if not now < later < end_s:
+                break
+            self._pass(now, later)
+            self.loop.tick(later)
+            now = later
+        self._pass(now, end_s)
+        return ticks
 
-    def end_due(self, now: float) -> None:
-        for due in [entry for entry in self._due if entry[0] <= now]:
+    def _pass(self, now: float, later: float) -> None:
+        """Count how long the condition held or was unknown, and end what is over by then."""
+        watch = self.loop.watches[0]
+        self.report.held_s += later - now if watch.holds else 0.0
+        self.report.unknown_s += later - now if watch.holds is None and not watch.disabled else 0.0
+        for due in [entry for entry in self._due if entry[0] <= later]:
             self._due.remove(due)
-            if self.loop is not None:
-                self.loop.ended(due[1], Ended.DONE, due[0])
+            self.loop.ended(due[1], Ended.DONE, due[0])
 
     def start(self, firing: Firing) -> None:
-        assert self.loop is not None and self._seen is not None
+        assert self.seen is not None
         now, took_s, calls = firing.since_s, 0.0, []
-        request = self.loop.advance(firing, True, now)
-        while request is not None:
+        while (request := self.loop.advance(firing, True, now)) is not None:
             calls.append(call_text(request))
             took_s += self._lasts(request)
-            request = self.loop.advance(firing, True, now)
-        view = View(self._seen, self._vocabulary.accessors, now)
-        seen = {name: _asked(view, name) for name in firing.loaded.guarded.accessors if self._asks_nothing(name)}
-        at_s, time_s = now - self.begin_s, self._seen.time_s + now - self._seen.stamp
-        self._report.fired.append(WouldFire(at_s, time_s, seen, tuple(calls), took_s))
+        accessors, view = self._vocabulary.accessors, View(self.seen, self._vocabulary.accessors, now)
+        seen = {name: _asked(view, name) for name in firing.loaded.guarded.accessors if not accessors[name].parameters}
+        at_s, time_s = now - self._begin_s, self.seen.time_s + now - self.seen.stamp
+        self.report.fired.append(WouldFire(at_s, time_s, seen, tuple(calls), took_s))
         self._due.append((now + took_s, firing))
 
     def cancel(self, firing: Firing, cause: str) -> None:
         """What is cancelled is over at once."""
         self._due = [entry for entry in self._due if entry[1] is not firing]
-        if self.loop is not None:
-            self.loop.ended(firing, Ended.NOT_NOW, self._seen.stamp if self._seen is not None else 0.0, cause)
-
-    def _asks_nothing(self, name: str) -> bool:
-        return not self._vocabulary.accessors[name].parameters
+        self.loop.ended(firing, Ended.NOT_NOW, self.seen.stamp if self.seen is not None else 0.0, cause)
 
     def _lasts(self, request: SkillRequest) -> float:
         skill = self._vocabulary.skills.get(request.name)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from reflexes.answers import Answers
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest
 from skill_kernel.guard.trigger import Trigger
@@ -88,10 +87,37 @@ class Watch:
         """What its action takes."""
         return frozenset(self.loaded.guarded.subsystems)
 
+    def renew(self) -> None:
+        """Let the code that was compiled anew count from now on."""
+        self.loaded, self.renewed = self.renewed or self.loaded, None
+
     def due(self, now: float) -> bool:
         """Whether it has cause to fire and may."""
         may = self.trigger.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
         return bool(self.holds) and may
+
+
+class Answers:
+    """A view that asks each question once a round: fifty rules mostly ask the same few."""
+
+    __slots__ = ("_known", "_view")
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, *question: Any) -> Any:
+        try:
+            answer = self._known[question]
+        except KeyError:
+            try:
+                answer = self._view.call(*question)
+            except StaleFieldError as error:
+                answer = error
+            self._known[question] = answer
+        if answer.__class__ is StaleFieldError:
+            raise answer.with_traceback(None)
+        return answer
 
 
 class ReflexLoop:
@@ -133,15 +159,13 @@ class ReflexLoop:
         watches = []
         for loaded in rules:
             old = before.get(loaded.rule.name)
-            if old is not None and old.loaded.rule.hash == loaded.rule.hash and not old.disabled:
-                before.pop(loaded.rule.name)
-                if old.firing is None:
-                    old.loaded, old.renewed = loaded, None
-                else:
-                    old.renewed = loaded
-                watches.append(old)
-            else:
+            if old is None or old.loaded.rule.hash != loaded.rule.hash or old.disabled:
                 watches.append(Watch(loaded))
+                continue
+            watches.append(before.pop(loaded.rule.name))
+            old.renewed = loaded
+            if old.firing is None:
+                old.renew()
         for gone in before.values():
             if gone.firing is not None:
                 self.interrupt(gone.firing, "the reflex was removed or changed")
@@ -215,7 +239,7 @@ class ReflexLoop:
         if watch is None:
             return
         watch.firing = None
-        watch.loaded, watch.renewed = watch.renewed or watch.loaded, None
+        watch.renew()
         watch.resting_until_s = now + watch.loaded.rule.cooldown_s
         watch.last = f"{how.value}{': ' if message else ''}{message}"
         if how is Ended.NOT_NOW or watch.loaded.rule.repeats:
