@@ -13,58 +13,16 @@ from typing import Any, TypeAlias
 
 from skill_kernel.codes import ModelCode, Outcome
 
-
-class CallKind(Enum):
-    """Kinds of CallEvent."""
-
-    QUEUED = 0
-    STARTED = 1
-    RESETTING = 2
-    ENDED = 3
-    CONTENTION = 4
-
-
-class StreamKind(Enum):
-    """Kinds of StreamEvent."""
-
-    STARTED = 0
-    ENDED = 1
-    REPAIR = 2
-    STOP_GENERATION = 3
-    TURN_ENDED = 4
-
-
-class ProcessKind(Enum):
-    """Kinds of ProcessEvent."""
-
-    STARTED = 0
-    ENDED = 1
-    PAUSED = 2
-    RESUMED = 3
-    INTERRUPTED = 4
-    DRAINED = 5
-    PLAN_ENDED = 6
-    SUBTASK_DONE = 7
-    PLAN_EVENT = 8
-    GUIDELINE_FIRED = 9
-
-
-class ModelKind(Enum):
-    """Kinds of ModelEvent."""
-
-    ASKED = 0
-    ANSWERED = 1
-    SKIPPED = 2
-    DEGRADED = 3
-
-
-class NoticeKind(Enum):
-    """Kinds of Notice."""
-
-    MESSAGE = 0
-    HALTED = 1
-    HALT_CLEARED = 2
-    ROUTINE_SAVED = 3
+CallKind = Enum("CallKind", "QUEUED STARTED RESETTING ENDED CONTENTION", start=0)
+StreamKind = Enum("StreamKind", "STARTED ENDED REPAIR STOP_GENERATION TURN_ENDED", start=0)
+ProcessKind = Enum(
+    "ProcessKind",
+    "STARTED ENDED PAUSED RESUMED INTERRUPTED DRAINED PLAN_ENDED SUBTASK_DONE PLAN_EVENT GUIDELINE_FIRED",
+    start=0,
+)
+ModelKind = Enum("ModelKind", "ASKED ANSWERED SKIPPED DEGRADED", start=0)
+NoticeKind = Enum("NoticeKind", "MESSAGE HALTED HALT_CLEARED ROUTINE_SAVED", start=0)
+"""Kinds of each event, with the numbers of the message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ghostshell.msg import ReflexState
 
+from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import ros_text, time_message
 from reflexes.loop import Watch
 from reflexes.rule import Rule, RuleState
@@ -16,22 +17,9 @@ _HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOW
 
 def reflex_message(rule: Rule, watch: Watch | None, *, unfit: str = "", ros_minus_steady_s: float = 0.0) -> ReflexState:
     """Return a rule and the state of its evaluation. `unfit` says why an approved rule is not evaluated."""
-    message = ReflexState(
-        name=rule.name,
-        sentence=ros_text(rule.sentence),
-        source=ros_text(rule.source),
-        model=ros_text(rule.model),
-        hash=rule.hash,
-        approver=ros_text(rule.approver),
-        approved=time_message(rule.approved_s),
-        shipped=rule.shipped,
-        state=STATES[rule.state],
-        reason=ros_text(rule.reason),
-        priority=rule.priority,
-        cooldown_s=rule.cooldown_s,
-        repeats=rule.repeats,
-        holds=ReflexState.UNKNOWN,
-    )
+    same = ("name", "sentence", "source", "model", "hash", "approver", "shipped", "reason", "priority", "cooldown_s", "repeats")
+    message: ReflexState = filled(ReflexState(), {name: getattr(rule, name) for name in same})
+    message.state, message.holds, message.approved = STATES[rule.state], ReflexState.UNKNOWN, time_message(rule.approved_s)
     if unfit:
         message.state, message.reason = ReflexState.DISABLED, ros_text(unfit)
     if watch is not None:

@@ -63,14 +63,17 @@ class BaseGate:
         self._deadman_s = deadman_s
         self._sensor_timeout_s = sensor_timeout_s
         self._wishes: dict[Source, tuple[float, Velocity]] = {}
-        self._teleop = False
+        self.teleop = False
+        """Whether an operator has the base."""
         self._heard: dict[str, float] = {}
         self._lost: set[str] = set()
         self._points: Points | None = None
         self._points_at = 0.0
-        self._output = STILL
+        self.output = STILL
+        """What the last tick gave, or still after a halt."""
         self._ticked_at: float | None = None
-        self._halt_cause = ""
+        self.halt_cause = ""
+        """Why it is halted; "" when it is not."""
         self.commander = ""
         """Who was obeyed at the last tick; "" for nobody."""
         self.refused: Counter[RefusalKind] = Counter()
@@ -78,37 +81,22 @@ class BaseGate:
 
     @property
     def halted(self) -> bool:
-        return bool(self._halt_cause)
-
-    @property
-    def halt_cause(self) -> str:
-        """Why it is halted; "" when it is not."""
-        return self._halt_cause
-
-    @property
-    def teleop(self) -> bool:
-        """Whether an operator has the base."""
-        return self._teleop
-
-    @property
-    def output(self) -> Velocity:
-        """What the last tick gave, or still after a halt."""
-        return self._output
+        return bool(self.halt_cause)
 
     def halt(self, cause: str) -> None:
         """Stand still until `clear_halt`. The first cause stands."""
-        self._halt_cause = self._halt_cause or cause or "halted"
+        self.halt_cause = self.halt_cause or cause or "halted"
         self._forget_wishes()
-        self._output = STILL
+        self.output = STILL
 
     def clear_halt(self) -> None:
         """Let commands count again; nothing moves before a new one."""
-        self._halt_cause = ""
+        self.halt_cause = ""
         self._forget_wishes()
 
     def release_teleop(self) -> bool:
         """Give the base back to skills and reflexes; whether an operator had it. It stands until they command anew."""
-        had, self._teleop = self._teleop, False
+        had, self.teleop = self.teleop, False
         self._wishes.clear()
         return had
 
@@ -132,11 +120,11 @@ class BaseGate:
         refusal = self._refuse(wish, source)
         if refusal is not None:
             self.refused[refusal.kind] += 1
-            if refusal.kind is RefusalKind.HALTED and source is Source.TELEOP and self._teleop:
+            if refusal.kind is RefusalKind.HALTED and source is Source.TELEOP and self.teleop:
                 self._wishes[source] = (now, STILL)  # the operator is still there
             return refusal
         if source is Source.TELEOP:
-            self._teleop = True
+            self.teleop = True
         self._wishes[source] = (now, wish)
         return None
 
@@ -149,7 +137,7 @@ class BaseGate:
     def refusal(self, name: str) -> Refusal | None:
         """Why nothing that `name` wishes may move the base now; None when it may."""
         if self.halted:
-            return Refusal(RefusalKind.HALTED, name, f"halted ({self._halt_cause}): call clear_halt when it is safe")
+            return Refusal(RefusalKind.HALTED, name, f"halted ({self.halt_cause}): call clear_halt when it is safe")
         if blind := self._lost | self.unheard:
             silent = ", ".join(sorted(blind))
             return Refusal(RefusalKind.NOT_MEASURED, name, f"{silent} is silent: is the robot or simulator running?")
@@ -163,8 +151,8 @@ class BaseGate:
         self._watch(now)
         self.commander = ""
         wish = None if self.halted else self._wish(now)
-        self._output = STILL if wish is None else self._kept_clear(self._stepped(self._limited(wish), elapsed))
-        return self._output
+        self.output = STILL if wish is None else self._kept_clear(self._stepped(self._limited(wish), elapsed))
+        return self.output
 
     def _forget_wishes(self) -> None:
         """Forget what was wished, but not when the operator was last there."""
@@ -177,14 +165,14 @@ class BaseGate:
                 if sensor not in self._lost and now - at > self._sensor_timeout_s:
                     self._lost.add(sensor)
                     self.halt(f"{sensor} silent for {now - at:.1f} s")
-        if self._teleop:
+        if self.teleop:
             at, _ = self._wishes.get(Source.TELEOP, (-math.inf, STILL))
             if now - at > self._deadman_s:
-                self._teleop = False
+                self.teleop = False
                 self.halt(f"the operator's deadman was lost: no command of teleop for {self._deadman_s:g} s")
 
     def _wish(self, now: float) -> Velocity | None:
-        for source in (Source.TELEOP,) if self._teleop else (Source.REFLEX, Source.SKILL):
+        for source in (Source.TELEOP,) if self.teleop else (Source.REFLEX, Source.SKILL):
             at, wish = self._wishes.get(source, (-math.inf, STILL))
             if now - at <= self._timeout_s:
                 self.commander = source.name.lower()
@@ -202,7 +190,7 @@ class BaseGate:
 
     def _stepped(self, wish: Velocity, elapsed: float) -> Velocity:
         """As near to the wish as the accelerations allow."""
-        now, most = self._output, self._base.max_acceleration * elapsed
+        now, most = self.output, self._base.max_acceleration * elapsed
         x, y = wish.forward - now.forward, wish.lateral - now.lateral
         share = min(1.0, most / change) if (change := math.hypot(x, y)) > 0 else 1.0
         most = self._base.max_turn_acceleration * elapsed
@@ -229,9 +217,9 @@ class BaseGate:
     def _carry_points(self, now: float) -> None:
         """Between two scans the base moves; what it saw moves the other way in its frame."""
         elapsed, self._points_at = min(max(now - self._points_at, 0.0), LARGEST_STEP_S), now
-        if self._points is None or elapsed == 0.0 or self._output == STILL:
+        if self._points is None or elapsed == 0.0 or self.output == STILL:
             return
-        moved = self._points - np.array([self._output.forward, self._output.lateral]) * elapsed
-        angle = self._output.turn * elapsed
+        moved = self._points - np.array([self.output.forward, self.output.lateral]) * elapsed
+        angle = self.output.turn * elapsed
         cos, sin = math.cos(angle), math.sin(angle)
         self._points = moved @ np.array([[cos, -sin], [sin, cos]])

@@ -70,26 +70,22 @@ class JointGate:
         self._lost = False
         self._joints: dict[str, _Joint] = {}
         self._ticked_at: float | None = None
-        self._halt_cause = ""
+        self.halt_cause = ""
+        """Why it is halted; "" when it is not."""
 
     @property
     def halted(self) -> bool:
-        return bool(self._halt_cause)
-
-    @property
-    def halt_cause(self) -> str:
-        """Why it is halted; "" when it is not."""
-        return self._halt_cause
+        return bool(self.halt_cause)
 
     def halt(self, cause: str) -> None:
         """Freeze every set-point until `clear_halt`. The first cause stands."""
-        self._halt_cause = self._halt_cause or cause or "halted"
+        self.halt_cause = self.halt_cause or cause or "halted"
         for joint in self._joints.values():
             joint.target = joint.output
 
     def clear_halt(self) -> None:
         """Let commands count again; nothing moves before a new one."""
-        self._halt_cause = ""
+        self.halt_cause = ""
 
     def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> bool:
         """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them.
@@ -122,7 +118,7 @@ class JointGate:
 
     def _refuse(self, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
         if self.halted:
-            return Refusal(RefusalKind.HALTED, "", f"halted ({self._halt_cause}): call clear_halt when it is safe")
+            return Refusal(RefusalKind.HALTED, "", f"halted ({self.halt_cause}): call clear_halt when it is safe")
         if self._lost:
             return Refusal(RefusalKind.NOT_MEASURED, "", "joint_states are silent: is the robot or simulator running?")
         if len(names) != len(positions):

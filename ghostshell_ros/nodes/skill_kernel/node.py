@@ -154,22 +154,19 @@ class SkillKernelNode(RuntimeNode):
             raise NodeStartError(f"robot '{name}': {error}") from error
 
     def _settings(self) -> KernelSettings:
+        declared = {
+            "stop_margin_s": ("time beyond a skill's stop time until the robot is halted [s]", 0.05, 10.0),
+            "deadline_factor": ("a call may take this many times its nominal duration", 1.0, 100.0),
+            "deadline_extra_s": ("and this much longer [s]", 0.0, 3600.0),
+            "content_timeout_s": ("longest wait of a skill for more of its text [s]", 0.1, 600.0),
+            "max_running": ("calls that may run at a time", 1, 1000),
+        }
+        default = KernelSettings()
         return KernelSettings(
-            stop_margin_s=self.declare(
-                "stop_margin_s",
-                0.5,
-                "time beyond a skill's stop time until the robot is halted [s]",
-                minimum=0.05,
-                maximum=10.0,
-            ),
-            deadline_factor=self.declare(
-                "deadline_factor", 3.0, "a call may take this many times its nominal duration", minimum=1.0, maximum=100.0
-            ),
-            deadline_extra_s=self.declare("deadline_extra_s", 10.0, "and this much longer [s]", minimum=0.0, maximum=3600.0),
-            content_timeout_s=self.declare(
-                "content_timeout_s", 30.0, "longest wait of a skill for more of its text [s]", minimum=0.1, maximum=600.0
-            ),
-            max_running=self.declare("max_running", 64, "calls that may run at a time", minimum=1, maximum=1000),
+            **{
+                name: self.declare(name, getattr(default, name), text, minimum=low, maximum=high)
+                for name, (text, low, high) in declared.items()
+            }
         )
 
     # -- calls ---------------------------------------------------------------------------------------------------
