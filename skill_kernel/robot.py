@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from skill_kernel.config.observation import FieldConfig, FieldName, checked_fields, default_fields
-from skill_kernel.config.rooms import RoomConfig
+from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
 from skill_kernel.config.sections import Positive, Section, nearest, one_sentence
 from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
 

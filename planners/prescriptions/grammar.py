@@ -16,7 +16,7 @@ from planners.language.words import figures
 from planners.prescriptions.condition_forms import Condition, Conditions, GrammarError, restored
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.guard import Vocabulary
-from skill_kernel.guard.vocabulary import LONGEST_WAIT_S
+from skill_kernel.guard.code import LONGEST_WAIT_S
 from skill_kernel.robot import RobotConfig
 
 _I = re.IGNORECASE

@@ -15,7 +15,7 @@ from planners.prompts.prompt import stub
 from planners.prompts.quoting import quoted
 from reflexes.rule import ReflexError
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
-from skill_kernel.guard.vocabulary import FUNCTIONS, OWN_ACTIONS
+from skill_kernel.guard.code import FUNCTIONS, OWN_ACTIONS
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.skill import Skill
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from reflexes.rule import LONGEST_ACTION_S, ReflexError
 from skill_kernel.guard import Vocabulary
+from skill_kernel.guard.code import LONGEST_WAIT_S, WAIT
 from skill_kernel.guard.errors import LIMITS
-from skill_kernel.guard.vocabulary import LONGEST_WAIT_S, WAIT
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.skill import SkillDefinitionError
 

@@ -18,8 +18,12 @@ from typing import Any
 from skill_kernel.guard.code import (
     BOOL,
     FLOAT,
+    FUNCTIONS,
     INT,
+    LONGEST_WAIT_S,
     OF_PYTHON,
+    OWN_ACTIONS,
+    STOP,
     STR,
     UNKNOWN,
     Block,
@@ -35,11 +39,11 @@ from skill_kernel.guard.code import (
     Steps,
     Type,
     Value,
+    Vocabulary,
     joined,
 )
 from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, Limits, at, nearest, shown
 from skill_kernel.guard.reading import read
-from skill_kernel.guard.vocabulary import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, STOP, Vocabulary
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, converters

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skill_kernel.config.rooms import RoomConfig
+from skill_kernel.config.observation import RoomConfig
 from skill_kernel.observation.model import Kind
 from skill_kernel.robot import RobotConfig, RobotConfigError
 

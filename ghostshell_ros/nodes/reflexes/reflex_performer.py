@@ -22,7 +22,7 @@ from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, LeaseCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, Notice
 from skill_kernel.guard import SkillRequest
-from skill_kernel.guard.vocabulary import STOP, WAIT
+from skill_kernel.guard.code import STOP, WAIT
 from skill_kernel.skills.arguments import to_json
 
 BEAT_S = 0.1
