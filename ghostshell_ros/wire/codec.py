@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -14,6 +13,7 @@ from typing import Any
 from builtin_interfaces.msg import Duration, Time
 
 from ghostshell_ros.wire.values import ros_text, seconds
+from skill_kernel.config.sections import nearest
 
 _ARRAY = re.compile(r"sequence<(?P<of>[^,>]+)(?:, (?P<most>\d+))?>|(?P<fixed>[^\[]+)\[(?P<count>\d+)\]")
 _WHOLE = re.compile(r"(?P<unsigned>u?)int(?P<bits>\d+)")
@@ -47,10 +47,8 @@ def filled(message: Any, values: Mapping[str, Any], where: str = "") -> Any:
     kinds = message.get_fields_and_field_types()
     for name, value in values.items():
         if name not in kinds:
-            near = difflib.get_close_matches(name, kinds, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            known = ", ".join(kinds) or "none"
-            raise UnknownFieldError(f"{type(message).__name__} has no field '{where}{name}'{hint} (its fields: {known})")
+            known = f"{nearest(name, kinds)} (its fields: {', '.join(kinds) or 'none'})"
+            raise UnknownFieldError(f"{type(message).__name__} has no field '{where}{name}'{known}")
         setattr(message, name, _typed(kinds[name], value, f"{where}{name}"))
     return message
 

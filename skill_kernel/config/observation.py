@@ -255,29 +255,24 @@ class FieldConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> FieldConfig:
-        made = MADE.get(type(self.process))
-        name = self.process.function
-        if made is None:
-            if self.kind not in (Kind.BOOLEAN, Kind.NUMBER, Kind.TEXT):
-                raise ValueError(f"'{name}' makes a boolean, number or text, no {self.kind.value}")
-            if not self.source.type:
-                raise ValueError(
-                    f"'{name}' needs source.type, the interface of the {'service' if self.source.service else 'topic'}"
-                )
-        elif made[0] is not self.kind:
-            raise ValueError(f"'{name}' makes a field of kind '{made[0].value}', not '{self.kind.value}'")
-        elif made[1] and not self.source.topic:
-            raise ValueError(f"'{name}' reads {made[1]} from a topic; give source.topic")
-        elif not made[1] and not self.source.field:
-            raise ValueError(f"'{name}' reads another field; give source.field")
-        if self.source.field and made is None:
-            raise ValueError(f"'{name}' reads a topic or a service, no field")
-        if self.source.service and not self.rate_hz:
-            raise ValueError("a service is asked rate_hz times a second; give rate_hz")
-        if self.source.topic and self.source.qos == "sensor" and self.max_age_s is None:
-            raise ValueError("a sensor may fall silent; give max_age_s, or source.qos state or event")
-        if (self.source.service or self.source.field) and self.source.type.find("/srv/") < 0 and self.source.service:
-            raise ValueError(f"'{self.source.type}' is no service; write it as std_srvs/srv/Trigger")
+        made, name, source = MADE.get(type(self.process)), self.process.function, self.source
+        kind, reads = made or (self.kind, "")
+        asked = "service" if source.service else "topic"
+        plain = self.kind in (Kind.BOOLEAN, Kind.NUMBER, Kind.TEXT)
+        endless = source.topic and source.qos == "sensor" and self.max_age_s is None
+        for wrong, why in (
+            (not made and not plain, f"'{name}' makes a boolean, number or text, no {self.kind.value}"),
+            (not made and not source.type, f"'{name}' needs source.type, the interface of the {asked}"),
+            (kind is not self.kind, f"'{name}' makes a field of kind '{kind.value}', not '{self.kind.value}'"),
+            (reads and not source.topic, f"'{name}' reads {reads} from a topic; give source.topic"),
+            (made and not reads and not source.field, f"'{name}' reads another field; give source.field"),
+            (not made and source.field, f"'{name}' reads a topic or a service, no field"),
+            (source.service and not self.rate_hz, "a service is asked rate_hz times a second; give rate_hz"),
+            (endless, "a sensor may fall silent; give max_age_s, or source.qos state or event"),
+            (source.service and "/srv/" not in source.type, f"'{source.type}' is no service; write it as std_srvs/srv/Trigger"),
+        ):
+            if wrong:
+                raise ValueError(why)
         return self
 
 

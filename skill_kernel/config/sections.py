@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,10 +18,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """A hint for the end of a sentence: the known word most like this one, or nothing."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean '{near[0]}'?" if near else ""
+def nearest(word: str, known: Iterable[str], *, else_known: bool = False) -> str:
+    """A hint for the end of a sentence: the known word most like this one, whatever its case.
+
+    Where none is like it the hint is empty, or with `else_known` those that are known.
+    """
+    folded = {one.casefold(): one for one in reversed([*known])}
+    near = difflib.get_close_matches(word[:80].casefold(), folded, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean '{folded[near[0]]}'?"
+    return f"; known: {', '.join(sorted(folded.values())[:40])}" if folded and else_known else ""
 
 
 def one_sentence(model: type[BaseModel], error: ValidationError) -> str:

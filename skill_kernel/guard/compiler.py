@@ -12,9 +12,10 @@ import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
+from skill_kernel.config.sections import nearest
 from skill_kernel.guard.code import (
     BOOL,
     FLOAT,
@@ -42,13 +43,14 @@ from skill_kernel.guard.code import (
     Vocabulary,
     joined,
 )
-from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, Limits, at, nearest, shown
+from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, Limits, at, shown
 from skill_kernel.guard.reading import read
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, converters
 from skill_kernel.skills.skill import Skill
 
+_meant = partial(nearest, else_known=True)
 MOST_DIGITS = 6
 CONDITION, ACTION = "condition", "action"
 FORM = "write two functions without parameters, 'def condition(): return …' and 'def action(): …', and nothing else"
@@ -169,7 +171,7 @@ class Compiler:
         if meaning := self._vocabulary.taken(node.id):
             raise at(node, GuardCode.CALL, f"'{node.id}' is {meaning}; call it: {node.id}(…)")
         known = [*self.scope.known, *self._vocabulary.accessors, *FUNCTIONS]
-        raise at(node, GuardCode.NAME, f"there is no '{shown(node.id)}' here{nearest(node.id, known)}")
+        raise at(node, GuardCode.NAME, f"there is no '{shown(node.id)}' here{_meant(node.id, known)}")
 
     def _logic(self, node: ast.BoolOp) -> Code:
         is_and = isinstance(node.op, ast.And)
@@ -294,7 +296,7 @@ class Compiler:
         if name in self._vocabulary.skills or name in OWN_ACTIONS:
             what = "an action" if name in OWN_ACTIONS else "a skill"
             raise at(node, GuardCode.CALL, f"{name} is {what}; only an action may call it, as a statement of its own")
-        raise at(node, GuardCode.NAME, f"there is no function '{shown(name)}'{nearest(name, [*accessors, *FUNCTIONS])}")
+        raise at(node, GuardCode.NAME, f"there is no function '{shown(name)}'{_meant(name, [*accessors, *FUNCTIONS])}")
 
     def _places(self, node: ast.Call, name: str, parameters: Sequence[str]) -> dict[str, ast.expr]:
         """Return the arguments of a call by the names of its parameters."""
@@ -305,7 +307,7 @@ class Compiler:
         for keyword in node.keywords:
             word = keyword.arg or "**"
             if word not in parameters or word in places:
-                raise at(keyword, GuardCode.ARITY, f"{name} takes no further '{shown(word)}'{nearest(word, parameters)}")
+                raise at(keyword, GuardCode.ARITY, f"{name} takes no further '{shown(word)}'{_meant(word, parameters)}")
             places[word] = keyword.value
         return places
 
@@ -497,7 +499,7 @@ class Compiler:
             return False
         name, known = node.func.id, [*self._vocabulary.skills.names, *OWN_ACTIONS]
         if name not in known and not self._vocabulary.taken(name):
-            raise at(node, GuardCode.NAME, f"there is no skill '{shown(name)}'{nearest(name, known)}")
+            raise at(node, GuardCode.NAME, f"there is no skill '{shown(name)}'{_meant(name, known)}")
         return name in known
 
     def _skill(self, node: ast.expr, number: int | None) -> Block:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,16 +77,6 @@ def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:
     """The error for a node, with its place."""
     line = int(getattr(node, "lineno", 0))
     return GuardError(code, message, line=line, column=int(getattr(node, "col_offset", -1)) + 1 if line else 0)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the end of a message: the name that may be meant, or those there are."""
-    names = sorted(known)
-    folded = {n.casefold(): n for n in names}
-    near = difflib.get_close_matches(name[:SHOWN].casefold(), folded, n=1, cutoff=0.5)
-    if near:
-        return f"; did you mean '{folded[near[0]]}'?"
-    return f"; known: {', '.join(names[:40])}" if names else ""
 
 
 def shown(text: str) -> str:

@@ -39,7 +39,7 @@ class View:
         """What an accessor says. Raises StaleFieldError, UnknownAccessorError or ArgumentError."""
         accessor = self._table.get(name)
         if accessor is None:
-            hint = nearest(name[:80], [*self._table])
+            hint = nearest(name, self._table)
             raise UnknownAccessorError(f"there is no accessor '{name[:80]}'{hint} (known: {', '.join(sorted(self._table))})")
         accessor.check(arguments)
         return accessor.read(self, *arguments)
@@ -120,7 +120,7 @@ class Accessor:
             if not isinstance(given, str):
                 raise ArgumentError(f"{parameter.name} of {self.name} is a text in quotes, not {type(given).__name__}")
             if parameter.choices and given not in parameter.choices:
-                known = f"{nearest(given[:80], [*parameter.choices])} (known: {', '.join(parameter.choices)})"
+                known = f"{nearest(given, parameter.choices)} (known: {', '.join(parameter.choices)})"
                 raise ArgumentError(f"{self.name} knows no {parameter.name} '{given[:80]}'{known}")
 
     def signature(self) -> str:

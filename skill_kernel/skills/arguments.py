@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pydantic_core import to_json as _pydantic_json
 
 from skill_kernel.codes import CallCode
+from skill_kernel.config.sections import nearest
 from skill_kernel.skills.conversion import Converter, ValueFault
 from skill_kernel.skills.skill import Skill, SkillDefinitionError, content_marker
 
@@ -116,7 +116,8 @@ def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Calla
     of, parameters = converters(skill), skill.signature.parameters
     for name in given:
         if name not in of:
-            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, _unknown(skill, name, list(of)))
+            why = f"{skill.name} has no parameter '{name[:80]}'{nearest(name, of)}"
+            raise ArgumentError(CallCode.UNKNOWN_ARGUMENT, f"{why} (it takes {', '.join(of) or 'none'})")
     bound = BoundArguments({})
     for name, converter in of.items():
         if name in given:
@@ -147,15 +148,6 @@ def _clamp(value: Any, bounds: tuple[float, float]) -> Any:
     if isinstance(value, int):
         return min(max(value, math.ceil(bounds[0])), math.floor(bounds[1]))
     return min(max(value, float(bounds[0])), float(bounds[1]))
-
-
-def _unknown(skill: Skill, name: str, known: list[str]) -> str:
-    if not known:
-        return f"{skill.name} takes no parameter, not '{name[:80]}'"
-    folded = {k.casefold(): k for k in known}
-    near = difflib.get_close_matches(name.casefold()[:80], folded, n=1, cutoff=0.5)
-    hint = f"did you mean '{folded[near[0]]}'? It" if near else "it"
-    return f"{skill.name} has no parameter '{name[:80]}'; {hint} takes {', '.join(known)}"
 
 
 def _shown(value: Any) -> str:

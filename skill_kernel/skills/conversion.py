@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 
+from skill_kernel.config.sections import nearest
 from skill_kernel.skills.skill import Limited
 
 _BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
@@ -148,9 +148,7 @@ class Converter:
             return self._choices[text]
         if text.strip() in self._choices:
             return self._choices[text.strip()]
-        folded = {known.casefold(): known for known in reversed(self._choices)}
-        near = difflib.get_close_matches(text.strip().casefold()[:80], folded, n=1, cutoff=0.5)
-        raise self._fault(first=f"did you mean '{folded[near[0]]}'? It" if near else "it")
+        raise self._fault(nearest(text.strip(), self._choices))
 
     def _first(self, convert: Callable[[Converter], Any]) -> Any:
         faults = []

@@ -149,7 +149,7 @@ def test_a_string_becomes_the_type_of_its_parameter(name: str, text: str, value:
         ("whole", "1" * 5000, CallCode.OUT_OF_RANGE, "too large"),
         ("whole", "1_000", CallCode.INVALID_ARGUMENT, "write the number alone"),
         ("flag", "maybe", CallCode.INVALID_ARGUMENT, "true or false"),
-        ("side", "Left", CallCode.INVALID_ARGUMENT, "did you mean 'left'? It must be one of left, right"),
+        ("side", "Left", CallCode.INVALID_ARGUMENT, "it must be one of left, right; did you mean 'left'?"),
         ("leg", "5", CallCode.INVALID_ARGUMENT, "one of 1, 2, 3, 4"),
         ("mood", "hapy", CallCode.INVALID_ARGUMENT, "did you mean 'happy'"),
         ("numbers", "1, 2", CallCode.INVALID_ARGUMENT, "JSON for list[float]"),
