@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflexes.rule import ReflexError, Rule, RuleState
-from skill_kernel.config.records import RecordError, checked, read_lists, read_mapping, write_whole
+from skill_kernel.config.yaml_text import RecordError, checked, read_lists, read_mapping, write_whole
 
 SHIPPED = "as shipped with the robot"
 

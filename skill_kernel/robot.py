@@ -11,12 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
-from skill_kernel.config.sections import Positive, Section, nearest, one_sentence
-from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
+from skill_kernel.config.sections import Positive, Section, nearest
+from skill_kernel.config.yaml_text import RecordError, checked, read_mapping
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
@@ -218,17 +217,9 @@ class RobotConfig(Section):
         """
         path = find_robot(name_or_path)
         try:
-            data = read_yaml(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise RobotConfigError(f"robot file {path} cannot be read ({error})") from error
-        except yaml.YAMLError as error:
-            raise RobotConfigError(f"robot file {path}, {what_is_wrong(error)}") from error
-        if not isinstance(data, dict):
-            raise RobotConfigError(f"robot file {path} must hold keys and values, not {type(data).__name__}")
-        try:
-            robot = cls.model_validate(data)
-        except ValidationError as error:
-            raise RobotConfigError(f"robot file {path}: {one_sentence(RobotConfig, error)}") from error
+            robot = checked(cls, read_mapping(path, strict=False), path)
+        except RecordError as error:
+            raise RobotConfigError(f"robot file {error}") from error
         if _is_path(name_or_path) and str(path.resolve().parent) not in sys.path:
             sys.path.append(str(path.resolve().parent))
         return robot

@@ -38,7 +38,7 @@ from planners.models.base import (
     Usage,
 )
 from skill_kernel.codes import ModelCode
-from skill_kernel.config.records import replace_file
+from skill_kernel.config.yaml_text import replace_file
 
 FORMAT = "ghostshell-stream/1"
 

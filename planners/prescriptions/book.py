@@ -25,8 +25,8 @@ from planners.prescriptions.prescription import (
 )
 from planners.prescriptions.router import Router
 from reflexes.rule import name_of
-from skill_kernel.config.records import RecordError
 from skill_kernel.config.sections import nearest
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.observation.accessors import Accessor
 
 MAX_PRESCRIPTIONS = 200

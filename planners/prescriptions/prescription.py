@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from planners.language.stop_words import is_stop
 from reflexes.rule import RuleName, name_of
-from skill_kernel.config import records
-from skill_kernel.config.records import RecordError
+from skill_kernel.config import yaml_text
 from skill_kernel.config.sections import Section, nearest
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.guard import GuardError, compile_expression
 from skill_kernel.observation.accessors import Accessor
 
@@ -126,7 +126,7 @@ class PrescriptionFile:
 
 def load(path: Path, accessors: Mapping[str, Accessor], *, shipped: bool = False) -> PrescriptionFile:
     """Read a file. Raises RecordError with the file, the entry and what is wrong with it."""
-    lists = records.read_lists(path, ["prescriptions"] if shipped else ["prescriptions", "disabled", "enabled"])
+    lists = yaml_text.read_lists(path, ["prescriptions"] if shipped else ["prescriptions", "disabled", "enabled"])
     disabled, enabled = lists.get("disabled", []), lists.get("enabled", [])
     if not all(isinstance(name, str) for name in [*disabled, *enabled]):
         raise RecordError(f"{path}: keys disabled and enabled must be lists of names")
@@ -156,7 +156,7 @@ def _entry(where: str, entry: Any, accessors: Mapping[str, Accessor], taken: fro
 
 def checked(fields: Mapping[str, Any], accessors: Mapping[str, Accessor], where: str = "") -> Prescription:
     """Return a prescription whose condition fits the robot. Raises RecordError that begins with `where`."""
-    one = records.checked(Prescription, fields, where)
+    one = yaml_text.checked(Prescription, fields, where)
     try:
         if one.when:
             compile_expression(one.when, accessors)
@@ -169,4 +169,4 @@ def save(path: Path, prescriptions: Iterable[Prescription], *, disabled: Iterabl
     """Write a file whole; it is on the disk when the call returns. Raises RecordError when the disk refuses."""
     entries = [p.model_dump(mode="json", exclude_unset=True, exclude={"shipped"}) for p in prescriptions]
     switched = {key: sorted(names) for key, names in (("disabled", disabled), ("enabled", enabled)) if names}
-    records.write_whole(path, {"prescriptions": entries, **switched})
+    yaml_text.write_whole(path, {"prescriptions": entries, **switched})

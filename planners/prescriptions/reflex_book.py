@@ -10,8 +10,8 @@ from planners.prescriptions.reflex_compiler import Proposal
 from planners.prescriptions.reflex_duration import limit_of
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
 from reflexes.store import RuleStore, Unreadable
-from skill_kernel.config.records import RecordError, checked
 from skill_kernel.config.sections import nearest
+from skill_kernel.config.yaml_text import RecordError, checked
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
 
 MAX_RULES = 200

@@ -15,7 +15,7 @@ from planners.prescriptions.contradictions import contradictions
 from planners.prescriptions.grammar import Grammar
 from planners.prescriptions.prescription import MAX_GUIDELINES, Kind, Route, Standing, UnknownPrescriptionError, load
 from planners.prescriptions.router import Router
-from skill_kernel.config.records import RecordError
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import Accessor, accessors_of
 from skill_kernel.robot import RobotConfig
@@ -63,7 +63,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: {a: nod}", "must be a list, not dict"),
         ("tasks: []", r"key 'tasks' is unknown \(valid here: prescriptions\)"),
         ("- nod", "must hold the key prescriptions"),
-        ("prescriptions: [{name: a, sentence: nod", "cannot be read"),
+        ("prescriptions: [{name: a, sentence: nod", "line 1: is not valid YAML"),
         ("prescriptions: [&a {name: a, sentence: nod}, *a]", "aliases are not allowed"),
         ("prescriptions: [{name: a, sentence: nod, shipped: true}]", "key 'shipped' is unknown"),
         ("prescriptions: [{1: 2}]", "is no text"),

@@ -27,7 +27,7 @@ from planners.prescriptions.grammar import Grammar
 from planners.prescriptions.prescription import Conflict, Kind, Route, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
 from planners.processes.guidelines import Guideline
-from skill_kernel.config.records import RecordError
+from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import Notice
 from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
 from skill_kernel.observation.accessors import accessors_of
