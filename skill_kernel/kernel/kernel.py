@@ -22,7 +22,7 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, Owner, Rank
-from skill_kernel.kernel.runner import CallRunner, KernelCallbacks, KernelSettings, SkillThreads
+from skill_kernel.kernel.runner import CallRunner, KernelSettings, SkillThreads
 from skill_kernel.kernel.running import RESET, Deadline, Ending, Message, Pausing, RunningCall, interruption
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, BoundArguments, bind_typed, unknown_limits
@@ -61,8 +61,8 @@ class Kernel:
             raise RobotConfigError(lacking)
         self._registry, self._robot, self._clock = registry, robot, clock
         self._settings = settings or KernelSettings()
-        callbacks = KernelCallbacks(on_result, on_event, on_change, on_halt)
-        self._runner = CallRunner(registry, robot, body, clock, self._settings, callbacks, spawn or SkillThreads())
+        tell: dict[str, Any] = {"on_result": on_result, "on_event": on_event, "on_change": on_change, "on_halt": on_halt}
+        self._runner = CallRunner(registry, robot, body, clock, self._settings, spawn or SkillThreads(), **tell)
         self._leases, self._holds, self._calls = self._runner.leases, self._runner.holds, self._runner.calls
         self._epochs = EpochTable()
 

@@ -44,16 +44,6 @@ class KernelSettings:
     max_running: int = 64
 
 
-@dataclass
-class KernelCallbacks:
-    """Hold the functions the kernel calls (see Kernel)."""
-
-    on_result: Callable[[str, CallResult], None]
-    on_event: Callable[[RunEvent], None]
-    on_change: Callable[[], None]
-    on_halt: Callable[[str], None]
-
-
 class SkillThreads:
     """Run each function on a daemon thread of its own; never wait for a free one.
 
@@ -96,11 +86,16 @@ class CallRunner:
         body: Any,
         clock: Clock,
         settings: KernelSettings,
-        callbacks: KernelCallbacks,
         spawn: Callable[[Callable[[], None], str], None],
+        *,
+        on_result: Callable[[str, CallResult], None],
+        on_event: Callable[[RunEvent], None],
+        on_change: Callable[[], None],
+        on_halt: Callable[[str], None],
     ) -> None:
         self._registry, self._limits, self._body, self._spawn = registry, robot.limits, body, spawn
-        self.clock, self.settings, self.callbacks = clock, settings, callbacks
+        self.clock, self.settings = clock, settings
+        self.on_result, self.on_event, self.on_change, self.on_halt = on_result, on_event, on_change, on_halt
         self.leases = LeaseTable(robot.subsystems)
         self.holds = HoldTable(self.leases)
         self.calls = CallTable()
@@ -137,7 +132,7 @@ class CallRunner:
 
     def report(self, event: RunEvent) -> None:
         """Report an event once the lock is released."""
-        self._outbox.append(lambda: self.callbacks.on_event(event))
+        self._outbox.append(lambda: self.on_event(event))
 
     def notice(self, run: RunningCall, text: str, code: CallCode = CallCode.NONE) -> None:
         """Report what a person should read about a call."""
@@ -145,7 +140,7 @@ class CallRunner:
 
     def changed(self) -> None:
         """Report that the state has changed."""
-        self._outbox.append(self.callbacks.on_change)
+        self._outbox.append(self.on_change)
 
     # -- stops and ends ------------------------------------------------------------------------------------------
 
@@ -198,7 +193,7 @@ class CallRunner:
         """End a call whose body may still move and halt the robot; `what` says why that is not known."""
         result = run.uncertain_result(what, self.clock.now())
         self.notice(run, result.error, CallCode.STOP_UNCERTAIN)
-        self._outbox.append(lambda: self.callbacks.on_halt(result.error))
+        self._outbox.append(lambda: self.on_halt(result.error))
         self._end(run, result)
         self.halt(result.error)
         self.changed()
@@ -206,7 +201,7 @@ class CallRunner:
     def _end(self, run: RunningCall, result: CallResult) -> None:
         """Give a call its one result, and free its leases once its skill has returned."""
         run.reported = True
-        self._outbox.append(lambda: self.callbacks.on_result(run.spec.call_id, result))
+        self._outbox.append(lambda: self.on_result(run.spec.call_id, result))
         if run.body_ended:
             self._forget(run)
 

@@ -23,8 +23,9 @@ from skill_kernel.config.observation import (
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
 from skill_kernel.observation.odometry import Odometry, Trail
 from skill_kernel.observation.sectors import ScanTurn, nearest_by_sector
-from skill_kernel.observation.tracking import Sighting, Tracker
+from skill_kernel.observation.tracking import Tracker
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Detection
 
 TEXT_CHARS = 500
 TABLE_ROWS = 100
@@ -117,7 +118,7 @@ class Observer:
         self._fields[name].put(nearest_by_sector(turn, process.sectors, laser=laser, radius=radius), at)
         return True
 
-    def sightings(self, name: str, things: Iterable[Sighting], at: float) -> None:
+    def sightings(self, name: str, things: Iterable[Detection], at: float) -> None:
         """Take in all that the detector of field `name` saw in the image of `at`."""
         if self._trackers[name].update(things, at, self._pose_at(at)):
             field = self._fields[name]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from skill_kernel.config.observation import Track as TrackConfig
 from skill_kernel.observation.model import Pose, SeenObject
+from skill_kernel.skills.drivers import Detection
 
 MOST = 100
 """More than these at a time, surest first, are no things but a fault."""
@@ -18,20 +19,10 @@ GROWTH_MOST = 2.0
 LABEL_CHARS = 64
 
 
-@dataclass(frozen=True)
-class Sighting:
-    """One thing of one image: `bearing` in rad, left positive, `distance` in m, nan when unknown, from the robot's middle."""
-
-    label: str
-    confidence: float
-    bearing: float
-    distance: float
-
-
 @dataclass
 class _Track:
     track_id: int
-    sighting: Sighting
+    sighting: Detection
     seen_at: float
     pose: Pose | None
     """Where the robot was then."""
@@ -57,7 +48,7 @@ class Tracker:
         self._newest = -math.inf
         self._last_id = 0
 
-    def update(self, sightings: Iterable[Sighting], at: float, pose: Pose | None) -> bool:
+    def update(self, sightings: Iterable[Detection], at: float, pose: Pose | None) -> bool:
         """Take in all that one image shows, seen from `pose` (None = unknown). Whether it was newer than the last one."""
         if at <= self._newest:
             return False
@@ -95,7 +86,7 @@ class Tracker:
     def _sure(self, seen: _Track) -> bool:
         return seen.sighting.confidence >= self._config.min_confidence
 
-    def _counted(self, sightings: Iterable[Sighting]) -> list[Sighting]:
+    def _counted(self, sightings: Iterable[Detection]) -> list[Detection]:
         kept = self._config.keep_confidence
         least = self._config.min_confidence if kept is None else kept
         usable = [
@@ -121,10 +112,10 @@ class Tracker:
         return abs(math.remainder(apart, math.tau)) / (math.radians(self._config.same_deg) * growth)
 
 
-def _located(sighting: Sighting, at: float, pose: Pose | None) -> _Track:
+def _located(sighting: Detection, at: float, pose: Pose | None) -> _Track:
     """A sighting with its place in the map, as a track without a number."""
     if not (math.isfinite(sighting.distance) and sighting.distance >= 0.0):
-        return _Track(0, Sighting(sighting.label, sighting.confidence, sighting.bearing, math.nan), at, pose)
+        return _Track(0, Detection(sighting.label, sighting.confidence, sighting.bearing, math.nan), at, pose)
     if pose is None:
         return _Track(0, sighting, at, pose)
     angle = pose.yaw + sighting.bearing

@@ -11,8 +11,8 @@ from skill_kernel.observation.model import Observation, Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
 from skill_kernel.observation.sectors import ScanTurn
-from skill_kernel.observation.tracking import Sighting
 from skill_kernel.robot import RobotConfig
+from skill_kernel.skills.drivers import Detection
 
 KALOS = RobotConfig.load("kalos")
 TABLE = accessors_of(KALOS)
@@ -26,8 +26,8 @@ def turn(distance: float = math.inf, at: Mapping[int, float] | None = None, rays
     return ScanTurn(-math.pi, math.tau / rays, ranges, 0.05, 12.0)
 
 
-def person(distance: float, degrees: float = 0.0, confidence: float = 0.9) -> Sighting:
-    return Sighting("person", confidence, math.radians(degrees), distance)
+def person(distance: float, degrees: float = 0.0, confidence: float = 0.9) -> Detection:
+    return Detection("person", confidence, math.radians(degrees), distance)
 
 
 class Scene:
@@ -50,7 +50,7 @@ class Scene:
     def scan(self, turn: ScanTurn) -> bool:
         return self.observer.scan("obstacles", turn, self.now)
 
-    def see(self, *things: Sighting) -> None:
+    def see(self, *things: Detection) -> None:
         self.observer.sightings("object_detections", things, self.now)
 
     def everything(self) -> None:

@@ -479,7 +479,7 @@ def test_a_listener_that_raises_does_not_swallow_the_next_result(bench: Bench) -
     def broken(event: object) -> None:
         raise RuntimeError("listener")
 
-    bench.kernel._runner.callbacks.on_event = broken
+    bench.kernel._runner.on_event = broken
     bench.start("walk", "a")
     bench.kernel.halt("button")
     bench.finish("a")

@@ -24,7 +24,7 @@ from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
 from skill_kernel.observation.sectors import ScanTurn
-from skill_kernel.observation.tracking import Sighting
+from skill_kernel.skills.drivers import Detection
 
 QOS = {"sensor": SENSORS, "state": LATCHED_BY_ANY, "event": EVENTS}
 LIVE_S = 1.0
@@ -146,7 +146,7 @@ class ObservationSources:
             self._node.get_logger().warning(f"field '{name}': {text}")
 
     def _on_detections(self, name: str, config: FieldConfig, message: DetectionArray) -> None:
-        things = [Sighting(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
+        things = [Detection(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
         self._observer.sightings(name, things, self._measured_at(config.source.topic, message))
         self._tell(config)
 
