@@ -238,7 +238,7 @@ class RobotConfig(Section):
         module, _, name = path.partition(":")
         try:
             return getattr(import_module(module), name)
-        except ImportError as error:
+        except (ImportError, ValueError) as error:
             raise RobotConfigError(f"{what} '{path}' of robot '{self.name}' cannot be imported ({error})") from error
         except AttributeError as error:
             raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}')") from error

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
-from typing import Any
 
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import CallContent, CallControl, KernelState, SkillCall, SkillInfo
@@ -85,9 +83,8 @@ class SkillKernelNode(RuntimeNode):
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
         try:
-            body_class = (
-                _class_at(self.declare("body", "", "body's class as 'module:Class', empty = the robot's")) or robot.load_body()
-            )
+            body = self.declare("body", "", "body's class as 'module:Class', empty = the robot's") or robot.body
+            body_class = robot.model_copy(update={"body": body}).load_body()
             self._kernel = Kernel(
                 registry,
                 robot,
@@ -358,16 +355,6 @@ def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
         on_failure=skill.on_failure,
     )
-
-
-def _class_at(path: str) -> Any:
-    if not path:
-        return None
-    module, _, name = path.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise NodeStartError(f"parameter body: '{path}' is no 'module:Class' that can be imported ({error})") from error
 
 
 def main() -> int:
