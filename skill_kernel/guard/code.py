@@ -50,13 +50,7 @@ class Vocabulary:
         return "a function" if name in FUNCTIONS else ""
 
 
-class Kind(Enum):
-    """What one value is."""
-
-    BOOL = "bool"
-    INT = "int"
-    FLOAT = "float"
-    STR = "str"
+Kind = type[bool] | type[int] | type[float] | type[str]
 
 
 @dataclass(frozen=True)
@@ -72,33 +66,33 @@ class Type:
 
     @property
     def is_number(self) -> bool:
-        return self.length is None and self.kind in (Kind.INT, Kind.FLOAT)
+        return self.length is None and self.kind in (int, float)
 
     @property
     def item(self) -> Type:
         return Type(self.kind)
 
     def __str__(self) -> str:
-        return f"list of {self.kind.value}" if self.is_list else self.kind.value
+        return f"list of {self.kind.__name__}" if self.is_list else self.kind.__name__
 
     def takes(self, other: Type) -> bool:
         """Whether a value of the other type fits where this one is wanted; a whole number is a number."""
         if self.is_list != other.is_list:
             return False
-        return self.kind is other.kind or (self.kind is Kind.FLOAT and other.kind is Kind.INT)
+        return self.kind is other.kind or (self.kind is float and other.kind is int)
 
 
-BOOL, INT, FLOAT, STR = Type(Kind.BOOL), Type(Kind.INT), Type(Kind.FLOAT), Type(Kind.STR)
+BOOL, INT, FLOAT, STR = Type(bool), Type(int), Type(float), Type(str)
 OF_PYTHON: dict[object, Type] = {bool: BOOL, int: INT, float: FLOAT, str: STR}
 
 
 def joined(one: Type, other: Type) -> Type | None:
     """The narrowest type both fit into; None when there is none."""
     kinds = {one.kind, other.kind}
-    if one.is_list != other.is_list or (len(kinds) > 1 and kinds != {Kind.INT, Kind.FLOAT}):
+    if one.is_list != other.is_list or (len(kinds) > 1 and kinds != {int, float}):
         return None
     length = max(one.length or 0, other.length or 0) if one.is_list else None
-    return Type(one.kind if len(kinds) == 1 else Kind.FLOAT, length)
+    return Type(one.kind if len(kinds) == 1 else float, length)
 
 
 Value = Any
@@ -155,7 +149,7 @@ class Code:
 
     def fitted(self, kind: Kind) -> Code:
         """The same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
-        if kind is not Kind.FLOAT or self.type.kind is not Kind.INT:
+        if kind is not float or self.type.kind is not int:
             return self
         run, known = self.run, self.constant is not UNKNOWN
         if not self.type.is_list:
@@ -222,7 +216,7 @@ class Scope:
 
     def reserve(self) -> None:
         """Keep number 0 for what the function returns; no name reaches it."""
-        self._slots[""] = (0, Type(Kind.BOOL))
+        self._slots[""] = (0, Type(bool))
 
     def find(self, name: str) -> tuple[int, Type] | None:
         """Number and type of a variable that has a value here."""
@@ -238,7 +232,7 @@ class Scope:
             raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
         number, before = self._slots.get(name, (len(self._slots), type_))
         if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
-            hint = "; begin with 0.0" if before == Type(Kind.INT) and type_ == Type(Kind.FLOAT) else ""
+            hint = "; begin with 0.0" if before == Type(int) and type_ == Type(float) else ""
             raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
         self._slots.setdefault(name, (number, type_))
         self.known.add(name)

@@ -32,7 +32,6 @@ from skill_kernel.guard.code import (
     Code,
     Evaluate,
     Frame,
-    Kind,
     Perform,
     Scope,
     Signal,
@@ -73,11 +72,11 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
     ast.In: ("in", lambda a, b: a in b),
     ast.NotIn: ("not in", lambda a, b: a not in b),
 }
-_NUMBERS = (Kind.INT, Kind.FLOAT)
-_OVER: dict[str, tuple[str, tuple[Kind, ...], Callable[..., Any]]] = {
-    "any": ("a list of truth values", (Kind.BOOL,), any),
-    "all": ("a list of truth values", (Kind.BOOL,), all),
-    "sum": ("a list of numbers", (Kind.BOOL, *_NUMBERS), sum),
+_NUMBERS = (int, float)
+_OVER: dict[str, tuple[str, tuple[type, ...], Callable[..., Any]]] = {
+    "any": ("a list of truth values", (bool,), any),
+    "all": ("a list of truth values", (bool,), all),
+    "sum": ("a list of numbers", (bool, *_NUMBERS), sum),
     "min": ("a list of numbers", _NUMBERS, min),
     "max": ("a list of numbers", _NUMBERS, max),
 }
@@ -350,7 +349,7 @@ class Compiler:
         if name in _OVER:
             what, kinds, apply = _OVER[name]
             fits = inner.type.is_list and inner.type.kind in kinds
-            kind = inner.type.kind if inner.type.kind is Kind.FLOAT else Kind.INT
+            kind = inner.type.kind if inner.type.kind is float else int
             gives = (BOOL if name in ("any", "all") else Type(kind)) if fits else None
         else:
             what, of, apply = _OF_ONE[name]
@@ -384,7 +383,7 @@ class Compiler:
         values = range(*map(int, bounds))
         if len(values) > self._limits.rounds:
             raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {self._limits.rounds} are allowed")
-        return Code(Type(Kind.INT, len(values)), lambda _: values, 1)
+        return Code(Type(int, len(values)), lambda _: values, 1)
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -558,9 +557,9 @@ class Compiler:
         code = self.compile(place)
         wanted = OF_PYTHON.get(converters(skill)[name].base)
         if code.constant is UNKNOWN:
-            if code.type.is_list or (wanted is None and code.type.kind is not Kind.STR):
+            if code.type.is_list or (wanted is None and code.type.kind is not str):
                 raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be a constant here")
-            whole = wanted is not None and wanted.kind is Kind.INT and code.type.is_number
+            whole = wanted is not None and wanted.kind is int and code.type.is_number
             if wanted is not None and not wanted.takes(code.type) and not whole:
                 raise at(place, GuardCode.TYPE, f"{name} of {skill.name} must be {wanted}, but this is {code.type}")
         return code

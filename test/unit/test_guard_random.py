@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
 
 from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
-from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Kind, Scope, Type
+from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Scope, Type
 from skill_kernel.guard.errors import LARGEST_WHOLE
 
 LABELS = ("person", "chair", "ball")
@@ -32,7 +32,6 @@ NUMBERS = (
     "-3",
     "7",
 )
-PYTHON = {Kind.BOOL: bool, Kind.INT: int, Kind.FLOAT: float, Kind.STR: str}
 SIGNS = ("+", "-", "*", "/", "//", "%")
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
@@ -132,7 +131,7 @@ def both(source: str, wanted: Type) -> None:
     except ArithmeticError as error:
         value = type(error)
     assert same(value, expected), source
-    assert isinstance(value, type) or type(value) is PYTHON[compiled.type.kind], source
+    assert isinstance(value, type) or type(value) is compiled.type.kind, source
     assert not isinstance(expected, bool) or type(value) is bool, source
 
 
@@ -193,7 +192,7 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
     for number, type_ in scopes[0]._slots.values():
         value = frames[0].values[number]
         for one in [] if value is None else value if isinstance(value, list) else [value]:
-            assert type(one) is PYTHON[type_.kind], source
+            assert type(one) is type_.kind, source
             assert type(one) is not int or abs(one) <= LARGEST_WHOLE, source
 
 
