@@ -26,8 +26,7 @@ from skill_kernel.kernel.runner import CallRunner, KernelSettings, SkillThreads
 from skill_kernel.kernel.running import RESET, Deadline, Ending, Message, Pausing, RunningCall, interruption
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, BoundArguments, bind_typed, unknown_limits
-from skill_kernel.skills.content import ContentBuffer
-from skill_kernel.skills.pause_event import PauseEvent
+from skill_kernel.skills.hearing import ContentBuffer, PauseEvent
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill
 

@@ -21,10 +21,9 @@ from skill_kernel.kernel.holds import WAITING, Held, HoldTable, LeaseTable
 from skill_kernel.kernel.running import CallTable, Ending, Pausing, RunningCall, cancel, interruption, normalized
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
-from skill_kernel.skills.content import ContentLost
+from skill_kernel.skills.hearing import ContentLost
 from skill_kernel.skills.registry import SkillRegistry
-from skill_kernel.skills.returns import SkillReturn
-from skill_kernel.skills.skill import Skill
+from skill_kernel.skills.skill import Skill, SkillReturn
 
 MAX_IDLE_THREADS = 16
 """Idle threads that are kept."""

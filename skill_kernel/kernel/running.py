@@ -15,10 +15,8 @@ from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.kernel.holds import Owner
-from skill_kernel.skills.content import ContentBuffer
-from skill_kernel.skills.pause_event import PauseEvent
-from skill_kernel.skills.returns import SkillReturn
-from skill_kernel.skills.skill import Skill
+from skill_kernel.skills.hearing import ContentBuffer, PauseEvent
+from skill_kernel.skills.skill import Skill, SkillReturn
 
 MAX_VALUE_CHARS = 65_536
 """Length of a skill's value as JSON; larger things are kept elsewhere and named."""

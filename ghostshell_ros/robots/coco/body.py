@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ghostshell_ros.robots.coco import gait, postures
 from ghostshell_ros.robots.coco.postures import Trajectory
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
-from skill_kernel.skills.returns import SkillReturn
+from skill_kernel.skills.skill import SkillReturn
 
 WALK_TOLERANCE_M = 0.025
 TURN_TOLERANCE_RAD = math.radians(4.0)

@@ -15,7 +15,7 @@ from ghostshell_ros.robots.kalos.control import Control
 from ghostshell_ros.runtime.data import data_folder
 from skill_kernel.codes import CallCode
 from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory, Pose2D, Senses, StopEvent, map_pose
-from skill_kernel.skills.returns import SkillReturn
+from skill_kernel.skills.skill import SkillReturn
 
 Axis = Literal["distance", "lateral", "turn"]
 
