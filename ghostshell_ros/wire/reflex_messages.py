@@ -8,8 +8,7 @@ from ghostshell.msg import ReflexState
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import ros_text, time_message
 from reflexes.loop import Watch
-from reflexes.rule import Rule, RuleState
-from reflexes.store import Unreadable
+from reflexes.rule import Rule, RuleState, Unreadable
 
 STATES = {state: int(getattr(ReflexState, state.name)) for state in RuleState}
 _HOLDS = {True: ReflexState.YES, False: ReflexState.NO, None: ReflexState.UNKNOWN}

@@ -8,8 +8,7 @@ from typing import Any
 
 from planners.prescriptions.reflex_compiler import Proposal
 from planners.prescriptions.reflex_duration import limit_of
-from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, name_of
-from reflexes.store import RuleStore, Unreadable
+from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, RuleStore, Unreadable, name_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import RecordError, checked
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded

@@ -16,8 +16,7 @@ from planners.models.base import CancelToken
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import Compiler
 from reflexes.dry_run import dry_run
-from reflexes.rule import ReflexError, Rule, RuleState, name_of
-from reflexes.store import SHIPPED, RuleStore
+from reflexes.rule import SHIPPED, ReflexError, Rule, RuleState, RuleStore, name_of
 from skill_kernel.observation.model import Observation
 from skill_kernel.skills.registry import SkillRegistry
 

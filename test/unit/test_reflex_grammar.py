@@ -11,7 +11,7 @@ from reflex_kit import kalos, vocabulary
 
 from planners.prescriptions.condition_forms import EXAMPLES, GrammarError
 from planners.prescriptions.grammar import Grammar
-from reflexes.store import RuleStore
+from reflexes.rule import RuleStore
 from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.robot import RobotConfig

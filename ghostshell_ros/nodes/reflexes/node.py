@@ -27,8 +27,7 @@ from planners.models.base import ModelClient
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import Compiler
 from reflexes.loop import ReflexLoop
-from reflexes.rule import LoadedRule, ReflexError
-from reflexes.store import RuleStore
+from reflexes.rule import LoadedRule, ReflexError, RuleStore
 from skill_kernel.events import CallEvent, Notice
 from skill_kernel.guard import Vocabulary
 from skill_kernel.observation import model
