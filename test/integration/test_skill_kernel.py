@@ -21,7 +21,7 @@ from kernel_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.nodes.skill_kernel.kernel_processes import KernelProcesses
+from ghostshell_ros.nodes.skill_kernel.node import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode
 from ghostshell_ros.wire.events import EventWriter, read_events
