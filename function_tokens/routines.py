@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from skill_kernel.config.records import replace_file
+from skill_kernel.config.yaml_text import replace_file
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 500

@@ -52,7 +52,7 @@ class DryRunReport:
     longest_us: float = 0.0
 
     def text(self) -> str:
-        """The report in sentences, for the person who approves."""
+        """Return the report in sentences, for the person who approves."""
         if not self.observations:
             return "There are no recorded observations to try it on; let the observer run for a while."
         times = "once" if len(self.fired) == 1 else f"{len(self.fired)} times"
@@ -96,7 +96,7 @@ def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary:
 
 
 class _Rehearsal:
-    """Performs actions by noting what they ask for; each ends when its skills would have."""
+    """Perform actions by noting what they ask for; each ends when its skills would have."""
 
     def __init__(self, loaded: LoadedRule, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -166,7 +166,7 @@ class _Rehearsal:
 
 
 def call_text(request: SkillRequest) -> str:
-    """A call as it could stand in an action."""
+    """Return a call as it could stand in an action."""
     return f"{request.name}({', '.join(f'{name}={value!r}' for name, value in request.arguments.items())})"
 
 

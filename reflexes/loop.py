@@ -49,7 +49,7 @@ class Firing:
 
 
 class Performer(Protocol):
-    """Carries actions out. It answers each `start` with one `ReflexLoop.ended`, also after a `cancel`."""
+    """Carry actions out. It answers each `start` with one `ReflexLoop.ended`, also after a `cancel`."""
 
     def start(self, firing: Firing) -> None:
         """Stop what moves, take the subsystems, and perform what `ReflexLoop.advance` gives, one call after the other."""
@@ -84,7 +84,7 @@ class Watch:
 
     @property
     def taken(self) -> frozenset[str]:
-        """What its action takes."""
+        """Return what its action takes."""
         return frozenset(self.loaded.guarded.subsystems)
 
     def renew(self) -> None:
@@ -92,7 +92,7 @@ class Watch:
         self.loaded, self.renewed = self.renewed or self.loaded, None
 
     def due(self, now: float) -> bool:
-        """Whether it has cause to fire and may."""
+        """Return whether it has cause to fire and may."""
         may = self.trigger.armed and self.firing is None and not self.disabled and now >= self.resting_until_s
         return bool(self.holds) and may
 
@@ -149,7 +149,7 @@ class ReflexLoop:
 
     @property
     def active(self) -> tuple[Firing, ...]:
-        """What is being performed."""
+        """Return what is being performed."""
         return tuple(w.firing for w in self._watches if w.firing is not None)
 
     def set_rules(self, rules: Iterable[LoadedRule]) -> None:
@@ -290,7 +290,7 @@ class ReflexLoop:
         self._performer.start(firing)
 
     def _answer(self, *question: Any) -> Any:
-        """What an action asks while it runs: the newest observation, as old as it is by then."""
+        """Return what an action asks while it runs: the newest observation, as old as it is by then."""
         return View(self._observation, self._table, self._now).call(*question)
 
     def _disable(self, watch: Watch, why: str) -> None:

@@ -78,7 +78,7 @@ class Rule(Section):
 
     @property
     def hash(self) -> str:
-        """SHA-256 over all that a person approves, as 64 hexadecimal digits."""
+        """Return the SHA-256 over all that a person approves, as 64 hexadecimal digits."""
         approved = [
             self.name,
             self.sentence,
@@ -103,7 +103,7 @@ class LoadedRule:
 
 
 def name_of(sentence: str, taken: frozenset[str] = frozenset()) -> str:
-    """A name made of a sentence's first telling words, unlike those taken."""
+    """Return a name made of a sentence's first telling words, unlike those taken."""
     words = [w for w in _WORDS.findall(sentence.lower()) if len(w) > 1 and w not in _LEFT_OUT and not w.isdigit()]
     base = "_".join(words[:5])[:40].strip("_") or "reflex"
     base = base if base[0].isalpha() else f"reflex_{base}"
@@ -125,7 +125,7 @@ class Unreadable:
 
 
 class RuleStore:
-    """Keeps rules in `folder`; what is written is on the disk, whole, when the call returns.
+    """Keep rules in `folder`; what is written is on the disk, whole, when the call returns.
 
     `shipped` is a YAML file with a list `reflexes`, approved as it comes. Only the state of its rules is kept in `folder`.
     """

@@ -59,7 +59,7 @@ class CallEvent(EventBase):
 
     @property
     def value(self) -> Any:
-        """What the skill returned to its caller; None where it returned nothing or it cannot be read."""
+        """Return what the skill returned to its caller; None where it returned nothing or it cannot be read."""
         try:
             return json.loads(self.value_json) if self.value_json else None
         except (json.JSONDecodeError, RecursionError):
@@ -67,17 +67,17 @@ class CallEvent(EventBase):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments; none where they cannot be read."""
+        """Return the arguments; none where they cannot be read."""
         return read_arguments(self.args_json)
 
     @property
     def outcome_name(self) -> str:
-        """The outcome's name; "" before the end."""
+        """Return the outcome's name; "" before the end."""
         return self.outcome.value if self.outcome is not None else ""
 
     @property
     def told(self) -> str:
-        """What is wrong, or else what the skill says."""
+        """Return what is wrong, or else what the skill says."""
         return self.error_msg or self.message
 
 
@@ -125,17 +125,17 @@ class ModelEvent(EventBase):
 
     @property
     def took_s(self) -> float:
-        """How long the answer took."""
+        """Return how long the answer took."""
         return max(0.0, self.end_s - self.start_s)
 
     @property
     def unwanted(self) -> bool:
-        """Whether the layer took its question back."""
+        """Return whether the layer took its question back."""
         return self.error_code == ModelCode.MODEL_CANCELLED
 
     @property
     def failed(self) -> bool:
-        """Whether there was no usable answer. One that was no longer wanted is no failure."""
+        """Return whether there was no usable answer. One that was no longer wanted is no failure."""
         return bool(self.error_code) and not self.unwanted
 
 
@@ -154,7 +154,7 @@ class Notice(EventBase):
 
     @property
     def told(self) -> str:
-        """What is wrong, or else the message."""
+        """Return what is wrong, or else the message."""
         return self.error_msg or self.text
 
 

@@ -192,7 +192,7 @@ class RobotConfig(Section):
 
     @property
     def actions(self) -> dict[str, str]:
-        """The interface of each action that a driver serves, by the action's name."""
+        """Return the interface of each action that a driver serves, by the action's name."""
         return {name: kind for driver in self.drivers.values() for name, kind in driver.actions.items()}
 
     @field_validator("base")
@@ -244,7 +244,7 @@ class RobotConfig(Section):
             raise RobotConfigError(f"module '{module}' has no class '{name}' ({what} of robot '{self.name}')") from error
 
     def model_path(self) -> Path:
-        """Where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""
+        """Return where the MuJoCo model lies. Raises RobotConfigError when the robot names none or it is not there."""
         if not self.model:
             raise RobotConfigError(f"robot '{self.name}' names no model; set model: in its file")
         tried = [Path(self.model)] if Path(self.model).is_absolute() else []
@@ -257,7 +257,7 @@ class RobotConfig(Section):
 
 
 def find_robot(name_or_path: str | Path) -> Path:
-    """The YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
+    """Return the YAML file of a robot, by its name or path. Raises RobotConfigError with the nearest known name."""
     text = str(name_or_path)
     if _is_path(text):
         path = Path(text).expanduser()

@@ -73,7 +73,7 @@ class KernelLink:
         self._kernel_states += 1
 
     def ready(self) -> bool:
-        """Whether the kernel answers. Asking proves the way there and back before the first call needs it."""
+        """Return whether the kernel answers. Asking proves the way there and back before the first call needs it."""
         return self._client.server_is_ready()
 
     def start(self, call: CallSpec, listener: CallListener) -> None:

@@ -92,7 +92,7 @@ def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
 
 
 class EventWriter:
-    """Publishes the events of a node: `classes` are those that it writes. Stamps them with the node's clock, its name and the
+    """Publish the events of a node: `classes` are those that it writes. Stamps them with the node's clock, its name and the
     robot's namespace. On the executor's thread."""
 
     def __init__(self, node: Node, *classes: type[RunEvent]) -> None:
@@ -156,7 +156,7 @@ class _Node:
 
 
 class EventOrder:
-    """Hands on the events of each node in the order of their numbers. One that is missing is waited for up to GAP_S."""
+    """Hand on the events of each node in the order of their numbers. One that is missing is waited for up to GAP_S."""
 
     def __init__(self, on_event: Callable[[Any], object], later: Callable[[float, Callable[[], None]], object]) -> None:
         self._on_event, self._later = on_event, later

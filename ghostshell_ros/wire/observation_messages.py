@@ -41,7 +41,7 @@ _READ: dict[Kind, Callable[[Any], Value | None]] = {
 
 
 class ObservationWriter:
-    """Makes the messages of one node. A field whose value has not changed keeps its message, with a new age."""
+    """Make the messages of one node. A field whose value has not changed keeps its message, with a new age."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[FieldValue, ObservationField]] = {}

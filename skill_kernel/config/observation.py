@@ -277,7 +277,7 @@ class FieldConfig(Section):
 
 
 def checked_fields(fields: dict[str, FieldConfig]) -> dict[str, FieldConfig]:
-    """The fields, if each fits its standard name and those it is made of come before it. Raises ValueError."""
+    """Return the fields, if each fits its standard name and those it is made of come before it. Raises ValueError."""
     for name, config in fields.items():
         if name in STANDARD and config.kind is not STANDARD[name]:
             raise ValueError(f"field '{name}' must be of kind '{STANDARD[name].value}'")
@@ -291,7 +291,7 @@ def checked_fields(fields: dict[str, FieldConfig]) -> dict[str, FieldConfig]:
 
 
 def default_fields() -> dict[str, FieldConfig]:
-    """What every robot has: its subsystems, and what was said to it."""
+    """Return what every robot has: its subsystems, and what was said to it."""
     return {
         "subsystems": FieldConfig(
             role="Which parts of the robot are in use.",
@@ -330,13 +330,13 @@ class RoomConfig(Section):
         return self
 
     def outline(self) -> tuple[_Corner, ...]:
-        """The corners, in order."""
+        """Return the corners, in order."""
         if self.x is not None and self.y is not None:
             return ((self.x[0], self.y[0]), (self.x[1], self.y[0]), (self.x[1], self.y[1]), (self.x[0], self.y[1]))
         return self.corners
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether a point lies inside, by the ray to the right of it."""
+        """Return whether a point lies inside, by the ray to the right of it."""
         inside = False
         outline = self.outline()
         for (x0, y0), (x1, y1) in zip(outline, (*outline[1:], outline[0]), strict=True):

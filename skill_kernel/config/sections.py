@@ -19,7 +19,7 @@ class Section(BaseModel):
 
 
 def nearest(word: str, known: Iterable[str], *, else_known: bool = False) -> str:
-    """A hint for the end of a sentence: the known word most like this one, whatever its case.
+    """Return a hint for the end of a sentence: the known word most like this one, whatever its case.
 
     Where none is like it the hint is empty, or with `else_known` those that are known.
     """
@@ -57,7 +57,7 @@ def one_sentence(model: type[BaseModel], error: ValidationError) -> str:
 
 
 def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
-    """The keys that are valid where the path of an error leads: through fields, entries of tables and tags of unions."""
+    """Return the keys that are valid where the path of an error leads: through fields, entries of tables and tags of unions."""
     models = [model]
     for part in path:
         tagged = [m for m in models if part in _tags(m)]

@@ -48,7 +48,7 @@ class _TextKeysLoader(_OnceLoader):
 
 
 def first_duplicate(node: yaml.Node | None) -> DuplicateKeyError | None:
-    """The first key that a mapping at or below a node has for the second time. A merge (`<<`) may be given anew."""
+    """Return the first key that a mapping at or below a node has for the second time. A merge (`<<`) may be given anew."""
     waiting, known = [node], set()
     while waiting:
         here = waiting.pop()
@@ -184,7 +184,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block that a person can read."""
+    """Write text of several lines as a block that a person can read."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

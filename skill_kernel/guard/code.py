@@ -40,7 +40,7 @@ class Vocabulary:
     base_subsystems: tuple[str, ...] = ()
 
     def taken(self, name: str) -> str:
-        """What a name already means, in words; "" for a free one."""
+        """Return what a name already means, in words; "" for a free one."""
         if name in self.accessors:
             return "an accessor"
         if name in self.skills:
@@ -76,7 +76,7 @@ class Type:
         return f"list of {self.kind.__name__}" if self.is_list else self.kind.__name__
 
     def takes(self, other: Type) -> bool:
-        """Whether a value of the other type fits where this one is wanted; a whole number is a number."""
+        """Return whether a value of the other type fits where this one is wanted; a whole number is a number."""
         if self.is_list != other.is_list:
             return False
         return self.kind is other.kind or (self.kind is float and other.kind is int)
@@ -87,7 +87,7 @@ OF_PYTHON: dict[object, Type] = {bool: BOOL, int: INT, float: FLOAT, str: STR}
 
 
 def joined(one: Type, other: Type) -> Type | None:
-    """The narrowest type both fit into; None when there is none."""
+    """Return the narrowest type both fit into; None when there is none."""
     kinds = {one.kind, other.kind}
     if one.is_list != other.is_list or (len(kinds) > 1 and kinds != {int, float}):
         return None
@@ -100,7 +100,7 @@ Value = Any
 
 
 class Caller(Protocol):
-    """Answers accessors, as `View.call` does."""
+    """Answer accessors, as `View.call` does."""
 
     def __call__(self, name: str, /, *arguments: Any) -> Value: ...
 
@@ -148,7 +148,7 @@ class Code:
             object.__setattr__(self, "run", lambda frame: keep(run(frame)))
 
     def fitted(self, kind: Kind) -> Code:
-        """The same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
+        """Return the same where a value of this kind is wanted, or a list of it: whole numbers become floats."""
         if kind is not float or self.type.kind is not int:
             return self
         run, known = self.run, self.constant is not UNKNOWN
@@ -219,15 +219,15 @@ class Scope:
         self._slots[""] = (0, Type(bool))
 
     def find(self, name: str) -> tuple[int, Type] | None:
-        """Number and type of a variable that has a value here."""
+        """Return number and type of a variable that has a value here."""
         return self._slots[name] if name in self.known else None
 
     def kind(self, name: str) -> Kind:
-        """What a variable that was assigned holds, one or a list of it."""
+        """Return what a variable that was assigned holds, one or a list of it."""
         return self._slots[name][1].kind
 
     def assign(self, node: ast.AST, name: str, type_: Type) -> int:
-        """The number of a variable that gets a value of this type. Raises GuardError when the name is taken."""
+        """Return the number of a variable that gets a value of this type. Raises GuardError when the name is taken."""
         if meaning := self._vocabulary.taken(name):
             raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
         number, before = self._slots.get(name, (len(self._slots), type_))

@@ -729,7 +729,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 
 
 def _body(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements without the docstring."""
+    """Return the statements without the docstring."""
     first = function.body[0]
     is_doc = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
     body = function.body[is_doc:]

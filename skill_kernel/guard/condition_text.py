@@ -50,7 +50,7 @@ def read_condition(text: str, accessors: Mapping[str, Accessor]) -> Condition:
 
 
 def holds(expression: GuardedExpression, ask: Caller) -> tuple[bool | None, str]:
-    """Whether an expression holds, None and why when that cannot be told: a field is stale, a number has no end."""
+    """Return whether an expression holds, None and why when that cannot be told: a field is stale, a number has no end."""
     try:
         return bool(expression.evaluate(ask)), ""
     except (ObservationError, RuleFault) as error:

@@ -74,12 +74,12 @@ class RuleFault(ArithmeticError):
 
 
 def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:
-    """The error for a node, with its place."""
+    """Return the error for a node, with its place."""
     line = int(getattr(node, "lineno", 0))
     return GuardError(code, message, line=line, column=int(getattr(node, "col_offset", -1)) + 1 if line else 0)
 
 
 def shown(text: str) -> str:
-    """A piece of code for a message: one line, cut."""
+    """Return a piece of code for a message: one line, cut."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"

@@ -36,7 +36,7 @@ class View:
         self._now = now
 
     def call(self, name: str, *arguments: str) -> Result:
-        """What an accessor says. Raises StaleFieldError, UnknownAccessorError or ArgumentError."""
+        """Return what an accessor says. Raises StaleFieldError, UnknownAccessorError or ArgumentError."""
         accessor = self._table.get(name)
         if accessor is None:
             hint = nearest(name, self._table)
@@ -45,7 +45,7 @@ class View:
         return accessor.read(self, *arguments)
 
     def fresh(self, field: str, kind: Kind | None = None) -> Value:
-        """A field's value. Raises StaleFieldError when it is missing, too old, or of another kind than is wanted."""
+        """Return a field's value. Raises StaleFieldError when it is missing, too old, or of another kind than is wanted."""
         whole = self._observation
         if whole is None:
             raise self._stale(field, "is not known yet: no observation has come; is the observer running?")
@@ -65,12 +65,12 @@ class View:
         return one.value
 
     def age(self, field: str) -> float:
-        """Seconds since the field was measured, inf when it never was."""
+        """Return the seconds since the field was measured, inf when it never was."""
         one = self._observation.fields.get(field) if self._observation is not None else None
         return one.age(self._now) if one is not None else math.inf
 
     def untold(self, field: str, why: str) -> StaleFieldError:
-        """The error for a field that is fresh and yet does not tell what was asked."""
+        """Return the error for a field that is fresh and yet does not tell what was asked."""
         return self._stale(field, f"does not tell: {why}")
 
     def _stale(self, field: str, why: str) -> StaleFieldError:
@@ -108,7 +108,7 @@ class Accessor:
     by_argument: Mapping[str, ResultType] | None = None
 
     def result_type(self, arguments: Sequence[str] = ()) -> ResultType:
-        """The type of what a call with these literal arguments gives. Raises ArgumentError as the call would."""
+        """Return the type of what a call with these literal arguments gives. Raises ArgumentError as the call would."""
         self.check(arguments)
         return self.returns if self.by_argument is None else self.by_argument[arguments[0]]
 
@@ -261,7 +261,7 @@ def _heard_words(view: View, words: str) -> bool:
 
 
 def plain_words(text: str) -> str:
-    """The words of a text in small letters with one blank between; apostrophes inside words stay."""
+    """Return the words of a text in small letters with one blank between; apostrophes inside words stay."""
     return " ".join(re.findall(r"\w+(?:'\w+)*", text.lower().replace("’", "'")))
 
 

@@ -90,11 +90,11 @@ class FieldValue:
     missing: str = ""
 
     def age(self, now: float) -> float:
-        """Seconds since it was measured; inf when it never was."""
+        """Return the seconds since it was measured; inf when it never was."""
         return max(0.0, now - self.measured_at)
 
     def stale(self, now: float) -> bool:
-        """Whether it must not be taken for what is now."""
+        """Return whether it must not be taken for what is now."""
         return self.value is None or (self.max_age_s is not None and now - self.measured_at > self.max_age_s)
 
 
@@ -108,5 +108,5 @@ class Observation:
     fields: Mapping[str, FieldValue] = field(default_factory=dict)
 
     def stale(self, now: float) -> bool:
-        """Whether it is too old as a whole, also for fields that do not age."""
+        """Return whether it is too old as a whole, also for fields that do not age."""
         return now - self.stamp > OBSERVATION_MAX_AGE_S

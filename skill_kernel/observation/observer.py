@@ -77,7 +77,7 @@ class _Field:
 
 
 class Observer:
-    """Takes measurements in and gives observations. All times are seconds of one steady clock: `at` when it was measured,
+    """Take measurements in and gives observations. All times are seconds of one steady clock: `at` when it was measured,
     `now` the present."""
 
     def __init__(self, robot: RobotConfig) -> None:
@@ -140,7 +140,7 @@ class Observer:
         self._fields[name].miss(why)
 
     def observation(self, now: float, time_s: float) -> Observation:
-        """All fields as they are now. `time_s`: ROS time."""
+        """Return all fields as they are now. `time_s`: ROS time."""
         self._seq += 1
         return Observation(now, self._seq, time_s, {name: field.make(now) for name, field in self._fields.items()})
 
@@ -172,7 +172,7 @@ class Observer:
         return None if field.missing else field.value(tracker.in_sight(now, self._pose_at(now)), field.at)
 
     def _derived(self, field: _Field, source: _Field, now: float) -> FieldValue:
-        """How many things of a label there are, or which room the pose lies in."""
+        """Return how many things of a label there are, or which room the pose lies in."""
         of, process = source.make(now), field.config.process
         if of.value is None:
             why = f"it is made of '{of.name}', and {of.missing}"
@@ -188,7 +188,7 @@ class Observer:
 
 
 def _taken(process: Take, kind: Kind, raw: Any) -> Value | None:
-    """What `take` makes of the value at its path; None when that is no boolean, number or text as the kind wants it."""
+    """Return what `take` makes of the value at its path; None when that is no boolean, number or text as the kind wants it."""
     if process.equals:
         answer = raw in process.equals
         return answer if kind is Kind.BOOLEAN else float(answer) if kind is Kind.NUMBER else str(answer).lower()
@@ -203,7 +203,7 @@ def _taken(process: Take, kind: Kind, raw: Any) -> Value | None:
 
 
 def _fitting(kind: Kind, value: Any) -> tuple[Value | None, str]:
-    """The value as the kind wants it, or None and why it cannot be had."""
+    """Return the value as the kind wants it, or None and why it cannot be had."""
     if kind is Kind.NUMBER:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return float(value), ""

@@ -27,7 +27,7 @@ class Odometry:
     turn: float = 0.0
 
     def usable(self) -> bool:
-        """Whether all of it is numbers."""
+        """Return whether all of it is numbers."""
         return all(map(math.isfinite, (self.at, self.x, self.y, self.yaw, self.speed, self.turn)))
 
 
@@ -51,7 +51,7 @@ class Trail:
         return self._kept[-1] if self._kept else None
 
     def at(self, time: float, frame: str) -> Pose | None:
-        """The pose at a time, between the two measurements around it; None when there is none near it, or no map."""
+        """Return the pose at a time, between the two measurements around it; None when there is none near it, or no map."""
         if not self._kept or (frame == "map" and self.odom_in_map is None):
             return None
         if not self._kept[0].at - BEYOND_S <= time <= self._kept[-1].at + BEYOND_S:

@@ -58,7 +58,7 @@ def observation_to_json(observation: Observation) -> str:
 
 
 def observation_from_json(line: str, stamp: float | None = None) -> Observation:
-    """The observation, with its times put so that it was made at `stamp`, or else at its own ROS time.
+    """Return the observation, with its times put so that it was made at `stamp`, or else at its own ROS time.
 
     Raises RecordError for anything that `observation_to_json` did not write.
     """

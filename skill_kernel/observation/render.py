@@ -28,7 +28,7 @@ def facts(observation: Observation | None, fields: Mapping[str, FieldConfig], no
 
 
 def signatures(table: Mapping[str, Accessor]) -> str:
-    """The accessors as Python stubs, for a prompt that asks for conditions."""
+    """Return the accessors as Python stubs, for a prompt that asks for conditions."""
     return "\n\n".join(f'def {accessor.signature()}:\n    """{_doc(accessor)}"""' for accessor in table.values())
 
 
@@ -46,7 +46,7 @@ def _field(field: FieldValue, options: Serialise, now: float) -> Any:
 
 
 def shown(value: Value, options: Serialise) -> Any:
-    """A field's value, ready for JSON and short enough for people and prompts."""
+    """Return a field's value, ready for JSON and short enough for people and prompts."""
     digits = options.digits
     if isinstance(value, Pose):
         x, y = round(value.x, digits), round(value.y, digits)

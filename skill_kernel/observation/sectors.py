@@ -29,7 +29,7 @@ class ScanTurn:
     range_max: float
 
     def usable(self) -> bool:
-        """Whether anything was measured: angles and limits are numbers, and not all ranges are nan."""
+        """Return whether anything was measured: angles and limits are numbers, and not all ranges are nan."""
         if not (math.isfinite(self.angle_min) and math.isfinite(self.angle_step) and self.angle_step != 0.0):
             return False
         limits = math.isfinite(self.range_min) and self.range_max > self.range_min
@@ -43,7 +43,7 @@ def nearest_by_sector(
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0),
     radius: float = 0.0,
 ) -> tuple[Sector, ...]:
-    """The distance from the edge of a round robot to the nearest obstacle in each sector (degrees, see
+    """Return the distance from the edge of a round robot to the nearest obstacle in each sector (degrees, see
     `NearestBySector`): inf when it is free, nan when too little of it was measured to know."""
     points = scan_points(
         scan.angle_min, scan.angle_step, scan.ranges, range_min=scan.range_min, range_max=scan.range_max, laser=laser

@@ -78,7 +78,7 @@ class Tracker:
         return True
 
     def in_sight(self, now: float, pose: Pose | None) -> tuple[SeenObject, ...]:
-        """What the last image showed, and what was seen at most `hold_s` before it, as it lies from `pose` now; nearest
+        """Return what the last image showed, and what was seen at most `hold_s` before it, as it lies from `pose` now; nearest
         first."""
         seen = [_seen(t, now, pose) for t in self._tracks if self._newest - t.seen_at <= self._config.hold_s]
         return tuple(sorted(seen, key=lambda o: (math.isnan(o.distance), o.distance, o.track_id)))
@@ -99,7 +99,7 @@ class Tracker:
         return sorted(usable, key=lambda s: -s.confidence)[:MOST]
 
     def _cost(self, old: _Track, new: _Track) -> float:
-        """How far apart they are, 1 at the gate."""
+        """Return how far apart they are, 1 at the gate."""
         growth = min(1.0 + new.seen_at - old.seen_at, GROWTH_MOST)
         if old.placed and new.placed:
             return math.hypot(new.x - old.x, new.y - old.y) / (self._config.same_m * growth)
@@ -113,7 +113,7 @@ class Tracker:
 
 
 def _located(sighting: Detection, at: float, pose: Pose | None) -> _Track:
-    """A sighting with its place in the map, as a track without a number."""
+    """Return a sighting with its place in the map, as a track without a number."""
     if not (math.isfinite(sighting.distance) and sighting.distance >= 0.0):
         return _Track(0, Detection(sighting.label, sighting.confidence, sighting.bearing, math.nan), at, pose)
     if pose is None:
@@ -124,7 +124,7 @@ def _located(sighting: Detection, at: float, pose: Pose | None) -> _Track:
 
 
 def _seen(track: _Track, now: float, pose: Pose | None) -> SeenObject:
-    """The track as it lies from where the robot is now."""
+    """Return the track as it lies from where the robot is now."""
     sighting = track.sighting
     bearing, distance = sighting.bearing, sighting.distance
     if pose is not None and track.placed:

@@ -44,7 +44,7 @@ HOLD = "hold"
 
 
 class BaseGate:
-    """Turns wished velocities into one that no command can make unsafe. Times are seconds of one steady clock.
+    """Turn wished velocities into one that no command can make unsafe. Times are seconds of one steady clock.
 
     - The highest rank among the sources heard in the last `timeout_s` counts; with none the base stands.
     - Teleop keeps control from its first command until `release_teleop`. An operator silent for `deadman_s` halts.
@@ -135,7 +135,7 @@ class BaseGate:
         return self.refusal(name)
 
     def refusal(self, name: str) -> Refusal | None:
-        """Why nothing that `name` wishes may move the base now; None when it may."""
+        """Return why nothing that `name` wishes may move the base now; None when it may."""
         if self.halted:
             return Refusal(RefusalKind.HALTED, name, f"halted ({self.halt_cause}): call clear_halt when it is safe")
         if blind := self._lost | self.unheard:

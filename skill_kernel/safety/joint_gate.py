@@ -51,7 +51,7 @@ class _Joint:
 
 
 class JointGate:
-    """Turns wished joint positions into set-points that no command can make unsafe.
+    """Turn wished joint positions into set-points that no command can make unsafe.
 
     A joint starts at its measured position and moves towards its wish at its largest speed at most, never past its
     limits. `timeout_s` after the last wish for it, it stays where it is. While halted, no set-point changes. A command
@@ -159,5 +159,5 @@ class JointGate:
             self.halt(f"joint_states silent for {silence:.1f} s")
 
     def moving(self, now: float) -> bool:
-        """Whether set-points may still change, or a commander is still being listened to."""
+        """Return whether set-points may still change, or a commander is still being listened to."""
         return not self.halted and any(now - joint.commanded_at <= self._timeout_s for joint in self._joints.values())

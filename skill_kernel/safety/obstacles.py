@@ -23,7 +23,7 @@ class Obstacle:
     bearing: float
 
     def described(self) -> str:
-        """Distance and direction in words, for messages."""
+        """Return distance and direction in words, for messages."""
         degrees = round(math.degrees(self.bearing))
         side = "ahead" if abs(degrees) < 15 else "behind" if abs(degrees) > 165 else "left" if degrees > 0 else "right"
         return f"{self.distance:.2f} m away, {side} ({degrees:+d} degrees)"
@@ -55,7 +55,7 @@ def scan_points(
 
 
 def first_obstacle(points: Points, radius: float, direction: float) -> Obstacle | None:
-    """The point that a disc of `radius` m around the origin touches first on its way in `direction` rad; None if none.
+    """Return the point that a disc of `radius` m around the origin touches first on its way in `direction` rad; None if none.
 
     A point within the disc is in the way when the disc moves towards it; the way is then 0.
     """

@@ -54,7 +54,7 @@ def bind_typed(skill: Skill, values: Mapping[str, Any], limits: Limits) -> Bound
 
 
 def parse_json(function: str, text: str) -> dict[str, Any]:
-    """The arguments of a call as they travel; "" means none. Raises ArgumentError when the text is no JSON object."""
+    """Return the arguments of a call as they travel; "" means none. Raises ArgumentError when the text is no JSON object."""
     try:
         values = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
@@ -65,12 +65,12 @@ def parse_json(function: str, text: str) -> dict[str, Any]:
 
 
 def to_json(values: Mapping[str, Any]) -> str:
-    """Typed arguments as the JSON object that `parse_json` and `bind_typed` read back."""
+    """Return typed arguments as the JSON object that `parse_json` and `bind_typed` read back."""
     return _pydantic_json(dict(values)).decode()
 
 
 def parameters_schema(skill: Skill) -> dict[str, Any]:
-    """JSON Schema of the parameters a model may write, the content parameter included."""
+    """Return the JSON Schema of the parameters a model may write, the content parameter included."""
     properties = {name: converter.json_schema() for name, converter in converters(skill).items()}
     defaults = {p.name: p.default for p in skill.signature.parameters.values() if p.default is not p.empty}
     for name, default in defaults.items():
@@ -80,7 +80,7 @@ def parameters_schema(skill: Skill) -> dict[str, Any]:
 
 
 def signature_text(skill: Skill) -> str:
-    """The signature in Python's notation, types alone: `walk(cm: float, side: Literal['left', 'right'] = 'left')`."""
+    """Return the signature in Python's notation, types alone: `walk(cm: float, side: Literal['left', 'right'] = 'left')`."""
     of = converters(skill)
     shown = [p.replace(annotation=of[p.name].base) for p in skill.signature.parameters.values()]
     signature = skill.signature.replace(parameters=shown, return_annotation=skill.signature.empty)
@@ -88,7 +88,7 @@ def signature_text(skill: Skill) -> str:
 
 
 def unknown_limits(skill: Skill, limits: Limits) -> list[str]:
-    """Names of limits the skill refers to that the robot does not have."""
+    """Return the names of limits the skill refers to that the robot does not have."""
     return [c.limit.limit for c in converters(skill).values() if c.limit and c.limit.limit not in limits]
 
 
@@ -97,7 +97,7 @@ _CONVERTERS: WeakKeyDictionary[Callable[..., Any], tuple[Signature, dict[str, Co
 
 
 def converters(skill: Skill) -> dict[str, Converter]:
-    """The converter of each parameter. Raises SkillDefinitionError for an annotation that no value can be made of."""
+    """Return the converter of each parameter. Raises SkillDefinitionError for an annotation that no value can be made of."""
     known = _CONVERTERS.get(skill.function)
     if known is not None and known[0] is skill.signature:
         return known[1]

@@ -51,7 +51,7 @@ class ValueFault(ValueError):
 
 
 class Converter:
-    """Makes values of one annotated type. Raises TypeError when no value of the type can be made from JSON.
+    """Make values of one annotated type. Raises TypeError when no value of the type can be made from JSON.
 
     `base` is the type without its annotations, `expected` says in words what fits, `unit` is the declared unit or "", `limit`
     the `Limited` mark if any. Of Literal and Enum that value counts whose text, or whose name, was written; of a union the
@@ -89,7 +89,7 @@ class Converter:
                 self._choices.setdefault(member.name if isinstance(member, Enum) else str(member), member)
 
     def from_text(self, text: str) -> Any:
-        """The value a model wrote as an attribute. Raises ValueFault."""
+        """Return the value a model wrote as an attribute. Raises ValueFault."""
         stripped = text.strip()
         if self._members:
             none = self._none and stripped.casefold() in _NONE
@@ -112,7 +112,7 @@ class Converter:
         return self._checked(value)
 
     def from_json(self, value: Any) -> Any:
-        """The value as it was parsed from JSON. Raises ValueFault."""
+        """Return the value as it was parsed from JSON. Raises ValueFault."""
         base = self.base
         if self._members:
             return None if self._none and value is None else self._first(lambda member: member.from_json(value))
@@ -134,7 +134,7 @@ class Converter:
         return self._checked(value)
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema of the type, with its unit."""
+        """Return the JSON Schema of the type, with its unit."""
         schema = self._adapter.json_schema()
         if self.unit:
             schema.setdefault("description", self.unit)
@@ -222,7 +222,7 @@ def _refuse_not_finite(value: Any) -> None:
 
 
 def _unit(metadata: tuple[Any, ...]) -> str:
-    """The unit is the first word of a bare string or a `Field` description that names one."""
+    """Return the unit is the first word of a bare string or a `Field` description that names one."""
     for mark in metadata:
         words = mark if isinstance(mark, str) else (mark.description or "") if isinstance(mark, FieldInfo) else ""
         unit = _UNIT_OF.get(words.split()[0].strip(",;.:()[]").casefold()) if words.split() else None

@@ -25,7 +25,7 @@ class ContentBuffer(Iterator[str]):
 
     @property
     def received(self) -> str:
-        """The text so far, what was read included."""
+        """Return the text so far, what was read included."""
         return "".join(self._received)
 
     def put(self, seq: int, text: str, last: bool) -> bool:
@@ -49,7 +49,7 @@ class ContentBuffer(Iterator[str]):
             self._changed.notify_all()
 
     def __next__(self) -> str:
-        """The next piece, waiting for it. Raises StopIteration behind the last, ContentLost after the time-out."""
+        """Return the next piece, waiting for it. Raises StopIteration behind the last, ContentLost after the time-out."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._pieces or self._ended, self._timeout_s):
                 raise ContentLost(f"no further text within {self._timeout_s:g} s, though the element was not closed")
@@ -58,7 +58,7 @@ class ContentBuffer(Iterator[str]):
             raise StopIteration
 
     def whole(self) -> str:
-        """Everything up to the last piece, waiting for it. Raises ContentLost."""
+        """Return everything up to the last piece, waiting for it. Raises ContentLost."""
         return "".join(self)
 
 

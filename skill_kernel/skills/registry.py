@@ -41,7 +41,7 @@ class SkillRegistry:
 
     @classmethod
     def from_modules(cls, modules: Sequence[str], *, text_skill: str = "") -> SkillRegistry:
-        """The functions declared with `robot_skill` in these modules.
+        """Return the functions declared with `robot_skill` in these modules.
 
         `text_skill` names the skill that plain text goes to (default: the one declared with `speaks_text`). Raises
         RegistryError when a module does not import, two skills share a name, or `text_skill` is not among them.
@@ -50,7 +50,7 @@ class SkillRegistry:
 
     @classmethod
     def from_file(cls, path: str | Path, *, text_skill: str = "") -> SkillRegistry:
-        """The functions declared with `robot_skill` in a Python file; raises RegistryError as `from_modules` does."""
+        """Return the functions declared with `robot_skill` in a Python file; raises RegistryError as `from_modules` does."""
         return cls(_collect([_module_of_file(Path(path))]), text_skill=text_skill)
 
     def replace(self, other: SkillRegistry) -> None:
@@ -78,26 +78,26 @@ class SkillRegistry:
             raise
 
     def get(self, name: str) -> Skill | None:
-        """The skill of that name, or None; `suggestions` then tells what may have been meant."""
+        """Return the skill of that name, or None; `suggestions` then tells what may have been meant."""
         return self._set.by_name.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in the order of definition."""
+        """Return the names in the order of definition."""
         return tuple(self._set.by_name)
 
     @property
     def text_skill(self) -> Skill | None:
-        """The skill that plain text of a stream goes to, if the set has one."""
+        """Return the skill that plain text of a stream goes to, if the set has one."""
         return self._set.text_skill
 
     @property
     def version(self) -> str:
-        """Hash of names and signatures, the same in every process that loaded the same set."""
+        """Return a hash of names and signatures, the same in every process that loaded the same set."""
         return self._set.version
 
     def suggestions(self, name: str, count: int = 3) -> list[str]:
-        """Up to `count` names that resemble `name`, nearest first, whatever their case."""
+        """Return up to `count` names that resemble `name`, nearest first, whatever their case."""
         folded = {known.casefold(): known for known in self._set.by_name}
         return [folded[near] for near in difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)]
 
@@ -145,7 +145,7 @@ class _SkillSet:
 
 
 def _loaded(modules: Sequence[str]) -> list[str]:
-    """Names of these modules and of what lies below them, as far as they are imported."""
+    """Return the names of these modules and of what lies below them, as far as they are imported."""
     return [name for name in sys.modules if any(name == m or name.startswith(m + ".") for m in modules)]
 
 

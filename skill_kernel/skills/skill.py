@@ -71,7 +71,7 @@ class SkillReturn:
 
 @dataclass(frozen=True)
 class ContentMarker:
-    """Marks a parameter that takes the element's character data."""
+    """Mark a parameter that takes the element's character data."""
 
     streams: bool
 
@@ -85,7 +85,7 @@ ContentStream = Annotated[Iterator[str], ContentMarker(streams=True)]
 
 @dataclass(frozen=True)
 class Limited:
-    """Marks a numeric parameter that is clamped to the robot's limit of that name, whoever asked (semantics 2.2)."""
+    """Mark a numeric parameter that is clamped to the robot's limit of that name, whoever asked (semantics 2.2)."""
 
     limit: str
 
@@ -112,21 +112,21 @@ class Skill:
 
     @property
     def interruptible(self) -> bool:
-        """Whether the skill takes `stop_evt`; one that does not is atomic."""
+        """Return whether the skill takes `stop_evt`; one that does not is atomic."""
         return "stop_evt" in self.injected
 
     @property
     def pausable(self) -> bool:
-        """Whether the skill takes `pause_evt`."""
+        """Return whether the skill takes `pause_evt`."""
         return "pause_evt" in self.injected
 
     @property
     def restartable(self) -> bool:
-        """Whether it may be stopped for a pause and called again after it."""
+        """Return whether it may be stopped for a pause and called again after it."""
         return self.idempotent or self.remaining is not None
 
     def subsystems_for(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """The subsystems a call with these typed arguments claims, braces filled in, in order, without repeats."""
+        """Return the subsystems a call with these typed arguments claims, braces filled in, in order, without repeats."""
         names = [_PLACEHOLDER.sub(lambda m: str(_plain(arguments[m.group(1)])), s) for s in self.subsystems]
         return tuple(dict.fromkeys(names))
 
@@ -148,7 +148,7 @@ class Skill:
         return seconds
 
     def stop_bound_s(self, arguments: Mapping[str, Any]) -> float:
-        """Longest time a stop may take, in seconds: `stop_s`, or for an atomic skill its whole duration (law C9)."""
+        """Return the longest time a stop may take, in seconds: `stop_s`, or for an atomic skill its whole duration (law C9)."""
         if self.stop_s is not None:
             return self.stop_s
         if self.interruptible or self.interface_only:
@@ -232,7 +232,7 @@ def robot_skill(
 
 
 def content_marker(annotation: Any) -> ContentMarker | None:
-    """The marker of a parameter annotated with `Content` or `ContentStream`, else None."""
+    """Return the marker of a parameter annotated with `Content` or `ContentStream`, else None."""
     for extra in getattr(annotation, "__metadata__", ()):
         if isinstance(extra, ContentMarker):
             return extra
@@ -273,7 +273,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 
 
 def _only_declares(function: Callable[..., Any]) -> bool:
-    """Whether the body does nothing but return, so that there is nothing to stop (an interface without a binding)."""
+    """Return whether the body does nothing but return, so that there is nothing to stop (an interface without a binding)."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError):

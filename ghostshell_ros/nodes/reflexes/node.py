@@ -40,7 +40,7 @@ KEPT = 1500
 
 
 class ReflexesNode(RuntimeNode):
-    """Evaluates all approved reflexes at `rate_hz` and at once on each `observation` (ghostshell/Observation). One that fires
+    """Evaluate all approved reflexes at `rate_hz` and at once on each `observation` (ghostshell/Observation). One that fires
     stops the base, pauses whoever holds what it needs, calls its skills, and lets them go on.
 
     Subscribes `observation`, `kernel_state`, `halted`; publishes `reflex_states` (ghostshell/ReflexStateArray, latched),
@@ -167,7 +167,7 @@ class ReflexesNode(RuntimeNode):
         self._tell_soon()
 
     def shown(self, name: str) -> list[ReflexState]:
-        """The messages of the reflex of that name ("" for all)."""
+        """Return the messages of the reflex of that name ("" for all)."""
         watches = {w.loaded.rule.name: w for w in self._loop.watches}
         offset = self.now_s() - self.steady_now()
         rules = [r for r in self.book.rules if name in ("", r.name)]
@@ -204,7 +204,7 @@ class ReflexesNode(RuntimeNode):
         )
 
     def health(self) -> Health:
-        """What is run, and how punctually."""
+        """Return what is run, and how punctually."""
         rate, late, latest = self._timing
         values: dict[str, object] = {
             "reflexes": len(self._loop.watches),

@@ -41,7 +41,7 @@ NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallC
 
 
 class ReflexPerformer:
-    """Implements `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
+    """Implement `reflexes.loop.Performer`. Each firing is a process of its own to the kernel, of rank REFLEX. On the
     executor's thread only; `loop` must be set before the first firing.
 
     Publishes for a base `cmd_vel_reflex` (geometry_msgs/Twist, zero at a firing that needs it, and at 10 Hz while one keeps it
@@ -68,7 +68,7 @@ class ReflexPerformer:
         self._lease.prove(lambda: _end(f"none-{uuid.uuid4().hex}", "making contact"), self._have_met)
 
     def ready(self) -> bool:
-        """Whether the kernel answers. Asking proves the way before the first firing needs it."""
+        """Return whether the kernel answers. Asking proves the way before the first firing needs it."""
         return self.link.ready() and self._met and self._lease.discovered()
 
     def _have_met(self, _: Any) -> None:
@@ -168,7 +168,7 @@ class Performance:
 
     @property
     def stands(self) -> bool:
-        """Whether the base is to be kept still: the action has asked for it and moves nothing itself now."""
+        """Return whether the base is to be kept still: the action has asked for it and moves nothing itself now."""
         return self._stands and not (self._call is not None and self._performer.base & set(self._call.channels))
 
     def answered(self, response: ProcessLease.Response | None) -> None:

@@ -36,7 +36,7 @@ class InvalidCommandError(ValueError):
 
 
 class ReflexService:
-    """Answers CompileReflex for a node of reflexes."""
+    """Answer CompileReflex for a node of reflexes."""
 
     def __init__(self, node: ReflexesNode) -> None:
         self._node = node

@@ -63,7 +63,7 @@ CHECKS = 5
 
 
 class KernelProcesses:
-    """Serves `~/process_lease` and listens to `process_heartbeat` and `scheduler_heartbeat` (ProcessHeartbeat)."""
+    """Serve `~/process_lease` and listen to `process_heartbeat` and `scheduler_heartbeat` (ProcessHeartbeat)."""
 
     def __init__(
         self, node: RuntimeNode, kernel: Kernel, events: EventWriter, *, timeout_s: float, base_subsystems: Sequence[str] = ()
@@ -133,7 +133,7 @@ class KernelProcesses:
 
 
 class SkillKernelNode(RuntimeNode):
-    """Runs one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
+    """Run one robot's skills, each on a thread of its own; everything of ROS happens on the executor's thread.
 
     Action server `execute_skill` (ghostshell/ExecuteSkill): a call that cannot run is accepted and ends at once with
     the reason. Subscribes `call_content`, `call_control`, `halted` (std_msgs/Bool, latched, from safety_gate),
