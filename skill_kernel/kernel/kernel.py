@@ -25,7 +25,7 @@ from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, Owner,
 from skill_kernel.kernel.runner import CallRunner, KernelSettings, SkillThreads
 from skill_kernel.kernel.running import RESET, Deadline, Ending, Message, Pausing, RunningCall, interruption
 from skill_kernel.robot import RobotConfig, RobotConfigError
-from skill_kernel.skills.arguments import ArgumentError, BoundArguments, bind_typed, unknown_limits
+from skill_kernel.skills.arguments import ArgumentError, bind_typed, unknown_limits
 from skill_kernel.skills.hearing import ContentBuffer, PauseEvent
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill
@@ -90,7 +90,17 @@ class Kernel:
             refused = self._refusal(call, skill, owner, subsystems)
             if refused is not None:
                 return refused
-            run = self._taken_in(call, skill, bound, owner, subsystems, buffer)
+            self._epochs.seen(call.epoch)
+            deadline = Deadline(self._clock, partial(self._runner.too_late, call.call_id))
+            run = RunningCall(call, skill, bound.values, owner, subsystems, buffer, deadline, self._clock.now())
+            run.pause_evt = PauseEvent(partial(self._runner.came_to_rest, run))
+            early = self._calls.add(run)
+            self._extend_deadline(run)
+            for note in bound.clamped:
+                self._runner.notice(run, note)
+            for message in early:
+                message(run)
+            self._runner.changed()
         self._runner.begin(run)
         return Accepted(tuple(bound.clamped))
 
@@ -128,28 +138,6 @@ class Kernel:
             contention = {"holder_id": held.process_id, "error_code": CallCode.SUBSYSTEM_HELD, "error_msg": text}
             self._runner.report(CallEvent(kind=CallKind.CONTENTION, **{**call.about, "channels": subsystems, **contention}))
         return Refused(CallCode.SUBSYSTEM_HELD, text, held.process_id)
-
-    def _taken_in(
-        self,
-        call: CallSpec,
-        skill: Skill,
-        bound: BoundArguments,
-        owner: Owner,
-        subsystems: tuple[str, ...],
-        buffer: ContentBuffer | None,
-    ) -> RunningCall:
-        self._epochs.seen(call.epoch)
-        deadline = Deadline(self._clock, partial(self._runner.too_late, call.call_id))
-        run = RunningCall(call, skill, bound.values, owner, subsystems, buffer, deadline, self._clock.now())
-        run.pause_evt = PauseEvent(partial(self._runner.came_to_rest, run))
-        early = self._calls.add(run)
-        self._extend_deadline(run)
-        for note in bound.clamped:
-            self._runner.notice(run, note)
-        for message in early:
-            message(run)
-        self._runner.changed()
-        return run
 
     def content(self, call_id: str, seq: int, text: str, last: bool) -> None:
         """Add character data to a call. A gap in `seq` ends the call as FAILED with SEQUENCE_GAP."""
