@@ -15,15 +15,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from skill_kernel.config.sections import Section
+from skill_kernel.config.sections import Section, shaped
 from skill_kernel.config.yaml_text import RecordError, checked, read_lists, read_mapping, write_whole
 from skill_kernel.guard import Guarded
 
 LONGEST_ACTION_S = 600.0
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_NAME = r"[a-z][a-z0-9_]{0,47}"
 _WORDS = re.compile(r"[a-z0-9]+")
 _LEFT_OUT = frozenset(
     "a an and any anything are as at by can closer comes gets if in is it of on once or soon than that the then to when "
@@ -43,13 +43,7 @@ class ReflexError(ValueError):
     """What was asked of the reflexes cannot be done; the message says what to do."""
 
 
-def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"'{name[:60]}' is no name; use small letters, digits and underscores, at most 48")
-    return name
-
-
-RuleName = Annotated[str, AfterValidator(_checked_name)]
+RuleName = Annotated[str, shaped(_NAME, "no name; use small letters, digits and underscores, at most 48")]
 
 
 class Rule(Section):

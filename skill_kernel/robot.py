@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +12,15 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from skill_kernel.config.observation import FieldConfig, FieldName, RoomConfig, checked_fields, default_fields
-from skill_kernel.config.sections import Positive, Section, nearest
+from skill_kernel.config.sections import Positive, Section, nearest, shaped
 from skill_kernel.config.yaml_text import RecordError, checked, read_mapping
 
 PACKAGE = "ghostshell"
 """Name of the ROS package, below whose share folder the installed configuration lies."""
 
 _SOURCE = Path(__file__).resolve().parents[1]
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_NAME = r"[A-Za-z_]\w*"
+_MODULE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*"
 
 
 class RobotConfigError(ValueError):
@@ -35,24 +33,11 @@ def _ordered_range(value: tuple[float, float]) -> tuple[float, float]:
     return value
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if not pattern.fullmatch(value):
-            raise ValueError(f"'{value}' is not {what}")
-        return value
-
-    return check
-
-
-_Module = Annotated[str, AfterValidator(_matching(_MODULE, "a module's dotted name"))]
-_ClassPath = Annotated[
-    str, AfterValidator(_matching(re.compile(rf"({_MODULE.pattern}:{_NAME.pattern})?"), "a class written as 'module:Class'"))
-]
-_NodeName = Annotated[str, AfterValidator(_matching(_NAME, "a node's name of letters, digits and underscores"))]
-_ActionName = Annotated[str, AfterValidator(_matching(_NAME, "an action's name of letters, digits and underscores"))]
-_ActionType = Annotated[
-    str, AfterValidator(_matching(re.compile(r"[a-z]\w*/action/[A-Z]\w*"), "an interface written as 'package/action/Name'"))
-]
+_Module = Annotated[str, shaped(_MODULE, "not a module's dotted name")]
+_ClassPath = Annotated[str, shaped(rf"({_MODULE}:{_NAME})?", "not a class written as 'module:Class'")]
+_NodeName = Annotated[str, shaped(_NAME, "not a node's name of letters, digits and underscores")]
+_ActionName = Annotated[str, shaped(_NAME, "not an action's name of letters, digits and underscores")]
+_ActionType = Annotated[str, shaped(r"[a-z]\w*/action/[A-Z]\w*", "not an interface written as 'package/action/Name'")]
 _Range = Annotated[tuple[float, float], AfterValidator(_ordered_range)]
 
 
@@ -152,7 +137,7 @@ WRAPPERS = ("response", "answer", "output", "result", "root", "xml", "actions", 
 class RobotConfig(Section):
     """One robot. `limits` bounds what `Limited` parameters may become; `joints` bounds every joint set-point."""
 
-    name: Annotated[str, AfterValidator(_matching(_NAME, "a name of letters, digits and underscores"))]
+    name: Annotated[str, shaped(_NAME, "not a name of letters, digits and underscores")]
     description: str = ""
     skills: Annotated[list[_Module], Field(min_length=1)]
     body: _ClassPath = ""

@@ -7,11 +7,11 @@ import keyword
 import math
 import re
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from skill_kernel.config.sections import Positive, Section
+from skill_kernel.config.sections import Positive, Section, shaped
 
 
 class Kind(str, Enum):
@@ -49,23 +49,14 @@ _WORDS = "abs min max round len range any all sum lower wait inf condition actio
 RESERVED = frozenset(f"{_ACCESSORS} {_WORDS}".split())
 """Names that mean something else wherever a field's name is written as a function."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
-_TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*")
-_TYPE = re.compile(r"[a-z]\w*/(msg|srv)/[A-Z]\w*")
-_PATH = re.compile(r"[A-Za-z]\w*(\.([A-Za-z]\w*|\d+))*")
-
-
-def _shaped(pattern: re.Pattern[str], what: str) -> Any:
-    def check(value: str) -> str:
-        if not pattern.fullmatch(value):
-            raise ValueError(f"'{value}' is not {what}")
-        return value
-
-    return AfterValidator(check)
+_NAME = r"[a-z][a-z0-9_]*"
+_TOPIC = r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*"
+_TYPE = r"[a-z]\w*/(msg|srv)/[A-Z]\w*"
+_PATH = r"[A-Za-z]\w*(\.([A-Za-z]\w*|\d+))*"
 
 
 def _field_name(name: str) -> str:
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+    if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ValueError(f"'{name}' is no field name: use small letters, digits and underscores")
     if name in RESERVED:
         raise ValueError(f"'{name}' is the name of an accessor; choose another for the field")
@@ -82,10 +73,10 @@ class SourceConfig(Section):
     something that happens now and then, "state" a latched message that holds until the next one.
     """
 
-    topic: Annotated[str, _shaped(_TOPIC, "a topic's name")] = ""
-    service: Annotated[str, _shaped(_TOPIC, "a service's name")] = ""
+    topic: Annotated[str, shaped(_TOPIC, "not a topic's name")] = ""
+    service: Annotated[str, shaped(_TOPIC, "not a service's name")] = ""
     field: str = ""
-    type: Annotated[str, _shaped(_TYPE, "an interface, such as sensor_msgs/msg/BatteryState")] = ""
+    type: Annotated[str, shaped(_TYPE, "not an interface, such as sensor_msgs/msg/BatteryState")] = ""
     qos: Literal["sensor", "state", "event"] = "sensor"
 
     @model_validator(mode="after")
@@ -101,7 +92,7 @@ class Take(Section):
     of sensor_msgs/msg/JointState)."""
 
     function: Literal["take"]
-    path: Annotated[str, _shaped(_PATH, "a path such as twist.linear.x")]
+    path: Annotated[str, shaped(_PATH, "not a path such as twist.linear.x")]
     entry: str = ""
     scale: float = 1.0
     offset: float = 0.0

@@ -4,12 +4,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 Positive = Annotated[float, Field(gt=0)]
+
+
+def shaped(pattern: str, what: str) -> AfterValidator:
+    """Return the check that a text is of this pattern; `what` says in an error what is wrong with it."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"'{value[:60]}' is {what}")
+        return value
+
+    return AfterValidator(check)
 
 
 class Section(BaseModel):
