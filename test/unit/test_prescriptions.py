@@ -63,7 +63,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: {a: nod}", "must be a list, not dict"),
         ("tasks: []", r"key 'tasks' is unknown \(valid here: prescriptions\)"),
         ("- nod", "must hold the key prescriptions"),
-        ("prescriptions: [{name: a, sentence: nod", "line 1: is not valid YAML"),
+        ("prescriptions: [{name: a, sentence: nod", r"line \d: is not valid YAML"),
         ("prescriptions: [&a {name: a, sentence: nod}, *a]", "aliases are not allowed"),
         ("prescriptions: [{name: a, sentence: nod, shipped: true}]", "key 'shipped' is unknown"),
         ("prescriptions: [{1: 2}]", "is no text"),
