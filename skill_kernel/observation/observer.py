@@ -22,10 +22,10 @@ from skill_kernel.config.observation import (
 )
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
 from skill_kernel.observation.odometry import Odometry, Trail
-from skill_kernel.observation.sectors import ScanTurn, nearest_by_sector
+from skill_kernel.observation.sectors import nearest_by_sector, usable
 from skill_kernel.observation.tracking import Tracker
 from skill_kernel.robot import RobotConfig
-from skill_kernel.skills.drivers import Detection
+from skill_kernel.skills.drivers import Detection, Scan
 
 TEXT_CHARS = 500
 TABLE_ROWS = 100
@@ -108,11 +108,11 @@ class Observer:
             for trail in self._trails.values():
                 trail.odom_in_map = pose
 
-    def scan(self, name: str, turn: ScanTurn, at: float) -> bool:
+    def scan(self, name: str, turn: Scan, at: float) -> bool:
         """Take in one turn of the lidar of field `name`. Whether anything in it was measured; else it counts as silence."""
         process = self._fields[name].config.process
         assert isinstance(process, NearestBySector)
-        if not turn.usable():
+        if not usable(turn):
             return False
         laser, radius = ((0.0, 0.0, 0.0), 0.0) if self._base is None else (self._base.laser, self._base.radius)
         self._fields[name].put(nearest_by_sector(turn, process.sectors, laser=laser, radius=radius), at)

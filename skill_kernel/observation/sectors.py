@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
 from skill_kernel.observation.model import Sector
 from skill_kernel.safety.obstacles import scan_points
+from skill_kernel.skills.drivers import Scan
 
 SEEN_SHARE = 0.5
 """Of a sector less measured than this nobody can say that it is free …"""
@@ -18,26 +18,16 @@ NEAR_M = 1.5
 """… but what is seen so near in it is there."""
 
 
-@dataclass(frozen=True)
-class ScanTurn:
-    """One turn of a lidar as its message tells it: angles in rad, ranges in m."""
-
-    angle_min: float
-    angle_step: float
-    ranges: Sequence[float]
-    range_min: float
-    range_max: float
-
-    def usable(self) -> bool:
-        """Return whether anything was measured: angles and limits are numbers, and not all ranges are nan."""
-        if not (math.isfinite(self.angle_min) and math.isfinite(self.angle_step) and self.angle_step != 0.0):
-            return False
-        limits = math.isfinite(self.range_min) and self.range_max > self.range_min
-        return limits and len(self.ranges) > 0 and not bool(np.isnan(np.asarray(self.ranges, dtype=np.float64)).all())
+def usable(scan: Scan) -> bool:
+    """Return whether anything was measured: angles and limits are numbers, and not all ranges are nan."""
+    if not (math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step) and scan.angle_step != 0.0):
+        return False
+    limits = math.isfinite(scan.range_min) and scan.range_max > scan.range_min
+    return limits and len(scan.ranges) > 0 and not bool(np.isnan(np.asarray(scan.ranges, dtype=np.float64)).all())
 
 
 def nearest_by_sector(
-    scan: ScanTurn,
+    scan: Scan,
     sectors: Mapping[str, tuple[float, float]],
     *,
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0),

@@ -38,11 +38,14 @@ class Pose2D:
 
 @dataclass(frozen=True)
 class Scan:
-    """One turn of a planar lidar in the base frame: `ranges[i]` in m at `angle_min + i * angle_step` rad, inf for none."""
+    """One turn of a planar lidar: `ranges[i]` in m at `angle_min + i * angle_step` rad, inf for none; it measures from
+    `range_min` to `range_max` m. What a body's senses give it is in the base frame."""
 
     angle_min: float
     angle_step: float
     ranges: Sequence[float]
+    range_min: float = 0.0
+    range_max: float = math.inf
 
 
 @dataclass(frozen=True)

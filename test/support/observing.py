@@ -10,20 +10,19 @@ from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import Observation, Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
-from skill_kernel.observation.sectors import ScanTurn
 from skill_kernel.robot import RobotConfig
-from skill_kernel.skills.drivers import Detection
+from skill_kernel.skills.drivers import Detection, Scan
 
 KALOS = RobotConfig.load("kalos")
 TABLE = accessors_of(KALOS)
 
 
-def turn(distance: float = math.inf, at: Mapping[int, float] | None = None, rays: int = 360) -> ScanTurn:
+def turn(distance: float = math.inf, at: Mapping[int, float] | None = None, rays: int = 360) -> Scan:
     """Return a turn of a lidar all around, `distance` m everywhere but at some bearings in degrees."""
     ranges = [distance] * rays
     for degrees, other in (at or {}).items():
         ranges[round((degrees + 180) * rays / 360) % rays] = other
-    return ScanTurn(-math.pi, math.tau / rays, ranges, 0.05, 12.0)
+    return Scan(-math.pi, math.tau / rays, ranges, 0.05, 12.0)
 
 
 def person(distance: float, degrees: float = 0.0, confidence: float = 0.9) -> Detection:
@@ -47,7 +46,7 @@ class Scene:
     def mapped(self, pose: Pose | None = None) -> None:
         self.observer.odom_in_map(pose or Pose(0.0, 0.0, 0.0))
 
-    def scan(self, turn: ScanTurn) -> bool:
+    def scan(self, turn: Scan) -> bool:
         return self.observer.scan("obstacles", turn, self.now)
 
     def see(self, *things: Detection) -> None:

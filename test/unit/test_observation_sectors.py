@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from observing import KALOS, Scene, turn
 
 from skill_kernel.observation.model import StaleFieldError
-from skill_kernel.observation.sectors import NEAR_M, ScanTurn, nearest_by_sector
+from skill_kernel.observation.sectors import NEAR_M, nearest_by_sector
+from skill_kernel.skills.drivers import Scan
 
 SECTORS = {"front": (-30.0, 30.0), "left": (30.0, 150.0), "back": (150.0, 210.0), "right": (-150.0, -30.0)}
 
 
-def by_hand(scan: ScanTurn, laser: tuple[float, float, float], radius: float) -> dict[str, float]:
+def by_hand(scan: Scan, laser: tuple[float, float, float], radius: float) -> dict[str, float]:
     """Ray by ray, in plain arithmetic."""
     nearest, seen = dict.fromkeys(SECTORS, math.inf), dict.fromkeys(SECTORS, 0)
     for i, length in enumerate(scan.ranges):
@@ -60,7 +61,7 @@ RANGE = st.one_of(st.floats(0.06, 11.0), st.sampled_from([math.inf, -math.inf, m
 def test_sectors_equal_the_reference(
     ranges: list[float], start: float, width: float, laser: tuple[float, float, float], radius: float
 ) -> None:
-    scan = ScanTurn(start, width / len(ranges), ranges, 0.05, 12.0)
+    scan = Scan(start, width / len(ranges), ranges, 0.05, 12.0)
     found = {s.name: s.distance for s in nearest_by_sector(scan, SECTORS, laser=laser, radius=radius)}
     assert found == pytest.approx(by_hand(scan, laser, radius), nan_ok=True, abs=1e-9)
 
@@ -85,7 +86,7 @@ def test_a_free_hall_is_free_and_not_unknown() -> None:
 
 
 def test_what_the_lidar_does_not_look_at_is_unknown_and_not_free() -> None:
-    ahead_only = ScanTurn(math.radians(-90), math.radians(1), [math.inf] * 181, 0.05, 12.0)
+    ahead_only = Scan(math.radians(-90), math.radians(1), [math.inf] * 181, 0.05, 12.0)
     scene = Scene()
     scene.scan(ahead_only)
     assert scene.view().call("front_distance_m") == math.inf
@@ -111,5 +112,5 @@ def test_an_obstacle_within_the_robots_circle_is_at_no_distance_and_not_behind_i
 
 def test_a_message_array_is_read_like_a_list() -> None:
     ranges = np.full(360, 2.0, dtype=np.float32)
-    found = nearest_by_sector(ScanTurn(-math.pi, math.tau / 360, ranges, 0.05, 12.0), SECTORS)
+    found = nearest_by_sector(Scan(-math.pi, math.tau / 360, ranges, 0.05, 12.0), SECTORS)
     assert [s.distance for s in found] == pytest.approx([2.0] * 4)

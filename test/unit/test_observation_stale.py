@@ -12,7 +12,7 @@ from observing import CALLS, KALOS, TABLE, Scene, person, turn
 
 from skill_kernel.observation.accessors import View
 from skill_kernel.observation.model import OBSERVATION_MAX_AGE_S, FieldValue, Kind, Observation, Pose, StaleFieldError
-from skill_kernel.observation.sectors import ScanTurn
+from skill_kernel.skills.drivers import Scan
 
 ABOUT_AGE = ("age_s", "stale")
 
@@ -142,7 +142,7 @@ def test_a_scan_that_measured_nothing_counts_as_silence(ranges: list[float]) -> 
     scene = Scene()
     assert scene.scan(turn(3.0))
     scene.wait(0.4)
-    assert not scene.scan(ScanTurn(-math.pi, math.radians(1), ranges, 0.05, 12.0))
+    assert not scene.scan(Scan(-math.pi, math.radians(1), ranges, 0.05, 12.0))
     scene.wait(0.2)
     with pytest.raises(StaleFieldError, match=r"field 'obstacles' is stale"):
         scene.view().call("front_distance_m")

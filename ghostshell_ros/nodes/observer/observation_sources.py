@@ -23,8 +23,7 @@ from skill_kernel.config.observation import FieldConfig, Heard, MapPose, Moving,
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
 from skill_kernel.observation.odometry import Odometry
-from skill_kernel.observation.sectors import ScanTurn
-from skill_kernel.skills.drivers import Detection
+from skill_kernel.skills.drivers import Detection, Scan
 
 QOS = {"sensor": SENSORS, "state": LATCHED_BY_ANY, "event": EVENTS}
 LIVE_S = 1.0
@@ -137,7 +136,7 @@ class ObservationSources:
         self._observer.odometry(topic, Odometry(measured, at.x, at.y, yaw, speed, twist.angular.z))
 
     def _on_scan(self, name: str, config: FieldConfig, message: LaserScan) -> None:
-        turn = ScanTurn(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
+        turn = Scan(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
         if self._observer.scan(name, turn, self._measured_at(config.source.topic, message)):
             self._tell(config)
         elif name not in self._warned:
