@@ -17,7 +17,7 @@ from ghostshell.msg import ReflexState as State
 from ghostshell.srv import CompileReflex
 
 from bench.simulated_model.model_server import ModelServer
-from ghostshell_ros.nodes.reflexes.reflex_service import recorded
+from ghostshell_ros.nodes.reflexes.node import recorded
 from reflex_support import BACK, NEAR, Setting, ended, reflex
 from reflexes.rule import ReflexError
 from ros_support import ROOT, Processes, wait_until
