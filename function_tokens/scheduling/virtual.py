@@ -37,7 +37,8 @@ class VirtualExecutor:
         self._timers: dict[str, OneShotTimer] = {}
         self._natural_end: dict[str, float] = {}
         self._outcome: dict[str, CallResult] = {}
-        self.scheduler: Scheduler | None = None
+        self.scheduler: Scheduler
+        """Set it before the first call."""
         self.faults: dict[str, None] = {}
         """Faults of declared durations, each once; such a call takes no time, as in the kernel."""
 
@@ -45,7 +46,7 @@ class VirtualExecutor:
         """Begin at once; a body without content ends by itself after its duration."""
         if not call.takes_content:
             self._begin_body(call)
-        self._scheduler.started(call.call_id)
+        self.scheduler.started(call.call_id)
 
     def content(self, call: Call, text: str, last: bool) -> None:
         """Begin the body of a call with content when all of it is known, and with it the duration."""
@@ -59,12 +60,6 @@ class VirtualExecutor:
     def stop(self, call: Call, cause: str) -> None:
         """End as INTERRUPTED after the stop time; a reset under way is only hastened."""
         self._cut_short(call, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, cause))
-
-    @property
-    def _scheduler(self) -> Scheduler:
-        if self.scheduler is None:
-            raise RuntimeError("VirtualExecutor.scheduler must be set before the first call")
-        return self.scheduler
 
     def _begin_body(self, call: Call) -> None:
         seconds = self._seconds(self._duration, call)
@@ -95,7 +90,7 @@ class VirtualExecutor:
         self._timers.pop(call.call_id, None)
         self._natural_end.pop(call.call_id, None)
         self._outcome.pop(call.call_id, None)
-        self._scheduler.ended(call.call_id, result)
+        self.scheduler.ended(call.call_id, result)
 
     @staticmethod
     def _declared_stop(call: Call) -> float:

@@ -14,6 +14,9 @@ import typer
 from ghostshell_ros.cli.robot_client import spun
 from ghostshell_ros.cli.say import Robot, Wait
 
+SHOW_S = 0.5
+"""How long an observation is shown at least before the next one."""
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,43 +29,33 @@ def observe(
     follow: Annotated[bool, typer.Option("--follow", help="go on showing it until Ctrl-C")] = False,
 ) -> None:
     """Show the fields of a robot's observation, with their ages; stale and missing ones say so."""
-    import rclpy
     from ghostshell.msg import Observation as ObservationMsg
     from rich.console import Console
 
-    from ghostshell_ros.runtime.node_runtime import OBSERVATION
+    from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
     from ghostshell_ros.wire.observation_messages import from_message
 
-    rclpy.init()
-    node = rclpy.create_node("ghostshell_observe", namespace=robot, use_global_arguments=False)
-    newest: list[Observation] = []
-    node.create_subscription(
-        ObservationMsg, "observation", lambda m: newest.append(from_message(m, time.monotonic())), OBSERVATION
-    )
-    try:
-        console, shown_at = Console(), 0.0
-        heard_at = time.monotonic()
-        while True:
-            rclpy.spin_once(node, timeout_sec=0.1)
-            if newest:
-                heard_at = time.monotonic()
-            elif time.monotonic() - heard_at > wait:
+    heard: queue.Queue[ObservationMsg] = queue.Queue()
+    console, shown_s = Console(), float("-inf")
+
+    def listen() -> RuntimeNode:
+        node = RuntimeNode("ghostshell_observe", namespace=robot, use_global_arguments=False)
+        node.create_subscription(ObservationMsg, "observation", heard.put, OBSERVATION)
+        return node
+
+    with suppress(KeyboardInterrupt), spun(listen):
+        while follow or shown_s < 0:
+            try:
+                message = heard.get(timeout=wait)
+            except queue.Empty:
                 text = f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?"
                 print(f"ghostshell: {text}", file=sys.stderr)
-                raise typer.Exit(2)
-            if newest and time.monotonic() - shown_at >= 0.5:
+                raise typer.Exit(2) from None
+            if time.monotonic() - shown_s >= SHOW_S:
                 if follow and console.is_terminal:
                     console.clear()
-                _show(console, newest[-1])
-                if not follow:
-                    return
-                shown_at = time.monotonic()
-            newest.clear()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+                shown_s = time.monotonic()
+                _show(console, from_message(message, shown_s))
 
 
 def _show(console: Console, observation: Observation) -> None:
