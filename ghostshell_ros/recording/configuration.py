@@ -17,6 +17,7 @@ from rclpy.parameter import parameter_value_to_python
 
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.service_client import ServiceClient
 from skill_kernel.robot import RobotConfigError, find_robot
 
 HIDDEN = "(not recorded)"
@@ -80,56 +81,34 @@ def _masked(text: str, known: list[str]) -> str:
     return _BEARER.sub(HIDDEN, text)
 
 
-DEADLINE_S = 3.0
-"""A node that has not answered for so long is asked again at the next look."""
-
-
 class Configuration:
-    """Asks each node below a robot's namespace once for its parameters; `attach(name, text)` keeps them. On the
-    executor's thread."""
+    """Ask each node below a robot's namespace once for its parameters; `attach(name, text)` keeps them. On the executor's
+    thread."""
 
     def __init__(self, node: RuntimeNode, attach: Callable[[str, str], None]) -> None:
         self._node, self._attach = node, attach
-        self._done: set[str] = set()
+        self._asked: set[str] = set()
         self._files: set[str] = set()
-        self._asked_s: dict[str, float] = {}
-        self._clients: dict[str, tuple[Any, Any]] = {}
 
     def look(self, robots: Iterable[str]) -> None:
         """Ask the nodes that are there now and were not asked yet."""
         known = tuple(robots)
         for name, namespace in self._node.get_node_names_and_namespaces():
             full = f"{namespace.rstrip('/')}/{name}"
-            if namespace in known and full not in self._done:
-                self._ask(full, namespace)
+            if namespace in known and full not in self._asked:
+                self._asked.add(full)
+                listing = ServiceClient(self._node, ListParameters, f"{full}/list_parameters")
+                listing.prove(ListParameters.Request, partial(self._listed, full, namespace, listing))
 
-    def _ask(self, full: str, robot: str) -> None:
-        now_s = self._node.steady_now()
-        if full not in self._clients:
-            self._clients[full] = (
-                self._node.create_client(ListParameters, f"{full}/list_parameters"),
-                self._node.create_client(GetParameters, f"{full}/get_parameters"),
-            )
-        listing, getting = self._clients[full]
-        ready = listing.service_is_ready() and getting.service_is_ready()
-        if not ready or now_s - self._asked_s.get(full, float("-inf")) < DEADLINE_S:
-            return
-        self._asked_s[full] = now_s
-        listing.call_async(ListParameters.Request()).add_done_callback(partial(self._listed, full, robot))
+    def _listed(self, full: str, robot: str, listing: ServiceClient, response: Any) -> None:
+        self._node.destroy_client(listing.client)
+        names = sorted(n for n in response.result.names if not n.startswith("qos_overrides."))
+        getting = ServiceClient(self._node, GetParameters, f"{full}/get_parameters")
+        getting.prove(lambda: GetParameters.Request(names=names), partial(self._got, full, robot, getting, names))
 
-    def _listed(self, full: str, robot: str, future: Any) -> None:
-        names = sorted(n for n in future.result().result.names if not n.startswith("qos_overrides."))
-        if full not in self._done:
-            request = GetParameters.Request(names=names)
-            self._clients[full][1].call_async(request).add_done_callback(partial(self._got, full, robot, names))
-
-    def _got(self, full: str, robot: str, names: list[str], future: Any) -> None:
-        if full in self._done:
-            return
-        self._done.add(full)
-        for client in self._clients.pop(full):
-            self._node.destroy_client(client)
-        values = {n: parameter_value_to_python(v) for n, v in zip(names, future.result().values, strict=False)}
+    def _got(self, full: str, robot: str, getting: ServiceClient, names: list[str], response: Any) -> None:
+        self._node.destroy_client(getting.client)
+        values = {n: parameter_value_to_python(v) for n, v in zip(names, response.values, strict=False)}
         plain = {n: list(v) if isinstance(v, (tuple,)) or hasattr(v, "tolist") else v for n, v in values.items()}
         shown = presentable(plain, os.environ)
         self._attach(f"parameters{full}.yaml", yaml.safe_dump(shown, allow_unicode=True))
