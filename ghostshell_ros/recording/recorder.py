@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from ghostshell_ros.recording.configuration import Configuration
@@ -26,6 +25,7 @@ from ghostshell_ros.recording.topics import (
 )
 from ghostshell_ros.runtime.node import Health
 from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.wire.codec import interface
 
 LOOK_S = 0.5
 """How often new robots are looked for."""
@@ -55,7 +55,9 @@ class Recorder(RuntimeNode):
         self.failed = ""
         self._ended = False
         self.robots: list[str] = []
-        self._heard: set[str] = set()
+        self._last_s: dict[str, float] = {}
+        """When the last message of each topic that is heard was kept."""
+        self._channels: dict[str, int] = {}
         self._configuration = Configuration(self, self._attach)
         for topic in GLOBAL:
             self._hear(topic.name, topic)
@@ -98,22 +100,22 @@ class Recorder(RuntimeNode):
             self._hear(f"{robot}/{topic.name}", topic)
 
     def _hear(self, name: str, topic: Topic) -> None:
-        if name not in self._heard:
-            self._heard.add(name)
-            kept = _Kept(topic)
-            take = partial(self._message, name, kept)
-            self.create_subscription(message_class(topic.kind), name, take, topic.qos, raw=True)
+        if name not in self._last_s:
+            self._last_s[name] = float("-inf")
+            take = partial(self._message, name, topic)
+            self.create_subscription(interface(topic.kind), name, take, topic.qos, raw=True)
 
-    def _message(self, name: str, kept: _Kept, data: bytes, info: dict[str, Any]) -> None:
-        if self.failed or self._ended or not kept.due(self.steady_now()):
+    def _message(self, name: str, topic: Topic, data: bytes, info: dict[str, Any]) -> None:
+        now_s, now_ns = self.steady_now(), time.time_ns()
+        if self.failed or self._ended or now_s - self._last_s[name] < topic.least_s:
             return
+        self._last_s[name] = now_s
 
         def write() -> None:
-            topic = kept.topic
-            if kept.channel is None:
-                kept.channel = self._writer.channel(name, topic.kind, definition(topic.kind), qos_text(topic.qos))
-            now_ns = time.time_ns()
-            self._writer.message(kept.channel, bytes(data), log_ns=now_ns, publish_ns=info.get("source_timestamp") or now_ns)
+            if name not in self._channels:
+                self._channels[name] = self._writer.channel(name, topic.kind, definition(topic.kind), qos_text(topic.qos))
+            channel, published_ns = self._channels[name], info.get("source_timestamp") or now_ns
+            self._writer.message(channel, bytes(data), log_ns=now_ns, publish_ns=published_ns)
 
         self._guarded(write)
 
@@ -136,24 +138,3 @@ class Recorder(RuntimeNode):
         except RecordingWriteError as error:
             self.failed = str(error)
             self._on_failure(self.failed)
-
-
-class _Kept:
-    """A topic's channel in the file, and when its last message was kept."""
-
-    def __init__(self, topic: Topic) -> None:
-        self.topic = topic
-        self.channel: int | None = None
-        self._last_s = float("-inf")
-
-    def due(self, now_s: float) -> bool:
-        if now_s - self._last_s < self.topic.least_s:
-            return False
-        self._last_s = now_s
-        return True
-
-
-def message_class(kind: str) -> Any:
-    """Return the class of messages of a type such as `std_msgs/msg/String`."""
-    package, _, name = kind.split("/")
-    return getattr(import_module(f"{package}.msg"), name)

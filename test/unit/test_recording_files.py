@@ -24,9 +24,9 @@ from rclpy.serialization import serialize_message
 
 from bench.replay.recorded import RunFileError, read_run
 from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text
-from ghostshell_ros.recording.recorder import message_class
 from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
 from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
+from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import KINDS, MESSAGES
 from ghostshell_ros.wire.values import OUTCOMES
 from skill_kernel.codes import Outcome
@@ -67,7 +67,7 @@ def test_what_was_written_is_read_by_the_library_and_by_us(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("kind", sorted({t.kind for t in (*TOPICS, *GLOBAL)} | {GROUND_TRUTH_KIND}))
 def test_the_definition_of_every_recorded_type_decodes_what_ros_serialises(kind: str) -> None:
-    data = serialize_message(message_class(kind)())
+    data = serialize_message(interface(kind)())
 
     class Schema:
         id, name, encoding = 1, kind, "ros2msg"

@@ -14,9 +14,8 @@ from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.observation_messages import from_message
 from skill_kernel.guard import GuardError
-from skill_kernel.guard.condition_text import Condition, holds, read_condition
+from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import View, accessors_of
-from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 
 READ_AHEAD = 256
@@ -42,43 +41,45 @@ class StepConditions:
         self._judge.prove(JudgeCondition.Request)
 
     def of(self, process_id: str) -> ProcessConditions:
-        """Conditions of one process."""
+        """Return the conditions of one process."""
         return ProcessConditions(self, process_id)
 
-    def read(self, text: str) -> Condition:
-        """A condition as it stands. Raises GuardError."""
-        return self._read(text)
+    def fault(self, text: str) -> str:
+        """Return what is wrong with a condition that is meant as code, "" for a sentence."""
+        try:
+            self._read(text)
+        except GuardError as error:
+            return error.message
+        return ""
 
-    def look(self, condition: Condition) -> Verdict:
-        """What the newest observation says of an expression."""
-        assert condition.expression is not None
-        view = View(self._observation(), self._accessors, self._node.steady_now())
-        return Verdict(*holds(condition.expression, view.call))
-
-    def judge(self, process_id: str, condition: Condition, answer: Answer) -> None:
-        """Ask a model about a sentence."""
-        if not self._judge.discovered():
+    def ask(self, process_id: str, text: str, answer: Answer) -> None:
+        """Answer from the newest observation at once, or by a model later."""
+        try:
+            condition = self._read(text)
+        except GuardError as error:
+            answer(Verdict(None, error.message))
+            return
+        if condition.expression is not None:
+            seen = from_message(*self._newest) if self._newest is not None else None
+            view = View(seen, self._accessors, self._node.steady_now())
+            answer(Verdict(*holds(condition.expression, view.call)))
+        elif not self._judge.discovered():
             known = ", ".join(sorted(self._accessors)) or "none, this robot observes nothing"
             why = f"it is no expression over accessors ({known}), and no model judges sentences here"
             answer(Verdict(None, why))
-            return
+        else:
+            request = JudgeCondition.Request(process_id=process_id, condition=condition.text)
+            self._judge.ask(request, lambda response: answer(self._verdict(response)), deadline_s=self._judge_s)
 
-        def answered(response: JudgeCondition.Response | None) -> None:
-            if response is None:
-                answer(Verdict(None, f"no model judged it within {self._judge_s:g} s"))
-            elif not response.known:
-                answer(Verdict(None, response.error_msg or response.reason or "the model cannot tell"))
-            else:
-                answer(Verdict(response.holds, response.reason))
-
-        request = JudgeCondition.Request(process_id=process_id, condition=condition.text)
-        self._judge.ask(request, answered, deadline_s=self._judge_s)
+    def _verdict(self, response: JudgeCondition.Response | None) -> Verdict:
+        if response is None:
+            return Verdict(None, f"no model judged it within {self._judge_s:g} s")
+        if not response.known:
+            return Verdict(None, response.error_msg or response.reason or "the model cannot tell")
+        return Verdict(response.holds, response.reason)
 
     def _on_observation(self, message: ObservationMsg) -> None:
         self._newest = (message, self._node.steady_now(), self._node.now_s())
-
-    def _observation(self) -> Observation | None:
-        return from_message(*self._newest) if self._newest is not None else None
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,7 @@ class ProcessConditions:
     process_id: str
 
     def fault(self, condition: str) -> str:
-        """What is wrong with a condition that is meant as code."""
-        try:
-            self.source.read(condition)
-        except GuardError as error:
-            return error.message
-        return ""
+        return self.source.fault(condition)
 
     def ask(self, condition: str, answer: Answer) -> None:
-        """From the newest observation at once, or from a model later."""
-        try:
-            read = self.source.read(condition)
-        except GuardError as error:
-            answer(Verdict(None, error.message))
-            return
-        if read.expression is None:
-            self.source.judge(self.process_id, read, answer)
-        else:
-            answer(self.source.look(read))
+        self.source.ask(self.process_id, condition, answer)
