@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,7 +49,6 @@ def query(
 
     with _memory(data_dir, model) as opened:
         if question:
-            opened.know_robots(_robots(opened))
             answer = opened.ask(question, robot=robot, limit=limit)
             print(answer.text)
             if answer.note:
@@ -57,9 +56,8 @@ def query(
             for record in answer.sources:
                 print(f"  [{record.id}] {clock(record.time_s)} {record.kind}: {record.text}")
             return
-        asked = _query(robot, kind, since, until, room, text, "", limit)
-        for passage in opened.recall(asked).passages:
-            _print(passage.record)
+        for record in opened.recall(_query(kind, since, until, robot=robot, room=room, text=text, limit=limit)).sources:
+            _print(record)
 
 
 @memory.command("export")
@@ -125,7 +123,7 @@ def forget(
         if ids:
             doomed = [r.id for r in opened.store.get(ids) if not r.revoked_s]
         else:
-            doomed = opened.store.all_ids(_query(robot, kind, since, until, room, text, sender, 1))
+            doomed = opened.store.all_ids(_query(kind, since, until, robot=robot, room=room, text=text, sender=sender))
         if not doomed:
             _fail("there is no such record")
         for record in opened.store.get(doomed[:20]):
@@ -144,10 +142,10 @@ def stats(data_dir: DataDir = "") -> None:
     """Show how much there is."""
     with _memory(data_dir) as opened:
         found = opened.stats()
-        for name, counts in (("tier", found.tiers), ("kind", found.kinds)):
-            for key, count in sorted(counts.items()):
-                print(f"{name} {key}: {count}")
-        print(f"with embeddings: {found.vectors}\nsize: {found.bytes / 1e6:.1f} MB in {opened.store.path}")
+        size = found.pop("bytes")
+        for what, count in found.items():
+            print(f"{what}: {count}")
+        print(f"size: {size / 1e6:.1f} MB in {opened.store.path}")
 
 
 @contextmanager
@@ -155,7 +153,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
     """The memory's file; what is wrong with it ends the command with status 2."""
     from ghostshell_ros.runtime.data import data_folder
     from planners.memory import Memory, Store, StoreError
-    from planners.memory.embedding import SentenceTransformerEmbedder, State
+    from planners.memory.embedding import SentenceTransformerEmbedder
     from planners.memory.exchange import ExchangeError
 
     path = data_folder(data_dir) / "memory" / "memory.sqlite3"
@@ -165,7 +163,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
         embedder = SentenceTransformerEmbedder(model) if model else None
         opened = Memory(Store(path), wall=time.time, embedder=embedder, background=False)
         try:
-            while opened.embeddings.state is State.LOADING:
+            if model:
                 opened.embeddings.step()
             yield opened
         finally:
@@ -174,19 +172,10 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
         _fail(str(error))
 
 
-def _query(robot: str, kind: list[str] | None, since: str, until: str, room: str, text: str, sender: str, limit: int) -> Query:
+def _query(kind: list[str] | None, since: str, until: str, **fields: Any) -> Query:
     from planners.memory import Query
 
-    return Query(
-        text=text,
-        kinds=tuple(kind or ()),
-        since_s=_time(since),
-        until_s=_time(until),
-        robot=robot,
-        room=room,
-        sender=sender,
-        limit=limit,
-    )
+    return Query(kinds=tuple(kind or ()), since_s=_time(since), until_s=_time(until), **fields)
 
 
 def _time(said: str) -> float | None:
@@ -200,10 +189,6 @@ def _time(said: str) -> float | None:
         return datetime.fromisoformat(said).timestamp()
     except ValueError as error:
         raise ValueError(f"'{said}' is no time; say 2026-05-04, 2026-05-04T12:30, or an age such as 10m or 2h") from error
-
-
-def _robots(opened: Memory) -> list[str]:
-    return [str(d["name"]) for _, d in opened.graph().nodes(data=True) if d.get("type") == "robot"]
 
 
 def _print(record: Record) -> None:

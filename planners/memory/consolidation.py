@@ -5,18 +5,19 @@ knowledge, and what has served its time goes."""
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from planners.memory import graph, query, schema
 from planners.memory.answers import clock
 from planners.memory.episodes import HOUR_S, SOURCE, Distiller, hour_digest, task_episode, worded
-from planners.memory.graph import Labels, habits_of
+from planners.memory.graph import habits_of
 from planners.memory.query import MAX_LIMIT, Query
-from planners.memory.records import Kind, Record, StoreError, Tier, Viewer, Visibility
-from planners.memory.schema import KNOWLEDGE, Retention, expired
+from planners.memory.records import Kind, Record, StoreError, Tier, Viewer
+from planners.memory.schema import DAY_S, KNOWLEDGE
 from planners.memory.store import Store, Ticket
 from planners.models.base import CancelToken, Message, ModelClient, ModelError, ModelRequest, TextDelta
 from planners.prompts.quoting import quoted
@@ -74,19 +75,28 @@ class ModelWriter:
 CHUNK = 300
 """Records looked at in one step."""
 SUMMARY_SENTENCES = 2000
+DROPPED = 200
+"""Records whose time is over that one step drops."""
 _CURSOR = "consolidated"
 _SENTENCES = (Kind.VISIT.value, Kind.SIGHTING.value)
 STEP_S = 60.0
+GAP_S = 20.0
+"""Until so long unseen a thing is the same sighting."""
+KNOWLEDGE_EVERY_S = 60.0
+"""Habits are made anew no more often than that."""
 
 
 @dataclass(frozen=True)
 class ConsolidationSettings:
-    """Until `gap_s` unseen a thing is the same sighting [s]; `knowledge_every_s` is how often knowledge is made anew [s]."""
+    """Seconds that observations, sentences and summaries are kept (inf: for ever), and how many raw observations at most; what
+    is known stays, and a record's own `keep_until_s` overrules it. Raw observations that were not consolidated yet are never
+    dropped. `labels` are the detector's names of what is a person or a facility; others are objects."""
 
-    retention: Retention = field(default_factory=Retention)
-    labels: Labels = field(default_factory=Labels)
-    gap_s: float = 20.0
-    knowledge_every_s: float = 60.0
+    raw_s: float = DAY_S
+    sentences_s: float = 30 * DAY_S
+    episodes_s: float = 365 * DAY_S
+    max_raw: int = 500_000
+    labels: Mapping[str, str] = field(default_factory=lambda: {"person": "person"})
 
 
 class Consolidator:
@@ -174,7 +184,7 @@ class Consolidator:
 
     def _write_sentences(self, file: sqlite3.Connection, observations: Sequence[Record]) -> None:
         """Store the sentences of these observations, and note what they say about the graph."""
-        distiller = Distiller(file, self._settings.gap_s)
+        distiller = Distiller(file, GAP_S)
         for record in observations:
             self._try(f"record {record.id}", lambda: distiller.take(record))  # noqa: B023
         for run in distiller.runs():
@@ -203,7 +213,7 @@ class Consolidator:
                 (robot, float(schema.meta(file, name, "0.0"))),
             ).fetchone()
             begun_s = now_s if first is None else first // HOUR_S * HOUR_S
-            if begun_s + HOUR_S + self._settings.gap_s > now_s:
+            if begun_s + HOUR_S + GAP_S > now_s:
                 continue
             if during := _during(file, _SENTENCES, Viewer(robot), begun_s, begun_s + HOUR_S - 1e-6):
                 what = f"the hour of {robot} from {begun_s:.0f} s"
@@ -214,7 +224,7 @@ class Consolidator:
 
     def _know(self, file: sqlite3.Connection) -> bool:
         now_s = self._wall()
-        if schema.meta(file, KNOWLEDGE) or now_s - self._knowledge_at < self._settings.knowledge_every_s:
+        if schema.meta(file, KNOWLEDGE) or now_s - self._knowledge_at < KNOWLEDGE_EVERY_S:
             return False
         self._knowledge_at = now_s
         schema.set_meta(file, KNOWLEDGE, repr(now_s))
@@ -256,12 +266,30 @@ class Consolidator:
         return True
 
     def _expire(self, file: sqlite3.Connection) -> bool:
-        old = expired(file, self._settings.retention, self._wall(), int(schema.meta(file, _CURSOR, "0")))
+        old = expired(file, self._settings, self._wall(), int(schema.meta(file, _CURSOR, "0")))
         schema.delete(file, old)
         return bool(old)
 
 
 def _during(file: sqlite3.Connection, kinds: tuple[str, ...], who: Viewer, since_s: float, until_s: float) -> list[Record]:
     """The sentences of a robot that this process may read, or for no process those that no process keeps to itself."""
-    found, _ = query.find(file, Query(kinds=kinds, robot=who.robot, since_s=since_s, until_s=until_s, limit=SUMMARY_SENTENCES))
-    return [r for r in reversed(found) if r.visibility is not Visibility.PROCESS or who.may_read(r)]
+    asked = Query(kinds=kinds, robot=who.robot, viewer=who, since_s=since_s, until_s=until_s, limit=SUMMARY_SENTENCES)
+    return query.find(file, asked)[0][::-1]
+
+
+def expired(file: sqlite3.Connection, settings: ConsolidationSettings, now_s: float, consolidated: int) -> list[int]:
+    """Ids of some records whose time is over, at most `DROPPED`; the oldest of a tier first."""
+    sql = "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?"
+    found = [i for (i,) in file.execute(sql, (now_s, consolidated, DROPPED))]
+    newest = "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?"
+    beyond = file.execute(newest, (settings.max_raw,)).fetchone()
+    sql = (
+        "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
+        "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?"
+    )
+    for tier, kept_s in enumerate((settings.raw_s, settings.sentences_s, settings.episodes_s)):
+        before = now_s - kept_s
+        if tier == Tier.M0 and beyond:
+            before = max(before, math.nextafter(beyond[0], math.inf))
+        found += [i for (i,) in file.execute(sql, (tier, before, consolidated, max(0, DROPPED - len(found))))]
+    return found

@@ -7,9 +7,9 @@ import json
 import os
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.memory import schema
+from planners.memory.answers import Answer
 from planners.memory.query import LIMITED, Query, conditions, index_of
-from planners.memory.records import Record, Tier
+from planners.memory.records import Tier
 from planners.memory.store import Store
 
 
@@ -66,6 +67,7 @@ BATCH = 64
 SETTLE_S = 30.0
 """A sentence that grew so lately is not embedded yet: it will grow again."""
 _MODEL = "embedding_model"
+LOADING = "the sentence model is still being loaded"
 
 
 class Embedder(Protocol):
@@ -122,15 +124,6 @@ class SentenceTransformerEmbedder:
         return np.asarray(found, dtype=np.float32)
 
 
-class State(Enum):
-    """How far the embeddings are."""
-
-    OFF = "off"
-    LOADING = "loading"
-    READY = "ready"
-    FAILED = "failed"
-
-
 class Embeddings:
     """Loads the model on the background thread that calls `step`, then embeds what is new, and searches."""
 
@@ -138,8 +131,7 @@ class Embeddings:
         self._store, self._embedder, self._wall = store, embedder, wall
         self._index = VectorIndex(limit)
         self._lock = threading.Lock()
-        self.state = State.OFF if embedder is None else State.LOADING
-        self._missing = "no sentence model is configured" if embedder is None else "the sentence model is still being loaded"
+        self._missing = LOADING if embedder is not None else "no sentence model is configured"
 
     @property
     def count(self) -> int:
@@ -156,7 +148,7 @@ class Embeddings:
 
     def search(self, text: str, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
         """Ids and cosines of the sentences nearest in meaning, best first; none while there is no model."""
-        if self._embedder is None or self.state is not State.READY:
+        if self._embedder is None or self._missing:
             return []
         with self._lock:
             (vector,) = self._embedder.encode([text])
@@ -164,17 +156,17 @@ class Embeddings:
 
     def step(self) -> bool:
         """Load the model, or embed the next sentences; false when there is nothing to do. Raises StoreError."""
-        if self._embedder is None or self.state is State.FAILED:
+        if self._embedder is None or self._missing not in ("", LOADING):
             return False
         try:
-            if self.state is State.READY:
+            if not self._missing:
                 return self._embed(self._embedder)
             self._embedder.load()
             self._take_over(self._embedder.name)
-            self.state, self._missing = State.READY, ""
+            self._missing = ""
             return True
         except EmbeddingError as error:
-            self.state, self._missing = State.FAILED, str(error)
+            self._missing = str(error)
             return False
 
     def _take_over(self, name: str) -> None:
@@ -228,35 +220,19 @@ _RANK = 60.0
 """Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
 
 
-@dataclass(frozen=True)
-class Passage:
-    """A record that was found, and how: by `words`, `meaning` or both."""
-
-    record: Record
-    by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Retrieved:
-    """Passages, best first. `note` says how the search was limited, "" when it was not."""
-
-    passages: list[Passage]
-    note: str = ""
-
-
-def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Retrieved:
-    """The passages for the query's text among the records that fit the rest of it. Raises StoreError."""
+def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Answer:
+    """The records that fit a query, best first: by the words and the meaning of its text; without one the newest. Raises
+    StoreError."""
+    if not query.text:
+        return Answer("", tuple(store.find(query)))
     wide = replace(query, tiers=query.tiers or (Tier.M1, Tier.M2, Tier.M3), limit=CANDIDATES)
     found, complete = store.search(wide)
-    ranks: dict[int, dict[str, int]] = {r.id: {"words": n} for n, r in enumerate(found)}
-    for n, record_id in enumerate(_by_meaning(store, embeddings, wide)):
-        ranks.setdefault(record_id, {})["meaning"] = n
-    scores = {i: sum(1.0 / (_RANK + n) for n in places.values()) for i, places in ranks.items()}
-    best = sorted(store.get(list(ranks)), key=lambda r: (-scores[r.id], -r.time_s, -r.id))[: query.limit]
-    limited = "" if complete else LIMITED
-    return Retrieved(
-        [Passage(r, tuple(sorted(ranks[r.id]))) for r in best], "; ".join(filter(None, [embeddings.note, limited]))
-    )
+    scores: defaultdict[int, float] = defaultdict(float)
+    for ranked in ([r.id for r in found], _by_meaning(store, embeddings, wide)):
+        for n, record_id in enumerate(ranked):
+            scores[record_id] += 1.0 / (_RANK + n)
+    best = sorted(store.get(list(scores)), key=lambda r: (-scores[r.id], -r.time_s, -r.id))[: query.limit]
+    return Answer("", tuple(best), note="; ".join(filter(None, [embeddings.note, "" if complete else LIMITED])))
 
 
 def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[int]:

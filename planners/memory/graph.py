@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import networkx as nx
@@ -21,18 +21,6 @@ from planners.memory.schema import insert, select
 from planners.memory.store import Store
 
 Graph: TypeAlias = "nx.MultiDiGraph[str]"
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The labels of the detector that are people, and those that are facilities; others are objects."""
-
-    people: frozenset[str] = frozenset({"person"})
-    facilities: frozenset[str] = frozenset()
-
-    def type_of(self, label: str) -> str:
-        """What a node of the graph is."""
-        return "person" if label in self.people else "facility" if label in self.facilities else "object"
 
 
 def entity(type_: str, name: str, time_s: float, attributes: Mapping[str, Any] | None = None, **fields: Any) -> Record:
@@ -95,18 +83,14 @@ def load(store: Store, viewer: Viewer | None = None) -> Graph:
     return graph
 
 
-def from_sentence(record: Record, labels: Labels, *, fresh: bool = True) -> list[Record]:
+def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = True) -> list[Record]:
     """What a sentence (M1) says about the graph: who or what was where, and who spoke with whom. Not `fresh`: it was told
     before and has only grown, so counts stay."""
     robot, spot, room = record.provenance.robot, record.spot, record.spot.room
     if not robot or record.kind not in (Kind.VISIT.value, Kind.SIGHTING.value, Kind.HEARD.value):
         return []
     found: list[Record] = []
-    of: dict[str, Any] = {
-        "provenance": record.provenance,
-        "visibility": record.visibility,
-        "parents": (record.id,) if record.id else (),
-    }
+    of: dict[str, Any] = {"provenance": record.provenance, "visibility": record.visibility, "parents": (record.id,)}
 
     def node(type_: str, name: str, spot: Spot = NOWHERE) -> str:
         found.append(entity(type_, name, record.time_s, spot=spot, **of))
@@ -124,7 +108,7 @@ def from_sentence(record: Record, labels: Labels, *, fresh: bool = True) -> list
                 edge(here, "in", node("place", room))
     elif record.kind == Kind.SIGHTING.value:
         if label := str(record.data.get("label", "")).strip():
-            seen = node(labels.type_of(label), label, spot)
+            seen = node(labels.get(label, "object"), label, spot)
             edge(me, "saw", seen, spot)
             if room:
                 edge(seen, "seen_in", node("place", room), spot)

@@ -4,30 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
-from planners.memory.embedding import Embedder, Embeddings, Passage, Retrieved, retrieve
+from planners.memory.embedding import Embedder, Embeddings, retrieve
 from planners.memory.experience import InteractionExample, example_of
 from planners.memory.graph import Graph, load
 from planners.memory.query import Query
 from planners.memory.questions import read
-from planners.memory.records import Kind, Record, StoreError, Viewer
+from planners.memory.records import Kind, StoreError, Viewer
 from planners.memory.store import Background, Store, Ticket
 
 SHOWN = 3
 """So many passages are read out where no form fits and no model answers."""
-
-
-@dataclass(frozen=True)
-class Stats:
-    """How much there is: records by tier and by kind, vectors, and the size of the files."""
-
-    tiers: dict[str, int]
-    kinds: dict[str, int]
-    vectors: int
-    bytes: int
 
 
 class Memory:
@@ -54,7 +44,6 @@ class Memory:
         self._wall, self._model = wall, model
         self.embeddings = Embeddings(store, embedder, wall=wall)
         self.consolidator = Consolidator(store, settings, wall=wall, summariser=model, on_problem=on_problem)
-        self._robots: frozenset[str] = frozenset()
         steps = {"memory-consolidation": self.consolidator.step}
         if embedder is not None:
             steps["memory-embedding"] = self.embeddings.step
@@ -62,11 +51,9 @@ class Memory:
             Background(step, name=name, period_s=period_s, on_problem=on_problem) for name, step in steps.items() if background
         ]
 
-    def recall(self, query: Query) -> Retrieved:
-        """The records that fit a query: with a text by words and meaning, the best first; without, the newest first."""
-        if query.text:
-            return retrieve(self.store, self.embeddings, query)
-        return Retrieved([Passage(r) for r in self.store.find(query)])
+    def recall(self, query: Query) -> Answer:
+        """The records that fit a query, without words of its own; see `retrieve`."""
+        return retrieve(self.store, self.embeddings, query)
 
     def ask(self, question: str, *, viewer: Viewer | None = None, robot: str = "", limit: int = MAX_SOURCES) -> Answer:
         """Answer a question as `robot`, from what `viewer` may see; None sees everything.
@@ -74,14 +61,13 @@ class Memory:
         Raises StoreError, and ValueError for a question that is empty or too long.
         """
         now_s = self._wall()
-        asked = read(question, now_s, tuple(sorted({*self._robots, robot} - {""})))
+        asked = read(question, now_s, tuple(sorted({*self._robots(), robot} - {""})))
         answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
         if answer is None:
             query = Query(
                 asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=min(limit, MAX_SOURCES)
             )
-            found = self.recall(query)
-            answer = self._from_passages(asked.text, [p.record for p in found.passages], found.note, now_s)
+            answer = self._worded(asked.text, self.recall(query), now_s)
         state = self.store.state
         notes = [
             answer.note,
@@ -90,25 +76,28 @@ class Memory:
         ]
         return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
 
-    def _from_passages(self, question: str, records: list[Record], note: str, now_s: float) -> Answer:
-        text = ""
-        if self._model is not None and records:
-            text = self._model.answer(question, records, now_s)
-            if not text and self._model.problem:
-                note = "; ".join(filter(None, [note, f"the model did not answer: {self._model.problem}"]))
-        if not text:
-            told = [f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in records[:SHOWN]]
-            text = f"What I remember of that: {' '.join(told)}" if told else "I remember nothing of that."
-        return Answer(text, tuple(records), note=note)
+    def _worded(self, question: str, found: Answer, now_s: float) -> Answer:
+        """What was found with a text by the model, or else by the first of the records."""
+        notes = [found.note]
+        if self._model is not None and found.sources:
+            if text := self._model.answer(question, found.sources, now_s):
+                return replace(found, text=text)
+            notes.append(f"the model did not answer: {self._model.problem}" if self._model.problem else "")
+        told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in found.sources[:SHOWN])
+        text = f"What I remember of that: {told}" if told else "I remember nothing of that."
+        return replace(found, text=text, note="; ".join(filter(None, notes)))
 
-    def know_robots(self, names: Iterable[str]) -> None:
+    def _robots(self) -> set[str]:
         """Names that mean a robot in a question."""
-        self._robots |= frozenset(names)
+        with self.store.reading() as file:
+            key = "\x1fentity:robot:"
+            keys = file.execute("SELECT key FROM record WHERE key >= ? AND key < ?", (key, f"{key}\U0010ffff"))
+            return {known.removeprefix(key) for (known,) in keys}
 
     def examples(self, instruction: str, count: int = 5, viewer: Viewer | None = None) -> list[InteractionExample]:
         """The interaction examples nearest to an instruction, best first."""
         query = Query(text=instruction, kinds=(Kind.EXAMPLE.value,), viewer=viewer, limit=count)
-        return [example_of(p.record) for p in self.recall(query).passages]
+        return [example_of(r) for r in self.recall(query).sources]
 
     def graph(self, viewer: Viewer | None = None) -> Graph:
         """People, places, objects, facilities and robots with their relations."""
@@ -118,15 +107,17 @@ class Memory:
         """Revoke records and what was made of them; see `schema.revoke`."""
         return self.store.revoke(ids, now_s=self._wall(), who=who, why=why)
 
-    def stats(self) -> Stats:
-        """How much there is. Takes some hundred milliseconds for a million records."""
+    def stats(self) -> dict[str, int]:
+        """How many records there are by tier and by kind, how many vectors, and the size of the files in bytes; takes some
+        hundred milliseconds for a million records."""
+        found: dict[str, int] = {}
         with self.store.reading(30.0) as file:
-            counted = "SELECT {0}, count(*) FROM record WHERE revoked = 0 GROUP BY {0}"
-            tiers = {f"M{tier}": count for tier, count in file.execute(counted.format("tier"))}
-            kinds = dict(file.execute(counted.format("kind")).fetchall())
-            (vectors,) = file.execute("SELECT count(*) FROM vector").fetchone()
-        size = sum(p.stat().st_size for p in self.store.path.parent.glob(self.store.path.name + "*"))
-        return Stats(tiers, kinds, vectors, size)
+            for name in ("tier", "kind"):
+                counts = file.execute(f"SELECT {name}, count(*) FROM record WHERE revoked = 0 GROUP BY {name} ORDER BY {name}")
+                found |= {f"tier M{of}" if name == "tier" else f"kind {of}": count for of, count in counts}
+            (found["with embeddings"],) = file.execute("SELECT count(*) FROM vector").fetchone()
+        found["bytes"] = sum(p.stat().st_size for p in self.store.path.parent.glob(self.store.path.name + "*"))
+        return found
 
     def close(self) -> None:
         """End the background work, write what is left, close the file."""

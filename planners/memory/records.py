@@ -221,15 +221,6 @@ class Viewer:
     robot: str = ""
     process: str = ""
 
-    def may_read(self, record: Record) -> bool:
-        """Whether the record is shared, or this viewer's own."""
-        if record.visibility is Visibility.SHARED:
-            return True
-        same = bool(self.robot) and self.robot == record.provenance.robot
-        if record.visibility is Visibility.ROBOT:
-            return same
-        return same and bool(self.process) and self.process == record.provenance.process
-
 
 def clean(text: str) -> str:
     """Text that SQLite and ROS can hold: no NUL and no lone surrogate."""

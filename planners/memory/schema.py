@@ -10,7 +10,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ CELL_M = 2.0
 """Side of the squares by which places are indexed."""
 _CELLS = 1 << 20
 DAY_S = 86_400.0
-CHUNK = 200
-"""Records dropped in one transaction."""
 
 _TABLES = """
 CREATE TABLE record (
@@ -345,36 +343,6 @@ def delete(file: sqlite3.Connection, ids: Iterable[int]) -> None:
 def _unlink(file: sqlite3.Connection, record_id: int) -> None:
     file.execute("DELETE FROM vector WHERE id = ?", (record_id,))
     file.execute("DELETE FROM link WHERE parent = ? OR child = ?", (record_id, record_id))
-
-
-@dataclass(frozen=True)
-class Retention:
-    """Seconds that the records of each tier are kept (inf: for ever), and how many raw observations at most. A record's own
-    `keep_until_s` overrules it. Raw observations that were not consolidated yet are never dropped."""
-
-    raw_s: float = DAY_S
-    sentences_s: float = 30 * DAY_S
-    episodes_s: float = 365 * DAY_S
-    knowledge_s: float = math.inf
-    max_raw: int = 500_000
-
-
-def expired(file: sqlite3.Connection, retention: Retention, now_s: float, consolidated: int) -> list[int]:
-    """Ids of some records whose time is over, at most `CHUNK`; the oldest of a tier first."""
-    sql = "SELECT id FROM record WHERE keep_until IS NOT NULL AND keep_until < ? AND (tier > 0 OR id <= ?) LIMIT ?"
-    found = [i for (i,) in file.execute(sql, (now_s, consolidated, CHUNK))]
-    newest = "SELECT time FROM record INDEXED BY record_tier WHERE tier = 0 ORDER BY time DESC LIMIT 1 OFFSET ?"
-    beyond = file.execute(newest, (retention.max_raw,)).fetchone()
-    sql = (
-        "SELECT id FROM record INDEXED BY record_tier WHERE tier = ? AND time < ? AND keep_until IS NULL AND "
-        "(tier > 0 OR id <= ?) ORDER BY time LIMIT ?"
-    )
-    for tier, kept_s in enumerate((retention.raw_s, retention.sentences_s, retention.episodes_s, retention.knowledge_s)):
-        before = now_s - kept_s
-        if tier == Tier.M0 and beyond:
-            before = max(before, math.nextafter(beyond[0], math.inf))
-        found += [i for (i,) in file.execute(sql, (tier, before, consolidated, max(0, CHUNK - len(found))))]
-    return found
 
 
 def meta(file: sqlite3.Connection, name: str, default: str = "") -> str:

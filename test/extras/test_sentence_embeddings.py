@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from planners.memory import Kind, Memory, Query, Record, Store, Tier
-from planners.memory.embedding import EmbeddingError, SentenceTransformerEmbedder, State
+from planners.memory.embedding import EmbeddingError, SentenceTransformerEmbedder
 
 pytest.importorskip("sentence_transformers", reason="make test-extras installs it")
 
@@ -48,8 +48,8 @@ def test_what_shares_no_word_with_the_question_is_found_by_its_meaning(
     memory.put(*[Record(Tier.M1, Kind.NOTE, now + n, text) for n, text in enumerate(SENTENCES)]).result()
     while memory.embeddings.step():
         pass
-    assert memory.embeddings.state is State.READY and memory.embeddings.count == len(SENTENCES)
-    right = {q: memory.recall(Query(text=q)).passages[0].record.text == SENTENCES[n] for q, n in QUESTIONS.items()}
+    assert memory.embeddings.note == "" and memory.embeddings.count == len(SENTENCES)
+    right = {q: memory.recall(Query(text=q)).sources[0].text == SENTENCES[n] for q, n in QUESTIONS.items()}
     assert sum(right.values()) >= 4, right
     answer = memory.ask("is anybody thirsty?")
     assert answer.note == "" and SENTENCES[1] in [r.text for r in answer.sources]

@@ -74,8 +74,15 @@ class Model:
             and (not q.robot or r.provenance.robot == q.robot)
             and (not q.process or r.provenance.process == q.process)
             and (not q.room or r.spot.room == q.room)
-            and (q.viewer is None or q.viewer.may_read(r))
+            and (q.viewer is None or _may_read(q.viewer, r))
         )
+
+
+def _may_read(who: Viewer, record: Record) -> bool:
+    mine = bool(who.robot) and who.robot == record.provenance.robot
+    if record.visibility is Visibility.PROCESS:
+        return mine and bool(who.process) and who.process == record.provenance.process
+    return mine or record.visibility is Visibility.SHARED
 
 
 def _within(circle: Circle, spot: Spot) -> bool:

@@ -13,8 +13,7 @@ from memory_kit import NOON, Clock, ended, heard, settle, told, walk
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
-from planners.memory.consolidation import ConsolidationSettings, Consolidator
-from planners.memory.schema import Retention
+from planners.memory.consolidation import ConsolidationSettings, Consolidator, expired
 
 
 def test_observations_without_a_break_become_one_sentence_each_with_its_sources(memory: Memory) -> None:
@@ -135,13 +134,11 @@ def test_readers_are_answered_while_a_backlog_is_consolidated(tmp_path: Path) ->
 
 
 def test_records_go_when_their_time_is_over_but_not_before_they_are_consolidated(tmp_path: Path, clock: Clock) -> None:
-    settings_ = ConsolidationSettings(Retention(raw_s=100.0, sentences_s=1000.0, max_raw=20))
+    settings_ = ConsolidationSettings(raw_s=100.0, sentences_s=1000.0, max_raw=20)
     memory = Memory(Store(tmp_path / "m.sqlite3", power_safe=False), wall=clock, settings=settings_, background=False)
     memory.put(*walk(), Record(Tier.M0, "note", NOON, "keep me", keep_until_s=math.inf)).result()
     with memory.store.reading() as file:
-        from planners.memory.schema import expired
-
-        assert expired(file, settings_.retention, NOON + 1e6, consolidated=0) == []
+        assert expired(file, settings_, NOON + 1e6, consolidated=0) == []
     clock.now = NOON + 61
     settle(memory)
     raw = memory.store.find(Query(kinds=("observation",), limit=100))

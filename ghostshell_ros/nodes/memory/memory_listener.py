@@ -20,13 +20,7 @@ from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 LEAST_S = 0.2
 """Observations are looked at no more often than that."""
 MANY_TASKS = 1000
-TOLD = {
-    NoticeKind.MESSAGE: "notice",
-    NoticeKind.HALTED: "halted",
-    NoticeKind.HALT_CLEARED: "halt_cleared",
-    NoticeKind.ROUTINE_SAVED: "routine_saved",
-    ProcessKind.INTERRUPTED: "interrupted",
-}
+TOLD = frozenset({*NoticeKind, ProcessKind.INTERRUPTED})
 """Events that are remembered beside the calls; what becomes of processes is read from `processes`."""
 
 
@@ -60,7 +54,8 @@ class RobotListener:
         if event.kind not in TOLD:
             return []
         text = event.cause if isinstance(event, ProcessEvent) else event.routine or event.told
-        return self._recorder.event(TOLD[event.kind], event.stamp_s, text, event.process_id)
+        name = "notice" if event.kind is NoticeKind.MESSAGE else event.kind.name.lower()
+        return self._recorder.event(name, event.stamp_s, text, event.process_id)
 
     def _processes(self, message: ProcessArray) -> list[Record]:
         found: list[Record] = []

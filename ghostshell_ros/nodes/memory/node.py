@@ -25,8 +25,7 @@ from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
 from planners.memory.consolidation import ConsolidationSettings, ModelWriter
 from planners.memory.embedding import SentenceTransformerEmbedder
-from planners.memory.graph import Labels
-from planners.memory.schema import DAY_S, Retention
+from planners.memory.schema import DAY_S
 from skill_kernel.codes import MemoryCode
 
 LOOK_S = 1.0
@@ -86,14 +85,16 @@ class MemoryNode(RuntimeNode):
         def days(name: str, default: float, description: str) -> float:
             return self.declare(name, default, f"{description} [days]", minimum=0.01, maximum=36_500.0) * DAY_S
 
-        def labels(name: str, default: str) -> frozenset[str]:
-            return frozenset(filter(None, self.declare(name, [default], f"labels of the detector that are {name}")))
+        def labels(name: str, type_: str, default: str) -> dict[str, str]:
+            found = self.declare(name, [default], f"labels of the detector that are {name}")
+            return dict.fromkeys(filter(None, found), type_)
 
-        retention = Retention(
+        settings = ConsolidationSettings(
             self.declare("keep_raw_h", 24.0, "raw observations are kept so long [h]", minimum=0.1, maximum=87_600.0) * 3600.0,
             days("keep_sentences_days", 30.0, "what was seen, heard and done"),
             days("keep_episodes_days", 365.0, "summaries of tasks and hours"),
-            max_raw=self.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
+            self.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
+            {**labels("facilities", "facility", "door"), **labels("people", "person", "person")},
         )
         embedding = self.declare(
             "embedding_model", "", "sentence-transformers model, by name or folder; empty: full text alone"
@@ -101,7 +102,7 @@ class MemoryNode(RuntimeNode):
         threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", minimum=1, maximum=64)
         client = declare_fleet_model(self)
         return {
-            "settings": ConsolidationSettings(retention, Labels(labels("people", "person"), labels("facilities", "door"))),
+            "settings": settings,
             "embedder": SentenceTransformerEmbedder(embedding, threads=threads) if embedding else None,
             "model": ModelWriter(client) if client is not None else None,
             "period_s": self.declare(
@@ -129,7 +130,6 @@ class MemoryNode(RuntimeNode):
             if robot not in self._listeners:
                 self._listeners[robot] = RobotListener(self, robot, self._memory.put, period_s=self._period_s)
                 self.get_logger().info(f"remembers what robot '{robot}' does")
-        self._memory.know_robots(self._listeners)
         dropped = self._memory.store.state.dropped
         if dropped > self._dropped_told:
             self._dropped_told = dropped
@@ -213,7 +213,7 @@ class MemoryNode(RuntimeNode):
             return Health(str(state.problem), Level.ERROR, values)
         embeddings = self._memory.embeddings
         values["embedded"] = embeddings.count
-        return Health(f"remembers; sentence embeddings: {embeddings.state.value}", Level.OK, values)
+        return Health(f"remembers; sentence embeddings: {embeddings.note or 'ready'}", Level.OK, values)
 
     def close(self) -> None:
         """Write what is left."""
@@ -242,13 +242,12 @@ def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Re
         limit=limit,
     )
     if request.question:
-        answer = memory.ask(request.question, viewer=viewer, robot=robot, limit=limit)
-        response.answer, response.form, note, found = ros_text(answer.text), answer.form, answer.note, answer.sources
+        found = memory.ask(request.question, viewer=viewer, robot=robot, limit=limit)
+        response.form = found.form
     else:
-        retrieved = memory.recall(query)
-        note, found = retrieved.note, tuple(p.record for p in retrieved.passages)
-    response.note = ros_text(note)
-    response.records = [_message(r) for r in found]
+        found = memory.recall(query)
+    response.answer, response.note = ros_text(found.text), ros_text(found.note)
+    response.records = [_message(r) for r in found.sources]
     response.success = True
 
 
