@@ -153,14 +153,14 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
     """The memory's file; what is wrong with it ends the command with status 2."""
     from ghostshell_ros.runtime.data import data_folder
     from planners.memory import Memory, Store, StoreError
-    from planners.memory.embedding import SentenceTransformerEmbedder
+    from planners.memory.embedding import Embedder
     from planners.memory.exchange import ExchangeError
 
     path = data_folder(data_dir) / "memory" / "memory.sqlite3"
     if not path.exists() and not make:
         _fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir")
     try:
-        embedder = SentenceTransformerEmbedder(model) if model else None
+        embedder = Embedder(model) if model else None
         opened = Memory(Store(path), wall=time.time, embedder=embedder, background=False)
         try:
             if model:

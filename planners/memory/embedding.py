@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,26 +70,13 @@ _MODEL = "embedding_model"
 LOADING = "the sentence model is still being loaded"
 
 
-class Embedder(Protocol):
-    """A model that maps sentences to vectors of length 1, near in meaning being near in angle."""
-
-    @property
-    def name(self) -> str:
-        """Which model; vectors of another one are made anew."""
-
-    def load(self) -> None:
-        """Do what takes long. Raises EmbeddingError."""
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text. Raises EmbeddingError."""
-
-
 class EmbeddingError(RuntimeError):
     """There are no sentence embeddings; the message says why and what to do."""
 
 
-class SentenceTransformerEmbedder:
-    """A model of sentence-transformers (the extra `memory`), by its name or the folder it lies in."""
+class Embedder:
+    """A model of sentence-transformers (the extra `memory`), by its name or the folder it lies in. It maps sentences to vectors
+    of length 1, near in meaning being near in angle. Raises EmbeddingError."""
 
     def __init__(self, model: str, *, threads: int = 1) -> None:
         self._given, self._threads = model, threads
@@ -97,9 +84,11 @@ class SentenceTransformerEmbedder:
 
     @property
     def name(self) -> str:
+        """Which model; vectors of another one are made anew."""
         return os.path.basename(self._given.rstrip("/"))
 
     def load(self) -> None:
+        """Do what takes long."""
         try:
             torch, library = import_module("torch"), import_module("sentence_transformers")
         except ImportError as error:
@@ -118,6 +107,7 @@ class SentenceTransformerEmbedder:
             ) from error
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """One row for each text."""
         if self._model is None:
             raise EmbeddingError(f"the sentence model '{self._given}' is not loaded yet")
         found = self._model.encode(list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)
@@ -214,6 +204,8 @@ class Embeddings:
 
 
 CANDIDATES = 100
+FEW = 2000
+"""Among fewer records than this each is compared, among more the nearest of all are looked through."""
 LEAST_COSINE = 0.2
 """With all-MiniLM-L6-v2 what answers a question has 0.24 and more, what does not mostly less than 0.2 (test/extras)."""
 _RANK = 60.0
@@ -240,10 +232,9 @@ def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[int]
         return []
     where, values = conditions(query)
     with store.reading() as file:
-        index, few = index_of(file, query)
-        fits = f"SELECT id FROM record INDEXED BY {index} WHERE {where}"
-        chosen = [i for (i,) in file.execute(fits, values)] if few else None
-        near = embeddings.search(query.text, 20 * query.limit, chosen)
+        fits = f"SELECT id FROM record INDEXED BY {index_of(query)} WHERE {where} LIMIT {FEW}"
+        few = [i for (i,) in file.execute(fits, values)]
+        near = embeddings.search(query.text, 20 * query.limit, few if len(few) < FEW else None)
         # What has changed since it was embedded has no vector on disk until its turn comes again.
         known = f"SELECT id FROM record JOIN vector USING (id) WHERE id IN (SELECT value FROM json_each(?)) AND {where}"
         valid = {i for (i,) in file.execute(known, (json.dumps([i for i, _ in near]), *values))}

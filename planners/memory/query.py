@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries by time, place, kind, owner and words in bounded time: a query looks through the index that leaves few rows, or in
-order of time; rare words find, frequent ones only rank, and nothing in a text is syntax."""
+"""Queries by time, place, kind, owner and words: each goes through one index from the newest on; rare words find, frequent
+ones only rank, and nothing in a text is syntax."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from planners.memory.records import MAX_TIME_S, Record, Tier, Viewer, Visibility
-from planners.memory.schema import CELL_M, cell_of, select
+from planners.memory.schema import select
 
-FEW = 2000
-"""An index entry with fewer rows than this is looked through whole rather than in order of time."""
-MAX_CELLS = 64
 MAX_LIMIT = 10_000
 MAX_WORDS = 24
 """Of a longer text the first words count."""
@@ -48,14 +45,6 @@ class Circle:
         if not (math.isfinite(self.x) and math.isfinite(self.y) and 0 < self.radius_m < 1e6):
             raise ValueError(f"a place is a finite x and y and a radius above 0 m, not {self}")
 
-    def cells(self) -> list[int]:
-        """The squares of the map it touches, none when they are many."""
-        side = math.ceil(2 * self.radius_m / CELL_M) + 1
-        if side * side > MAX_CELLS:
-            return []
-        x, y = self.x - self.radius_m, self.y - self.radius_m
-        return sorted({cell_of(x + i * CELL_M, y + j * CELL_M) for i in range(side) for j in range(side)})
-
 
 @dataclass(frozen=True)
 class Query:
@@ -83,53 +72,35 @@ class Query:
         if not 1 <= self.limit <= MAX_LIMIT:
             raise ValueError(f"limit must be 1 to {MAX_LIMIT} records, not {self.limit}")
 
-    def times(self) -> tuple[str, list[Any]]:
-        """The condition on the time, and its values."""
-        since, until = (0.0 if self.since_s is None else self.since_s), (MAX_TIME_S if self.until_s is None else self.until_s)
-        return "time BETWEEN ? AND ?", [since, until]
-
-    def indexed(self) -> dict[str, tuple[str, list[Any]]]:
-        """The conditions that an index each knows, and their values."""
-        cells = self.near.cells() if self.near is not None else []
-        found: dict[str, tuple[str, list[Any]]] = {}
-        for name, chosen in (
-            ("process", [self.process] if self.process else []),
-            ("cell", cells),
-            ("room", [self.room] if self.room else []),
-            ("kind", list(dict.fromkeys(self.kinds))),
-            ("tier", list(dict.fromkeys(map(int, self.tiers)))),
-        ):
-            if chosen:
-                # An index of what is not empty is used where the condition says so.
-                told = f" AND {name} <> ''" if name in ("process", "room") else ""
-                found[name] = f"{name} IN ({', '.join('?' * len(chosen))}){told}", chosen
-        return found
-
 
 def conditions(query: Query) -> tuple[str, list[Any]]:
     """The WHERE of a query without its text, and its values."""
-    found = [*query.indexed().values(), query.times()]
+    found = ["time BETWEEN ? AND ?"]
+    values: list[Any] = [query.since_s or 0.0, MAX_TIME_S if query.until_s is None else query.until_s]
     if not query.revoked:
-        found.append(("revoked = 0", []))
-    found += [(f"{name} = ?", [value]) for name, value in (("robot", query.robot), ("sender", query.sender)) if value]
+        found.append("revoked = 0")
+    for name, chosen in (("kind", query.kinds), ("tier", tuple(map(int, query.tiers)))):
+        if chosen:
+            found.append(f"{name} IN ({', '.join('?' * len(chosen))})")
+            values += chosen
+    for name in ("robot", "process", "sender", "room"):
+        if value := getattr(query, name):
+            found.append(f"{name} = ? AND {name} <> ''")  # indexes of what is not empty are used where it is said
+            values.append(value)
     if (at := query.near) is not None:
-        found.append(("(x - ?) * (x - ?) + (y - ?) * (y - ?) <= ?", [at.x, at.x, at.y, at.y, at.radius_m**2]))
+        found.append("(x - ?) * (x - ?) + (y - ?) * (y - ?) <= ?")
+        values += [at.x, at.x, at.y, at.y, at.radius_m**2]
     if (who := query.viewer) is not None:
         private = "robot = ? AND robot <> '' AND (visibility = ? OR (visibility = ? AND process = ? AND process <> ''))"
-        values = [int(Visibility.SHARED), who.robot, int(Visibility.ROBOT), int(Visibility.PROCESS), who.process]
-        found.append((f"(visibility = ? OR ({private}))", values))
-    return " AND ".join(condition for condition, _ in found), [v for _, values in found for v in values]
+        found.append(f"(visibility = ? OR ({private}))")
+        values += [int(Visibility.SHARED), who.robot, int(Visibility.ROBOT), int(Visibility.PROCESS), who.process]
+    return " AND ".join(found), values
 
 
-def index_of(file: sqlite3.Connection, query: Query) -> tuple[str, bool]:
-    """The index to look through, and whether it has few rows for this query; where none has, one in order of time."""
-    ways = query.indexed()
-    when, times = query.times()
-    for name, (condition, values) in ways.items():
-        rows = f"SELECT 1 FROM record INDEXED BY record_{name} WHERE {condition} AND {when} LIMIT {FEW}"
-        if file.execute(f"SELECT count(*) FROM ({rows})", (*values, *times)).fetchone()[0] < FEW:
-            return f"record_{name}", True
-    return f"record_{next((name for name, (_, values) in ways.items() if len(values) == 1), 'time')}", False
+def index_of(query: Query) -> str:
+    """The index to go through, newest first: of a process, room, kind or tier, or of all."""
+    one = {"process": query.process, "room": query.room, "kind": len(query.kinds) == 1, "tier": len(query.tiers) == 1}
+    return f"record_{next((name for name, chosen in one.items() if chosen), 'time')}"
 
 
 def find(file: sqlite3.Connection, query: Query, *, every: bool = False) -> tuple[list[Record], bool]:
@@ -139,8 +110,7 @@ def find(file: sqlite3.Connection, query: Query, *, every: bool = False) -> tupl
     """
     where, values = conditions(query)
     if not query.text:
-        index, _ = index_of(file, query)
-        rest = f"record INDEXED BY {index} WHERE {where} ORDER BY time DESC, id DESC LIMIT ?"
+        rest = f"record INDEXED BY {index_of(query)} WHERE {where} ORDER BY time DESC, id DESC LIMIT ?"
         return select(file, rest, (*values, query.limit)), True
     scores, complete = _scores(file, words_of(query.text), every)
     hits = "(SELECT CAST(key AS INTEGER) AS hit, value AS score FROM json_each(?)) JOIN record ON record.id = hit"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -30,9 +29,6 @@ from planners.memory.records import (
 VERSION = 1
 """Format of the file (SQLite's user_version)."""
 BUSY_S = 5.0
-CELL_M = 2.0
-"""Side of the squares by which places are indexed."""
-_CELLS = 1 << 20
 DAY_S = 86_400.0
 
 _TABLES = """
@@ -45,7 +41,6 @@ CREATE TABLE record (
 CREATE INDEX record_time ON record (time);
 CREATE INDEX record_kind ON record (kind, time);
 CREATE INDEX record_tier ON record (tier, time);
-CREATE INDEX record_cell ON record (cell, time) WHERE cell IS NOT NULL;
 CREATE INDEX record_room ON record (room, time) WHERE room <> '';
 CREATE INDEX record_process ON record (process, time) WHERE process <> '';
 CREATE INDEX record_keep ON record (keep_until) WHERE keep_until IS NOT NULL;
@@ -80,7 +75,7 @@ COLUMNS = (
     "id, tier, kind, time, begun, robot, source, process, sender, door, x, y, room, visibility, keep_until, key, revoked, "
     "text, data"
 )
-_WRITTEN = (*COLUMNS.split(", "), "cell")
+_WRITTEN = COLUMNS.split(", ")
 _INSERT = f"INSERT INTO record ({', '.join(_WRITTEN)}) VALUES ({', '.join('?' * len(_WRITTEN))})"
 _UPDATE = f"UPDATE record SET {', '.join(f'{name} = ?' for name in _WRITTEN[1:])}"
 _TOLD_AGAIN = frozenset({"heard", "outcome", "visit", "sighting", "episode", "digest"})
@@ -139,12 +134,6 @@ def prepare(path: Path) -> None:
         raise named(error, path) from error
 
 
-def cell_of(x: float, y: float) -> int:
-    """The square of the map a place lies in."""
-    column, row = (max(0, min(2 * _CELLS - 1, math.floor(m / CELL_M) + _CELLS)) for m in (x, y))
-    return column * _CELLS * 2 + row
-
-
 def row_of(record: Record) -> tuple[Any, ...]:
     """The record's values of all written columns but the id. Raises ValueError for data that is no JSON."""
     spot = record.spot
@@ -163,7 +152,6 @@ def row_of(record: Record) -> tuple[Any, ...]:
         record.revoked_s,
         clean(record.text),
         encoded(record.data),
-        None if spot.x is None or spot.y is None else cell_of(spot.x, spot.y),
     )
 
 

@@ -106,7 +106,7 @@ class Store:
     """Writes on a thread of its own: `put` and `do` return at once. All methods may be called from any thread.
 
     Raises StoreError for a file that cannot be used; `patient` tries it again and again instead. `on_problem` is told (on the
-    writer's thread) when writing begins to fail, and with None when it works again. `max_pages` bounds the size of the file.
+    writer's thread) when writing begins to fail, and with None when it works again.
     """
 
     def __init__(
@@ -117,9 +117,8 @@ class Store:
         max_queue: int = 20_000,
         patient: bool = False,
         on_problem: Callable[[StoreError | None], None] = lambda _: None,
-        max_pages: int = 0,
     ) -> None:
-        self.path, self.max_pages = path, max_pages
+        self.path = path
         self._power_safe, self._max_queue, self._on_problem = power_safe, max_queue, on_problem
         self.state = WriterState()
         self.changed = threading.Condition()
@@ -197,7 +196,9 @@ class Store:
         file: sqlite3.Connection | None = None
         while batch := self._next():
             try:
-                file = file or self._open()
+                if file is None:
+                    prepare(self.path)
+                    file = connect(self.path, write=True, power_safe=self._power_safe)
                 self._write(file, batch)
             except Exception as error:  # noqa: BLE001 - without this thread nothing is ever kept again
                 if file is not None:
@@ -220,13 +221,6 @@ class Store:
             self.state.dropped += self.state.queued
             self.state.queued = 0
             self.changed.notify_all()
-
-    def _open(self) -> sqlite3.Connection:
-        prepare(self.path)
-        file = connect(self.path, write=True, power_safe=self._power_safe)
-        if self.max_pages:
-            file.execute(f"PRAGMA max_page_count = {self.max_pages}")
-        return file
 
     def _next(self) -> list[Ticket[Any]]:
         """The next tickets for one transaction: a job alone, or what records there are. Empty at the end."""

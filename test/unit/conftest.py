@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from memory_kit import Clock
+    from memory_kit import Clock, Disk
 
     from planners.memory import Memory
 
@@ -21,6 +21,14 @@ def clock() -> Clock:
     from memory_kit import Clock
 
     return Clock()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """Has room, until `pages` bounds it."""
+    from memory_kit import Disk
+
+    return Disk(monkeypatch)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, settle
+from memory_kit import NOON, Clock, Disk, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
@@ -36,13 +36,11 @@ def heard(number: int) -> Record:
     return Record(Tier.M1, Kind.HEARD, NOON + number, "bob said hello", {"instruction": "hello"}, who)
 
 
-def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_path: Path) -> None:
+def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_path: Path, disk: Disk) -> None:
+    disk.pages = 60
     full, freed = threading.Event(), threading.Event()
     store = Store(
-        tmp_path / "m.sqlite3",
-        power_safe=False,
-        max_pages=60,
-        on_problem=lambda problem: (freed if problem is None else full).set(),
+        tmp_path / "m.sqlite3", power_safe=False, on_problem=lambda problem: (freed if problem is None else full).set()
     )
     memory = Memory(store, wall=lambda: NOON + 100, background=False)
     memory.put(*map(heard, range(20))).result()
@@ -54,7 +52,7 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
         with pytest.raises(StoreFullError):
             memory.consolidator.step()
     assert len(store._waiting) == before, "what failed does not wait in the queue as well"
-    store.max_pages = 0
+    disk.pages = 0
     assert freed.wait(20)
     store.flush()
     settle(memory)
@@ -63,14 +61,10 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
     memory.close()
 
 
-def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path) -> None:
+def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path, disk: Disk) -> None:
+    disk.pages = 80
     freed = threading.Event()
-    store = Store(
-        tmp_path / "m.sqlite3",
-        power_safe=False,
-        max_pages=80,
-        on_problem=lambda problem: freed.set() if problem is None else None,
-    )
+    store = Store(tmp_path / "m.sqlite3", power_safe=False, on_problem=lambda problem: freed.set() if problem is None else None)
     now = [NOON]
     memory = Memory(store, wall=lambda: now[0], background=False)
     while store.state.problem is None:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from memory_kit import Disk
 from memory_model import WORDS, Model, queries, records
 
 from planners.memory import Circle, Provenance, Query, Record, Spot, Store, StoreError, Tier, Visibility
@@ -136,7 +137,10 @@ def test_a_kill_in_mid_write_loses_nothing_acknowledged_and_halves_no_batch(tmp_
     again.close()
 
 
-def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_when_there_is_room(
+    tmp_path: Path, disk: Disk
+) -> None:
+    disk.pages = 60
     told: list[StoreError | None] = []
     full, freed = threading.Event(), threading.Event()
 
@@ -144,7 +148,7 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
         told.append(problem)
         (freed if problem is None else full).set()
 
-    store = Store(tmp_path / "m.sqlite3", power_safe=False, on_problem=on_problem, max_queue=50, max_pages=60)
+    store = Store(tmp_path / "m.sqlite3", power_safe=False, on_problem=on_problem, max_queue=50)
     first = store.put(note(1.0, "the first one")).result()
     big = [store.put(note(2.0, "x" * 9000)) for _ in range(40)]
     assert full.wait(10) and isinstance(told[0], StoreFullError) and "free space" in str(told[0])
@@ -156,7 +160,7 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
         store.put(note(4.0, "beyond the queue"))
     state = store.state
     assert state.queued <= 50 and state.dropped > 0 and isinstance(state.problem, StoreFullError)
-    store.max_pages = 0
+    disk.pages = 0
     assert freed.wait(20) and told[-1] is None
     store.flush()
     assert sum(t.done() for t in big) == 40 and store.state.queued == 0

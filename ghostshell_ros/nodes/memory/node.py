@@ -24,7 +24,7 @@ from ghostshell_ros.runtime.node_runtime import RuntimeNode, run
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
 from planners.memory.consolidation import ConsolidationSettings, ModelWriter
-from planners.memory.embedding import SentenceTransformerEmbedder
+from planners.memory.embedding import Embedder
 from planners.memory.schema import DAY_S
 from skill_kernel.codes import MemoryCode
 
@@ -103,7 +103,7 @@ class MemoryNode(RuntimeNode):
         client = declare_fleet_model(self)
         return {
             "settings": settings,
-            "embedder": SentenceTransformerEmbedder(embedding, threads=threads) if embedding else None,
+            "embedder": Embedder(embedding, threads=threads) if embedding else None,
             "model": ModelWriter(client) if client is not None else None,
             "period_s": self.declare(
                 "consolidation_period_s", 1.0, "how often new records are made into sentences [s]", minimum=0.05, maximum=3600.0
