@@ -228,7 +228,7 @@ class Consolidator:
             return False
         self._knowledge_at = now_s
         schema.set_meta(file, KNOWLEDGE, repr(now_s))
-        summaries, _ = query.find(file, Query(kinds=(Kind.DIGEST.value, Kind.EPISODE.value), limit=MAX_LIMIT))
+        summaries, _ = query.find(file, Query(tiers=(Tier.M2,), limit=MAX_LIMIT))
         habits = self._try("what the summaries have in common", lambda: habits_of(summaries))
         if habits is not None:  # else those there are stay
             kept = schema.insert(file, habits)

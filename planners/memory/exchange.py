@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter
@@ -30,12 +30,11 @@ class ExchangeError(ValueError):
     """A line is no record; the message names it and says what is wrong. Those before it are imported."""
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """How many records were new, and how many were there already."""
 
-    new: int = 0
-    known: int = 0
+    new: int
+    known: int
 
 
 class _Line(NamedTuple):

@@ -8,6 +8,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from planners.memory.answers import readable
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
 from skill_kernel.codes import Outcome
@@ -45,34 +47,29 @@ class TaughtRoutine:
     body: str
 
 
-def example_record(example: InteractionExample, time_s: float, provenance: Provenance) -> Record:
-    """The record of an example; it is found by its instruction, and one with the same instruction replaces it."""
-    said = " ".join(example.instruction.split())
-    key = f"example:{said.casefold()[:500]}"
-    return Record(Tier.M3, Kind.EXAMPLE, time_s, said, asdict(example), provenance, key=key)
+_EXAMPLE, _ROUTINE = TypeAdapter(InteractionExample), TypeAdapter(TaughtRoutine)
+
+
+def taught_record(taught: InteractionExample | TaughtRoutine, time_s: float, provenance: Provenance) -> Record:
+    """The record of an example, found by its instruction, or of a routine; a newer one of that instruction or name replaces
+    it."""
+    if isinstance(taught, TaughtRoutine):
+        kind, name, text = Kind.ROUTINE, taught.name, f"{taught.name}: {taught.description}"
+    else:
+        kind, name = Kind.EXAMPLE, " ".join(taught.instruction.split())
+        text = name
+    key = f"{kind.value}:{name.casefold()[:500]}"
+    return Record(Tier.M3, kind, time_s, text, asdict(taught), provenance, key=key)
 
 
 def example_of(record: Record) -> InteractionExample:
-    """The example of a record of that kind. Raises ValueError for another."""
-    told = _told(record, Kind.EXAMPLE)
-    return InteractionExample(**{**told, "corrections": tuple(Correction(**c) for c in told.get("corrections", ()))})
-
-
-def routine_record(routine: TaughtRoutine, time_s: float, provenance: Provenance) -> Record:
-    """The record of a routine; one of the same name replaces it."""
-    text, key = f"{routine.name}: {routine.description}", f"routine:{routine.name.casefold()}"
-    return Record(Tier.M3, Kind.ROUTINE, time_s, text, asdict(routine), provenance, key=key)
+    """The example of a record. Raises ValueError for one of another kind."""
+    return _EXAMPLE.validate_python(record.data)
 
 
 def routine_of(record: Record) -> TaughtRoutine:
-    """The routine of a record of that kind. Raises ValueError for another."""
-    return TaughtRoutine(**_told(record, Kind.ROUTINE))
-
-
-def _told(record: Record, kind: Kind) -> dict[str, Any]:
-    if record.kind != kind.value:
-        raise ValueError(f"record {record.id} is of kind {record.kind}, not {kind.value}")
-    return dict(record.data)
+    """The routine of a record. Raises ValueError for one of another kind."""
+    return _ROUTINE.validate_python(record.data)
 
 
 IN_SIGHT_S = 1.0

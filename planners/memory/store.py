@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -139,28 +140,24 @@ class Store:
     def put(self, *records: Record) -> Ticket[list[int]]:
         """Queue records; they are written together or not at all. Never waits: when the queue is full they are dropped, which
         the ticket and `state` tell."""
-        ticket = Ticket(self, lambda file: schema.insert(file, records), len(records))
         limit = self._max_queue * (RAW_SHARE if all(r.tier is Tier.M0 for r in records) else 1.0)
-        with self.changed:
-            if self._ending or self.state.queued + len(records) > limit:
-                self.state.dropped += len(records)
-                why = "the memory is closed" if self._ending else f"{self.state.queued} records wait to be written already"
-                ticket.set_exception(self.state.problem or StoreError(f"{why}; these {len(records)} are dropped"))
-                return ticket
-            self.state.queued += len(records)
-            self._waiting.append(ticket)
-            self.changed.notify_all()
-        return ticket
+        ticket = Ticket(self, lambda file: schema.insert(file, records), len(records))
+        return self._queue(ticket, self._waiting, limit)
 
     def do(self, job: Callable[[sqlite3.Connection], T], *, urgent: bool = False) -> Ticket[T]:
         """Queue a change in a transaction of its own, after all that was queued before, or `urgent`: before it, also while that
         cannot be written. What it raises, the ticket raises."""
-        ticket = Ticket(self, job)
+        return self._queue(Ticket(self, job), self._urgent if urgent else self._waiting)
+
+    def _queue(self, ticket: Ticket[T], line: deque[Ticket[Any]], limit: float = math.inf) -> Ticket[T]:
         with self.changed:
-            if self._ending:
-                ticket.set_exception(StoreError("the memory is closed"))
+            if self._ending or self.state.queued + ticket.records > limit:
+                why = "the memory is closed" if self._ending else f"{self.state.queued} records wait to be written already"
+                self.state.dropped += ticket.records
+                ticket.set_exception(self.state.problem or StoreError(f"{why}; these {ticket.records} are dropped"))
                 return ticket
-            (self._urgent if urgent else self._waiting).append(ticket)
+            self.state.queued += ticket.records
+            line.append(ticket)
             self.changed.notify_all()
         return ticket
 

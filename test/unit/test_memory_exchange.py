@@ -13,7 +13,7 @@ from memory_kit import NOON
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
-from planners.memory.experience import TaughtRoutine, routine_record
+from planners.memory.experience import TaughtRoutine, taught_record
 from planners.memory.graph import entity, note
 
 KALOS = Provenance("kalos")
@@ -41,9 +41,9 @@ def noted(time_s: float, text: str) -> Record:
 
 def test_what_changed_since_the_last_import_comes_with_the_next_one(stores: tuple[Store, Store]) -> None:
     here, there = stores
-    here.put(routine_record(TaughtRoutine("dance", "v1", "<spin/>"), NOON, KALOS)).result()
+    here.put(taught_record(TaughtRoutine("dance", "v1", "<spin/>"), NOON, KALOS)).result()
     pass_on(here, there)
-    here.put(routine_record(TaughtRoutine("dance", "v2", "<hop/>"), NOON + 10, KALOS)).result()
+    here.put(taught_record(TaughtRoutine("dance", "v2", "<hop/>"), NOON + 10, KALOS)).result()
     assert pass_on(here, there) == Imported(0, 1)
     assert [r.data for r in there.find(Query(kinds=("routine",)))] == [r.data for r in here.find(Query(kinds=("routine",)))]
     assert pass_on(here, there) == Imported(0, 1)

@@ -8,7 +8,7 @@ import pytest
 from memory_kit import NOON
 
 from planners.memory import Memory, Provenance, Query
-from planners.memory.experience import Correction, InteractionExample, TaughtRoutine, example_record, routine_of, routine_record
+from planners.memory.experience import Correction, InteractionExample, TaughtRoutine, routine_of, taught_record
 from planners.memory.graph import entity, note, relation
 
 
@@ -44,13 +44,13 @@ def test_examples_and_routines_come_back_as_they_were_and_the_newest_of_a_name_c
     ladder = Correction("I also need a ladder", "fetch('ladder')")
     fridge = InteractionExample("clean the top of the fridge", "fetch('sponge')", (ladder,), "alice")
     song = InteractionExample("sing a song", "sing()")
-    memory.put(example_record(fridge, NOON, who), example_record(song, NOON, who)).result()
+    memory.put(taught_record(fridge, NOON, who), taught_record(song, NOON, who)).result()
     assert memory.examples("please clean the fridge")[0] == fridge
-    memory.put(routine_record(TaughtRoutine("dance", "old", "<a/>"), NOON, who)).result()
-    memory.put(routine_record(TaughtRoutine("Dance", "new", "<b/>"), NOON + 1, who)).result()
+    memory.put(taught_record(TaughtRoutine("dance", "old", "<a/>"), NOON, who)).result()
+    memory.put(taught_record(TaughtRoutine("Dance", "new", "<b/>"), NOON + 1, who)).result()
     (kept,) = memory.store.find(Query(kinds=("routine",)))
     assert routine_of(kept) == TaughtRoutine("Dance", "new", "<b/>")
-    with pytest.raises(ValueError, match="not example"):
+    with pytest.raises(ValueError, match="instruction"):
         from planners.memory.experience import example_of
 
         example_of(kept)

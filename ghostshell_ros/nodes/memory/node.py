@@ -8,25 +8,30 @@ import json
 import math
 import sys
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from ghostshell.msg import MemoryRecord
+from ghostshell.msg import MemoryRecord, Observation, ProcessArray, ProcessState
 from ghostshell.srv import QueryMemory
 from rclpy.task import Future
 
-from ghostshell_ros.nodes.memory.memory_listener import RobotListener
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_fleet_model
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode, run
+from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
 from planners.memory.consolidation import ConsolidationSettings, ModelWriter
 from planners.memory.embedding import Embedder
+from planners.memory.experience import Recorder
 from planners.memory.schema import DAY_S
 from skill_kernel.codes import MemoryCode
+from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus
 
 LOOK_S = 1.0
 """How often new robots are looked for, and the file of another memory that may have ended."""
@@ -36,6 +41,11 @@ WAITING = 16
 """Questions that wait for an answer at most; more are refused."""
 OBSERVED = {"ghostshell/msg/CallEvent": "events/calls", "ghostshell/msg/Observation": "observation"}
 """Topics by which a robot is known, by their type."""
+LEAST_S = 0.2
+"""Observations are looked at no more often than that."""
+MANY_TASKS = 1000
+TOLD = frozenset({*NoticeKind, ProcessKind.INTERRUPTED})
+"""Events that are remembered beside the calls; what becomes of processes is read from `processes`."""
 
 
 class MemoryNode(RuntimeNode):
@@ -53,14 +63,15 @@ class MemoryNode(RuntimeNode):
         self._path = data_folder(folder) / "memory" / "memory.sqlite3"
         robots = self.declare("robots", [""], "namespaces of the robots; empty: all that are seen")
         self._robots = [robot for given in robots if (robot := given.strip("/"))]
-        self._period_s = self.declare(
-            "observation_period_s",
-            1.0,
-            "an observation is kept so often, and when the scene changes [s]",
-            minimum=0.2,
-            maximum=3600.0,
-        )
-        self._of_store, self._of_memory = self._declare_store(), self._declare_memory()
+        often = "an observation is kept so often, and when the scene changes [s]"
+        self._period_s = self.declare("observation_period_s", 1.0, often, minimum=0.2, maximum=3600.0)
+        durable = "flush each commit, so that what is acknowledged survives a power cut"
+        waiting = "records that wait to be written at most"
+        self._of_store: dict[str, Any] = {
+            "power_safe": self.declare("power_safe", True, durable),
+            "max_queue": self.declare("max_queue", 20_000, waiting, minimum=100, maximum=1_000_000),
+        }
+        self._of_memory = self._declare_memory()
         self._lock: IO[str] | None = None
         self._memory: Memory | None = None
         self._problem = ""
@@ -70,16 +81,6 @@ class MemoryNode(RuntimeNode):
         self._asked = 0
         self.steady_timer(LOOK_S, self._look)
         self._look()
-
-    def _declare_store(self) -> dict[str, Any]:
-        return {
-            "power_safe": self.declare(
-                "power_safe", True, "flush each commit, so that what is acknowledged survives a power cut"
-            ),
-            "max_queue": self.declare(
-                "max_queue", 20_000, "records that wait to be written at most", minimum=100, maximum=1_000_000
-            ),
-        }
 
     def _declare_memory(self) -> dict[str, Any]:
         def days(name: str, default: float, description: str) -> float:
@@ -96,18 +97,16 @@ class MemoryNode(RuntimeNode):
             self.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
             {**labels("facilities", "facility", "door"), **labels("people", "person", "person")},
         )
-        embedding = self.declare(
-            "embedding_model", "", "sentence-transformers model, by name or folder; empty: full text alone"
-        )
+        described = "sentence-transformers model, by name or folder; empty: full text alone"
+        embedding = self.declare("embedding_model", "", described)
         threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", minimum=1, maximum=64)
         client = declare_fleet_model(self)
+        often = "how often new records are made into sentences [s]"
         return {
             "settings": settings,
             "embedder": Embedder(embedding, threads=threads) if embedding else None,
             "model": ModelWriter(client) if client is not None else None,
-            "period_s": self.declare(
-                "consolidation_period_s", 1.0, "how often new records are made into sentences [s]", minimum=0.05, maximum=3600.0
-            ),
+            "period_s": self.declare("consolidation_period_s", 1.0, often, minimum=0.05, maximum=3600.0),
         }
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -224,6 +223,75 @@ class MemoryNode(RuntimeNode):
             self._lock.close()
 
 
+class RobotListener:
+    """Subscribes `events`, `processes` and `observation` below the robot's namespace and hands on the records. On the
+    executor's thread."""
+
+    def __init__(self, node: RuntimeNode, robot: str, put: Callable[..., object], *, period_s: float) -> None:
+        self._node, self._put = node, put
+        self._recorder = Recorder(robot, period_s=period_s)
+        self._told: dict[str, bool] = {}
+        """Processes that were told, and whether also of their end."""
+        self._observed_s = 0.0
+        node.create_subscription(ProcessArray, f"/{robot}/processes", self._guarded(self._processes), LATCHED)
+        node.create_subscription(Observation, f"/{robot}/observation", self._guarded(self._observation), OBSERVATION)
+        read_events(node, self._guarded(self._event), CallEvent, ProcessEvent, Notice, robot=robot)
+
+    def _guarded(self, callback: Callable[[Any], list[Record]]) -> Callable[[Any], None]:
+        def take(message: Any) -> None:
+            try:
+                if found := callback(message):
+                    self._put(*found)
+            except ValueError as error:
+                self._node.get_logger().warning(f"a message is not remembered: {error}", throttle_duration_sec=10.0)
+
+        return take
+
+    def _event(self, event: CallEvent | ProcessEvent | Notice) -> list[Record]:
+        if isinstance(event, CallEvent):
+            return self._recorder.call(event) if event.kind is CallKind.ENDED else []
+        if event.kind not in TOLD:
+            return []
+        text = event.cause if isinstance(event, ProcessEvent) else event.routine or event.told
+        name = "notice" if event.kind is NoticeKind.MESSAGE else event.kind.name.lower()
+        return self._recorder.event(name, event.stamp_s, text, event.process_id)
+
+    def _processes(self, message: ProcessArray) -> list[Record]:
+        found: list[Record] = []
+        for state in message.processes:
+            ended = bool(seconds(state.ended))
+            known = self._told.get(state.process_id)
+            if known is None or (ended and not known):
+                self._told[state.process_id] = ended
+                found += self._recorder.task(_process(state))
+        while len(self._told) > MANY_TASKS:
+            del self._told[next(iter(self._told))]
+        return found
+
+    def _observation(self, message: Observation) -> list[Record]:
+        time_s = seconds(message.stamp)
+        if 0.0 <= time_s - self._observed_s < LEAST_S:
+            return []
+        self._observed_s = time_s
+        now = self._node.steady_now()
+        return self._recorder.observation(from_message(message, now), now)
+
+
+def _process(state: ProcessState) -> Process:
+    return Process(
+        state.process_id,
+        state.instruction,
+        state.door,
+        state.sender,
+        state.strategy,
+        seconds(state.created),
+        ProcessSource(state.source),
+        ProcessStatus(state.status),
+        ended_s=seconds(state.ended),
+        message=state.message,
+    )
+
+
 def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Response) -> None:
     """The answer to a question, or what fits the filters. Raises StoreError or ValueError."""
     robot, limit = request.robot.strip("/"), min(request.limit or LIMIT, MOST)
@@ -252,6 +320,7 @@ def _fill(memory: Memory, request: QueryMemory.Request, response: QueryMemory.Re
 
 
 def _message(record: Record) -> MemoryRecord:
+    # The store holds no text that the middleware refuses.
     who, spot = record.provenance, record.spot
     return MemoryRecord(
         id=record.id,
@@ -259,16 +328,16 @@ def _message(record: Record) -> MemoryRecord:
         kind=record.kind,
         begun=time_message(record.start_s),
         time=time_message(record.time_s),
-        text=ros_text(record.text),
-        data_json=ros_text(json.dumps(record.data, ensure_ascii=False)),
-        robot=ros_text(who.robot),
-        source=ros_text(who.source),
-        process_id=ros_text(who.process),
-        sender=ros_text(who.sender),
-        door=ros_text(who.door),
+        text=record.text,
+        data_json=json.dumps(record.data, ensure_ascii=False),
+        robot=who.robot,
+        source=who.source,
+        process_id=who.process,
+        sender=who.sender,
+        door=who.door,
         x=math.nan if spot.x is None else spot.x,
         y=math.nan if spot.y is None else spot.y,
-        room=ros_text(spot.room),
+        room=spot.room,
         visibility=int(record.visibility),
     )
 
