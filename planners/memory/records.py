@@ -20,31 +20,9 @@ from skill_kernel.codes import MemoryCode
 class StoreError(RuntimeError):
     """The memory cannot do what it was asked; the message says why and what to do."""
 
-    code = MemoryCode.STORE_UNAVAILABLE
-
-
-class StoreFullError(StoreError):
-    """The disk, or the quota of the file, is full."""
-
-    code = MemoryCode.STORE_FULL
-
-
-class StoreCorruptError(StoreError):
-    """The file is no memory, is damaged, or has a format this program does not write."""
-
-    code = MemoryCode.STORE_CORRUPT
-
-
-class QueryTimeoutError(StoreError):
-    """A query took longer than its deadline."""
-
-    code = MemoryCode.QUERY_TIMEOUT
-
-
-class RecordRefusedError(StoreError):
-    """One record cannot be stored as it is; the others of its batch are."""
-
-    code = MemoryCode.QUERY_INVALID
+    def __init__(self, message: str, code: MemoryCode = MemoryCode.STORE_UNAVAILABLE) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 _FULL = ("disk is full", "disk full", "file too large")
@@ -62,16 +40,14 @@ def named(error: Exception, path: Path) -> StoreError:
     low = text.lower()
     name = str(getattr(error, "sqlite_errorname", ""))  # from Python 3.11 on
     if getattr(error, "errno", None) in _FULL_ERRNO or any(t in low for t in _FULL) or name == "SQLITE_IOERR_WRITE":
-        return StoreFullError(
-            f"no room to write to {path} ({text}); free space on its disk, or forget or move old records: what is new is "
-            "kept waiting until then, as far as the queue goes"
-        )
+        mend = "free space on its disk, or forget or move old records: what is new waits until then, as far as the queue goes"
+        return StoreError(f"no room to write to {path} ({text}); {mend}", MemoryCode.STORE_FULL)
     if any(t in low for t in _CORRUPT) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return StoreCorruptError(
-            f"{path} is damaged or no memory file ({text}); move it away, start anew, and import the last export"
-        )
+        mend = "move it away, start anew, and import the last export"
+        return StoreError(f"{path} is damaged or no memory file ({text}); {mend}", MemoryCode.STORE_CORRUPT)
     if "interrupted" in low:
-        return QueryTimeoutError("the query took longer than its deadline; ask for a shorter time or fewer records")
+        late = "the query took longer than its deadline; ask for a shorter time or fewer records"
+        return StoreError(late, MemoryCode.QUERY_TIMEOUT)
     return StoreError(f"{path} cannot be used ({text}); check that the folder exists, may be written and is not locked")
 
 

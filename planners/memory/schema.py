@@ -13,18 +13,8 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from planners.memory.records import (
-    Provenance,
-    Record,
-    Spot,
-    StoreCorruptError,
-    StoreError,
-    Tier,
-    Visibility,
-    clean,
-    encoded,
-    named,
-)
+from planners.memory.records import Provenance, Record, Spot, StoreError, Tier, Visibility, clean, encoded, named
+from skill_kernel.codes import MemoryCode
 
 VERSION = 1
 """Format of the file (SQLite's user_version)."""
@@ -124,10 +114,11 @@ def prepare(path: Path) -> None:
                 file.executescript(f"BEGIN IMMEDIATE;{_TABLES}{own}PRAGMA user_version = {VERSION};COMMIT;")
             elif version != VERSION:
                 why = "holds something else" if version == 0 else f"has format {version}, this program writes {VERSION}"
-                raise StoreCorruptError(f"{path} {why}; move it away, a new one is made")
+                raise StoreError(f"{path} {why}; move it away, a new one is made", MemoryCode.STORE_CORRUPT)
             file.execute("SELECT max(id) FROM record").fetchone()
             if not meta(file, "name"):
-                raise StoreCorruptError(f"{path} has lost its name; move it away, start anew, and import the last export")
+                why = "has lost its name; move it away, start anew, and import the last export"
+                raise StoreError(f"{path} {why}", MemoryCode.STORE_CORRUPT)
     except (OSError, sqlite3.Error) as error:
         if "fts5" in str(error):
             raise StoreError(f"this Python's SQLite {sqlite3.sqlite_version} has no FTS5; use one that has") from error
@@ -180,7 +171,8 @@ def _record_of(row: tuple[Any, ...]) -> Record:
             revoked_s=revoked,
         )
     except (ValueError, TypeError) as error:
-        raise StoreCorruptError(f"record {record_id} of the memory is damaged ({error}); forget it by its id") from error
+        why = f"record {record_id} of the memory is damaged ({error}); forget it by its id"
+        raise StoreError(why, MemoryCode.STORE_CORRUPT) from error
 
 
 def by_ids(file: sqlite3.Connection, ids: Iterable[int]) -> list[Record]:

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 from planners.memory import query as queries
 from planners.memory import schema
 from planners.memory.query import Query
-from planners.memory.records import Record, RecordRefusedError, StoreError, Tier, named
+from planners.memory.records import Record, StoreError, Tier, named
 from planners.memory.schema import connect, prepare, select
+from skill_kernel.codes import MemoryCode
 
 T = TypeVar("T")
 
 QUERY_S = 2.0
-"""A query that takes longer is ended with QueryTimeoutError."""
+"""A query that takes longer is ended with QUERY_TIMEOUT."""
 _STEPS = 4000
 """SQLite looks at the deadline after so many of its instructions."""
 BATCH = 2000
@@ -247,8 +248,8 @@ class Store:
                     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _OWN_FAULT):
                         raise
                     file.execute("ROLLBACK TO ticket")
-                    refused = RecordRefusedError(f"it cannot be stored: {type(error).__name__}: {error}")
-                    done.append(error if isinstance(error, StoreError) else refused)
+                    why = f"it cannot be stored: {type(error).__name__}: {error}"
+                    done.append(error if isinstance(error, StoreError) else StoreError(why, MemoryCode.QUERY_INVALID))
                 file.execute("RELEASE ticket")
             file.execute("COMMIT")
         except BaseException:
@@ -269,7 +270,7 @@ class Store:
 
     def _tell(self, problem: StoreError | None) -> None:
         with self.changed:
-            fresh = type(self.state.problem) is not type(problem)
+            fresh = getattr(self.state.problem, "code", None) is not getattr(problem, "code", None)
             self.state.problem = problem
             self.changed.notify_all()
         if fresh:

@@ -5,15 +5,26 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from memory_model import observation
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, Tier
+from planners.memory import Kind, Memory, Provenance, Query, Record, StoreError, Tier
 from planners.memory.schema import connect
+from skill_kernel.codes import MemoryCode
 
 NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
+
+
+@contextmanager
+def fails(code: MemoryCode, match: str = "") -> Iterator[None]:
+    """A block ends with this error of the memory."""
+    with pytest.raises(StoreError, match=match or None) as caught:
+        yield
+    assert caught.value.code is code
 
 
 class Disk:

@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, Disk, settle
+from memory_kit import NOON, Clock, Disk, fails, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
 from planners.memory.consolidation import Consolidator
 from planners.memory.graph import entity, note
-from planners.memory.records import StoreCorruptError, StoreFullError
 from planners.memory.schema import connect
+from skill_kernel.codes import MemoryCode
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,7 +49,7 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
     assert full.wait(10)
     before = len(store._waiting)
     for _ in range(8):
-        with pytest.raises(StoreFullError):
+        with fails(MemoryCode.STORE_FULL):
             memory.consolidator.step()
     assert len(store._waiting) == before, "what failed does not wait in the queue as well"
     disk.pages = 0
@@ -70,10 +70,10 @@ def test_a_full_store_frees_the_room_of_what_has_served_its_time(tmp_path: Path,
     while store.state.problem is None:
         settle(memory)
         waiting = memory.put(Record(Tier.M0, "scan", NOON, data={"filling": "x" * 8000}))
-        with suppress(StoreFullError):
+        with suppress(StoreError):
             waiting.result()
     now[0] = NOON + 2 * 86_400
-    with suppress(StoreFullError):
+    with suppress(StoreError):
         memory.consolidator.step()
     assert freed.wait(20) and waiting.result()
     assert [r.id for r in store.find(Query(kinds=("scan",), limit=100))] == waiting.result()
@@ -97,7 +97,7 @@ def test_the_tables_of_a_file_and_its_name_come_together(tmp_path: Path, monkeyp
     Store(path).close()
     with sqlite3.connect(path) as file:
         file.execute("DELETE FROM meta WHERE name = 'name'")
-    with pytest.raises(StoreCorruptError, match="move it away"):
+    with fails(MemoryCode.STORE_CORRUPT, "move it away"):
         Store(path)
     told: list[str] = []
     other = tmp_path / "other.sqlite3"

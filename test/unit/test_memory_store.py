@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from memory_kit import Disk
+from memory_kit import Disk, fails
 from memory_model import WORDS, Model, queries, records
 
 from planners.memory import Circle, Provenance, Query, Record, Spot, Store, StoreError, Tier, Visibility
-from planners.memory.records import QueryTimeoutError, RecordRefusedError, StoreCorruptError, StoreFullError
 from planners.memory.schema import connect
+from skill_kernel.codes import MemoryCode
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -151,15 +151,17 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
     store = Store(tmp_path / "m.sqlite3", power_safe=False, on_problem=on_problem, max_queue=50)
     first = store.put(note(1.0, "the first one")).result()
     big = [store.put(note(2.0, "x" * 9000)) for _ in range(40)]
-    assert full.wait(10) and isinstance(told[0], StoreFullError) and "free space" in str(told[0])
-    with pytest.raises(StoreFullError):
+    assert full.wait(10) and told[0] is not None and told[0].code is MemoryCode.STORE_FULL and "free space" in str(told[0])
+    with fails(MemoryCode.STORE_FULL):
         store.put(note(3.0, "no room")).result()
     assert [r.text for r in store.get(first)] == ["the first one"]
     assert store.find(Query(text="first one"))
     for _ in range(60):
         store.put(note(4.0, "beyond the queue"))
     state = store.state
-    assert state.queued <= 50 and state.dropped > 0 and isinstance(state.problem, StoreFullError)
+    assert (
+        state.queued <= 50 and state.dropped > 0 and state.problem is not None and state.problem.code is MemoryCode.STORE_FULL
+    )
     disk.pages = 0
     assert freed.wait(20) and told[-1] is None
     store.flush()
@@ -179,7 +181,7 @@ try:
     for n in range(200):
         store.put(Record(Tier.M1, "note", n, "y" * 9000)).result()
 except StoreError as error:
-    print(type(error).__name__, len(store.find(__import__("planners.memory").memory.Query(text="before"))))
+    print(error.code.name, len(store.find(__import__("planners.memory").memory.Query(text="before"))))
 """
 
 
@@ -194,14 +196,14 @@ def test_a_file_that_may_not_grow_is_a_named_error_too(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     name, found = done.stdout.split()
-    assert name in (("StoreFullError",) if sys.version_info >= (3, 11) else ("StoreFullError", "StoreError")) and found == "1"
+    assert name in (("STORE_FULL",) if sys.version_info >= (3, 11) else ("STORE_FULL", "STORE_UNAVAILABLE")) and found == "1"
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 300, b"SQLite format 3\x00" + b"\xff" * 5000])
 def test_a_corrupt_file_is_a_named_error_and_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.sqlite3"
     path.write_bytes(content)
-    with pytest.raises(StoreCorruptError, match="move it away"):
+    with fails(MemoryCode.STORE_CORRUPT, "move it away"):
         Store(path)
     assert path.read_bytes() == content
 
@@ -211,10 +213,10 @@ def test_a_patient_store_answers_with_the_error_until_the_file_is_moved_away(tmp
     path.write_bytes(b"garbage" * 1000)
     well = threading.Event()
     store = Store(path, patient=True, on_problem=lambda problem: well.set() if problem is None else None)
-    with pytest.raises(StoreCorruptError):
+    with fails(MemoryCode.STORE_CORRUPT):
         store.find(Query())
     waiting = store.put(note(1.0, "kept waiting"))
-    with pytest.raises(StoreCorruptError):
+    with fails(MemoryCode.STORE_CORRUPT):
         waiting.result()
     path.rename(tmp_path / "broken")
     assert well.wait(20)
@@ -230,7 +232,7 @@ def test_pages_overwritten_in_the_middle_are_a_named_error_where_they_are_read(t
     with path.open("r+b") as file:
         file.seek(8192)
         file.write(b"\xa5" * (path.stat().st_size - 16384))
-    with pytest.raises(StoreCorruptError):
+    with fails(MemoryCode.STORE_CORRUPT):
         Store(path).find(Query(text="sentence", limit=3000))
 
 
@@ -238,7 +240,7 @@ def test_another_programs_database_is_not_written_to(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite3"
     with sqlite3.connect(path) as file:
         file.execute("CREATE TABLE mine (x)")
-    with pytest.raises(StoreCorruptError, match="something else"):
+    with fails(MemoryCode.STORE_CORRUPT, "something else"):
         Store(path)
 
 
@@ -312,7 +314,7 @@ def test_a_record_that_cannot_be_stored_spoils_no_other(store: Store) -> None:
     bad = note(1.0, "bad", data=Trick(a=1))
     tickets = [store.put(r) for r in (note(1.0, "one"), bad, note(2.0, "two"))]
     assert tickets[0].result() and tickets[2].result()
-    with pytest.raises(RecordRefusedError):
+    with fails(MemoryCode.QUERY_INVALID):
         tickets[1].result()
 
 
@@ -350,7 +352,7 @@ def test_raw_observations_are_dropped_before_anything_else_and_counted(tmp_path:
 
 def test_a_query_ends_at_its_deadline(store: Store) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    with pytest.raises(QueryTimeoutError, match="deadline"), store.reading(0.1) as file:
+    with fails(MemoryCode.QUERY_TIMEOUT, "deadline"), store.reading(0.1) as file:
         file.execute(endless).fetchone()
     assert store.find(Query()) == []
 
