@@ -21,7 +21,7 @@ NOON = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
 
 @contextmanager
 def fails(code: MemoryCode, match: str = "") -> Iterator[None]:
-    """A block ends with this error of the memory."""
+    """Expect a block to end with this error of the memory."""
     with pytest.raises(StoreError, match=match or None) as caught:
         yield
     assert caught.value.code is code
