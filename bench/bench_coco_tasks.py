@@ -18,7 +18,7 @@ from bench.mutations import equivalent, mutants
 from bench.performing import Performance, Robot, ask, perform
 from bench.scoring import Score, Task, TaskFile, score
 from function_tokens.routines import RoutineStore
-from planners.language import OfflineClient
+from planners.language.client import OfflineClient
 from planners.models.base import ModelClient
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from function_tokens.builtins import BUILTINS
-from planners.language import CommandParser
+from planners.language.parser import CommandParser
 from planners.prompts.declarations import Declared, declared
 from skill_kernel.skills.skill import ContentMarker, Skill
 

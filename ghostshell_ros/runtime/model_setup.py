@@ -47,7 +47,7 @@ def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None
     file = _models_file(node)
 
     def offline() -> ModelClient:
-        from planners.language import OfflineClient
+        from planners.language.client import OfflineClient
 
         assert robot is not None
         options = GrammarOptions(robot.config.builtin_names, robot.config.limits)

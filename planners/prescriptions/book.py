@@ -5,7 +5,6 @@ reflexes have a book of their own."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from planners.prescriptions.contradictions import contradictions
@@ -13,6 +12,7 @@ from planners.prescriptions.prescription import (
     MAX_GUIDELINES,
     MAX_SENTENCE,
     Conflict,
+    Kept,
     Kind,
     Prescription,
     PrescriptionFile,
@@ -30,19 +30,6 @@ from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.observation.accessors import Accessor
 
 MAX_PRESCRIPTIONS = 200
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A prescription with where it belongs and what contradicts it."""
-
-    prescription: Prescription
-    route: Route
-    conflicts: tuple[Conflict, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.prescription.name
 
 
 class PrescriptionBook:

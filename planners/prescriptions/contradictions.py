@@ -5,11 +5,13 @@ condition with tasks that exclude one another."""
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 from planners.language.conditional import plain, split
 from planners.language.lexicon import stem
@@ -45,32 +47,20 @@ back retreat
 stay wait remain
 """
 _MEANING = {stem(word): line.split()[0] for line in _GROUPS.splitlines() for word in line.split()}
+_SPEAK = r"speak|talk|say|tell|greet|welcome|bark|sing|announce|shout|chat|call|ask|comment|introduce"
+_NEAR = r"approach|go (?:up )?to|come (?:near|close)|walk (?:up )?to|move towards?|go over to|join"
+_OFF = r"(?:keep|stay|move|back|step) (?:\w+ ){0,4}?(?:away|back|off|distance|clear|aside)|avoid|retreat|leave"
+_STAY = r"stay|wait|remain|stand still|stop|sit|lie|freeze|halt|do not move"
 _EXCLUSIVE = (
-    (
-        r"\b(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)\b|\bsilence\b|\bdo not speak\b",
-        r"\b(?:speak|talk|say|tell|greet|welcome|bark|sing|announce|shout|chat|call|ask|comment|"
-        r"introduce)\b",
-        "quiet",
-        "to be heard",
-    ),
-    (
-        r"\b(?:approach|go (?:up )?to|come (?:near|close)|walk (?:up )?to|move towards?|go over to|join)\b",
-        r"\b(?:keep|stay|move|back|step) (?:\w+ ){0,4}?(?:away|back|off|distance|clear|aside)\b|\b(?:avoid|retreat|leave)\b",
-        "going near",
-        "keeping away",
-    ),
-    (
-        r"\b(?:stay|wait|remain|stand still|stop|sit|lie|freeze|halt|do not move)\b",
-        r"\b(?:go|walk|follow|run|patrol|move|approach|drive|explore|come|dance)\b",
-        "staying",
-        "going",
-    ),
-    (r"\b(?:follow|accompany|engage|play|interact)\b", r"\b(?:ignore|leave alone|leave \w+ alone)\b", "engaging", "ignoring"),
-    (r"\bleft\b", r"\bright\b", "left", "right"),
-    (r"\b(?:slow|slowly)\b", r"\b(?:fast|quick|quickly|run)\b", "slow", "fast"),
-    (r"\b(?:sit|lie)\b", r"\b(?:stand|get up)\b", "down", "up"),
+    (r"(?:be|stay|keep|remain) (?:quiet|silent|still and quiet)|silence|do not speak", _SPEAK, "quiet", "to be heard"),
+    (_NEAR, _OFF, "going near", "keeping away"),
+    (_STAY, "go|walk|follow|run|patrol|move|approach|drive|explore|come|dance", "staying", "going"),
+    ("follow|accompany|engage|play|interact", r"ignore|leave alone|leave \w+ alone", "engaging", "ignoring"),
+    ("left", "right", "left", "right"),
+    ("slow|slowly", "fast|quick|quickly|run", "slow", "fast"),
+    ("sit|lie", "stand|get up", "down", "up"),
 )
-_EXCLUDED = tuple((re.compile(a), re.compile(b), x, y) for a, b, x, y in _EXCLUSIVE)
+_EXCLUDED = tuple((re.compile(rf"\b(?:{a})\b"), re.compile(rf"\b(?:{b})\b"), x, y) for a, b, x, y in _EXCLUSIVE)
 _TO_PLACE = re.compile(r"\b(?:go|walk|drive|return|come|run|move) (?:back )?(?:to|into) (?:the )?(?P<place>\w+)")
 _NUMBERS = re.compile(
     r"\b(?P<how>below|under|less than|above|over|more than|closer than|farther than|within)\s+"
@@ -114,27 +104,14 @@ def _conflict(new: Standing, other: Standing) -> Conflict | None:
 def _meant(standing: Standing) -> _Meaning:
     sentence = plain(standing.sentence).lower().rstrip(" .!")
     clause = split(sentence)
-    condition, said = (clause.condition, clause.action) if clause is not None else ("", sentence)
-    if clause is not None and not said:
-        said = condition
-    forbids = bool(_NOT.search(said))
-    if standing.task:
-        said, forbids = standing.task.lower(), False
-    action = _words(said)
+    condition, said = (clause.condition, clause.action or clause.condition) if clause is not None else ("", sentence)
+    forbids = not standing.task and bool(_NOT.search(said))
+    said, source = standing.task.lower() or said, standing.when.strip()
     bounds = tuple((m["how"] in _UPWARDS, float(m["number"])) for m in _NUMBERS.finditer(condition))
-    source = standing.when.strip()
-    parts = _NOT.split(said, maxsplit=1)
-    return _Meaning(
-        _words(condition),
-        action,
-        said,
-        forbids,
-        source,
-        clause is not None or bool(source),
-        bounds,
-        forbidden=parts[1] if len(parts) > 1 else "",
-        allowed=parts[0],
-    )
+    allowed, *banned = _NOT.split(said, maxsplit=1)
+    conditional = clause is not None or bool(source)
+    forbidden = "".join(banned)
+    return _Meaning(_words(condition), _words(said), said, forbids, source, conditional, bounds, forbidden, allowed)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -190,32 +167,29 @@ def _opposed(one: str, other: str) -> tuple[str, str] | None:
     return None
 
 
-_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_TURNED = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
 
 
 @lru_cache(maxsize=4096)
 def may_meet(one: str, other: str) -> bool:
     """Return whether two conditions may hold at one time: they are the same or read the same accessor, and neither excludes
     the other. Told from their source alone."""
-    first, second = _parsed(one), _parsed(other)
-    if first is None or second is None:
+    try:
+        first, second = (ast.parse(source.strip(), mode="eval").body for source in (one, other))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return one == other
     if ast.dump(first) == ast.dump(second):
         return True
-    if not _calls(first) & _calls(second):
-        return False
-    return not any(_exclude(a, b) for a, b in product(_parts(first), _parts(second)))
-
-
-def _parsed(source: str) -> ast.expr | None:
-    try:
-        return ast.parse(source.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _calls(tree: ast.expr) -> set[str]:
-    return {ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    calls = [{ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.Call)} for tree in (first, second)]
+    return bool(calls[0] & calls[1]) and not any(_exclude(a, b) for a, b in product(_parts(first), _parts(second)))
 
 
 def _parts(tree: ast.expr) -> list[ast.expr]:
@@ -232,24 +206,21 @@ def _exclude(one: ast.expr, other: ast.expr) -> bool:
     a, b = _comparison(one), _comparison(other)
     if a is None or b is None or a[0] != b[0]:
         return False
-    return _apart(a[1], a[2], b[1], b[2]) or _apart(b[1], b[2], a[1], a[2])
+    (_, first, x), (_, second, y) = a, b
+    if isinstance(x, (int, float)) and isinstance(y, (int, float)):
+        points: list[Any] = [x - 1, x, (x + y) / 2, y, y + 1, y - 1, x + 1]
+    elif {first, second} <= {operator.eq, operator.ne}:
+        points = [x, y, object()]
+    else:
+        return False
+    return not any(first(point, x) and second(point, y) for point in points)
 
 
-def _comparison(part: ast.expr) -> tuple[str, type[ast.cmpop], object] | None:
+def _comparison(part: ast.expr) -> tuple[str, Callable[[Any, Any], bool], Any] | None:
     """Return the compared expression, the comparison and the constant."""
-    if not (isinstance(part, ast.Compare) and len(part.ops) == 1):
+    if not (isinstance(part, ast.Compare) and len(part.ops) == 1 and type(part.ops[0]) in _OPERATORS):
         return None
-    left, how, right = part.left, type(part.ops[0]), part.comparators[0]
+    left, how, right = part.left, _OPERATORS[type(part.ops[0])], part.comparators[0]
     if isinstance(left, ast.Constant):
         left, how, right = right, _TURNED.get(how, how), left
     return (ast.dump(left), how, right.value) if isinstance(right, ast.Constant) else None
-
-
-def _apart(how: type[ast.cmpop], value: object, other_how: type[ast.cmpop], other: object) -> bool:
-    if how is ast.Eq and other_how in (ast.Eq, ast.NotEq):
-        return (value == other) is (other_how is ast.NotEq)
-    if not (isinstance(value, (int, float)) and isinstance(other, (int, float))):
-        return False
-    if how in (ast.Lt, ast.LtE, ast.Eq) and other_how in (ast.Gt, ast.GtE):
-        return value < other or (value == other and not (how in (ast.LtE, ast.Eq) and other_how is ast.GtE))
-    return how is ast.Eq and other_how in (ast.Lt, ast.LtE) and (value > other or (value == other and other_how is ast.Lt))

@@ -99,9 +99,18 @@ class Conflict:
     name: str
     why: str
 
-    def text(self) -> str:
-        """Return the conflict as a person reads it."""
-        return f"{self.name}: {self.why}"
+
+@dataclass(frozen=True)
+class Kept:
+    """A prescription with where it belongs and what contradicts it."""
+
+    prescription: Prescription
+    route: Route
+    conflicts: tuple[Conflict, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.prescription.name
 
 
 @dataclass(frozen=True)

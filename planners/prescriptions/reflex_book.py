@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planners.prescriptions.reflex_compiler import Proposal
-from planners.prescriptions.reflex_duration import limit_of
+from planners.prescriptions.reflex_compiler import Proposal, limit_of
 from reflexes.rule import LoadedRule, ReflexError, Rule, RuleState, RuleStore, Unreadable, name_of
 from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import RecordError, checked

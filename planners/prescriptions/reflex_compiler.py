@@ -5,7 +5,10 @@ The model is shown code as prompt: the accessors and skills of the robot as Pyth
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import unescape
 
@@ -13,11 +16,13 @@ from planners.models.base import CancelToken, Message, ModelClient, ModelRequest
 from planners.prescriptions.grammar import Grammar
 from planners.prompts.prompt import stub
 from planners.prompts.quoting import quoted
-from reflexes.rule import ReflexError
+from reflexes.rule import LONGEST_ACTION_S, ReflexError
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
-from skill_kernel.guard.code import FUNCTIONS, OWN_ACTIONS
+from skill_kernel.guard.code import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, WAIT
+from skill_kernel.guard.errors import LIMITS
 from skill_kernel.robot import RobotConfig
-from skill_kernel.skills.skill import Skill
+from skill_kernel.skills.arguments import ArgumentError, bind_typed
+from skill_kernel.skills.skill import Skill, SkillDefinitionError
 
 GRAMMAR = "grammar (no language model)"
 """The `model` of a rule that the grammar read."""
@@ -30,6 +35,14 @@ _FENCE = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\r?\n(?P<code>.*?)(?:```|\Z)"
 _THOUGHT = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _PART = re.compile(r"<(condition|action)>(?P<code>.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _CANNOT = re.compile(r"^\s*CANNOT:\s*(?P<why>.+)", re.IGNORECASE | re.MULTILINE)
+
+
+MIN_LIMIT_S = 30.0
+FACTOR = 2.0
+"""How many times its nominal time a skill may take before something is wrong."""
+EXTRA_S = 10.0
+UNKNOWN_S = 30.0
+"""Time granted to a skill whose arguments are known only when it is called."""
 
 
 class CompileError(ReflexError):
@@ -75,21 +88,20 @@ class Compiler:
             return self._by_grammar(text)
         return self._by_model(text, self._client, cancel)
 
-    def check(self, sentence: str, source: str, author: str) -> Proposal:
-        """Return a proposal of code that somebody wrote by hand. Raises CompileError."""
+    def check(self, sentence: str, source: str, author: str, notes: tuple[str, ...] = ()) -> Proposal:
+        """Return a proposal of code that somebody wrote. Raises CompileError."""
         try:
             guarded = compile_guarded(source, self._vocabulary)
         except GuardError as error:
             raise CompileError(f"the code was refused: {error}", source) from error
-        return Proposal(sentence, source, guarded, author, notes=guarded.notes)
+        return Proposal(sentence, source, guarded, author, notes=(*notes, *guarded.notes))
 
     def _by_grammar(self, sentence: str) -> Proposal:
         reading = self._grammar.read(sentence)
         try:
-            guarded = compile_guarded(reading.source, self._vocabulary)
-        except GuardError as error:
-            raise CompileError(f"“{sentence}” was read, but the robot cannot do it: {error.message}", reading.source) from error
-        return Proposal(sentence, reading.source, guarded, GRAMMAR, notes=(*reading.notes, *guarded.notes))
+            return self.check(sentence, reading.source, GRAMMAR, reading.notes)
+        except CompileError as error:
+            raise CompileError(f"“{sentence}” was read, but the robot cannot do it: {error}", reading.source) from error
 
     def _by_model(self, sentence: str, client: ModelClient, cancel: CancelToken) -> Proposal:
         system = system_prompt(self._vocabulary, robot_name=self._robot.name, robot_description=self._robot.description)
@@ -122,8 +134,7 @@ def code_of(answer: str) -> str | None:
     inside = next((b for b in blocks if "def condition" in b and "def action" in b), "\n\n".join(blocks))
     parts = {match.group(1).lower(): match["code"] for match in _PART.finditer(inside or text)}
     if len(parts) == 2:
-        functions = (_function(name, unescape(parts[name])) for name in ("condition", "action"))
-        return "\n\n".join(functions)
+        return "\n\n".join(_function(name, unescape(parts[name])) for name in ("condition", "action"))
     if inside.strip():
         return _tidy(inside)
     begin = text.find("def condition")
@@ -143,13 +154,8 @@ def _function(name: str, code: str) -> str:
 
 def _tidy(code: str) -> str:
     """Return code without blank lines around it, common indentation and tabs; the guard judges the rest."""
-    lines = [line.rstrip() for line in code.expandtabs(4).splitlines()]
-    while lines and not lines[0]:
-        del lines[0]
-    while lines and not lines[-1]:
-        del lines[-1]
-    margin = min((len(line) - len(line.lstrip(" ")) for line in lines if line), default=0)
-    return "".join(f"{line[margin:]}\n" for line in lines)
+    lines = "\n".join(line.rstrip() for line in code.expandtabs(4).splitlines()).strip("\n")
+    return "".join(f"{line}\n" for line in textwrap.dedent(lines).splitlines())
 
 
 def _answer(client: ModelClient, system: str, messages: tuple[Message, ...], sentence: str, cancel: CancelToken) -> str:
@@ -230,3 +236,71 @@ def _accessor(name: str, vocabulary: Vocabulary) -> str:
 def _skill(skill: Skill, vocabulary: Vocabulary) -> str:
     text = stub(skill, vocabulary.limits)
     return text.replace("the text between the element's tags, not an attribute", "the text")
+
+
+def limit_of(source: str, vocabulary: Vocabulary) -> float:
+    """Return the `limit_s` that fits guarded code. Raises ReflexError when its action surely takes longer than any may."""
+    action = _action(source)
+    least = _Durations(vocabulary, longest=False).of(action)
+    if least > LONGEST_ACTION_S:
+        raise ReflexError(
+            f"its action takes about {least:.0f} s; a reflex acts for at most {LONGEST_ACTION_S:g} s, make it shorter"
+        )
+    limit = FACTOR * _Durations(vocabulary, longest=True).of(action) + EXTRA_S
+    return min(max(MIN_LIMIT_S, limit), LONGEST_ACTION_S)
+
+
+def nominal_of(source: str, vocabulary: Vocabulary) -> float:
+    """Return how long the skills of guarded code nominally take at most, without its waits."""
+    return _Durations(vocabulary, longest=True, waits=False).of(_action(source))
+
+
+def _action(source: str) -> list[ast.stmt]:
+    return next(f for f in ast.parse(source).body if isinstance(f, ast.FunctionDef) and f.name == "action").body
+
+
+class _Durations:
+    """Adds up seconds along the longest way, every loop at its longest, or along the shortest, whatever the sensors say."""
+
+    def __init__(self, vocabulary: Vocabulary, *, longest: bool, waits: bool = True) -> None:
+        self._vocabulary, self._longest, self._waits = vocabulary, longest, waits
+
+    def of(self, body: Iterable[ast.stmt]) -> float:
+        total = 0.0
+        for statement in body:
+            leaves = any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for part in ast.walk(statement))
+            if leaves and not self._longest:
+                break
+            if isinstance(statement, ast.If):
+                total += (max if self._longest else min)(self.of(statement.body), self.of(statement.orelse))
+            elif isinstance(statement, ast.For):
+                total += self._rounds(statement.iter) * self.of(statement.body)
+            else:
+                total += sum(self._call(call) for call in ast.walk(statement) if isinstance(call, ast.Call))
+        return total
+
+    def _call(self, call: ast.Call) -> float:
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        skill = self._vocabulary.skills.get(name)
+        if (name == WAIT and not self._waits) or (name != WAIT and skill is None):
+            return 0.0
+        try:
+            given = [ast.literal_eval(place) for place in call.args]
+            named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+            if skill is None:
+                return float([*given, *named.values()][0])
+            values = dict(zip(skill.signature.parameters, given, strict=False)) | named
+            return skill.nominal_for(bind_typed(skill, values, self._vocabulary.limits).values)
+        except (ValueError, ArgumentError, SkillDefinitionError):
+            return 0.0 if not self._longest else LONGEST_WAIT_S if skill is None else UNKNOWN_S
+
+    def _rounds(self, over: ast.expr) -> int:
+        """Return how often a loop runs: the guard has bounded a range and a list that stand there."""
+        if isinstance(over, ast.Call):
+            try:
+                return len(range(*[int(ast.literal_eval(bound)) for bound in over.args]))
+            except ValueError:
+                return LIMITS.rounds
+        if not self._longest:
+            return 0
+        return len(over.elts) if isinstance(over, ast.List) else LIMITS.items

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from planners.language.stop_words import is_stop
 from planners.models.model_call import CallEnd, ModelCall
-from planners.processes.changes import Changes
-from planners.processes.process_advisor import Voice
-from planners.processes.process_prompt import AdvisorContext, S3Answer
+from planners.prescriptions.prescription import Kept, Prescription, Route
+from planners.processes.advisor import AdvisorContext, S3Answer, Voice
 from skill_kernel.clock import Clock
-from skill_kernel.guard import GuardedExpression
+from skill_kernel.guard import GuardedExpression, GuardError, compile_expression
 from skill_kernel.guard.trigger import Trigger
 from skill_kernel.observation.accessors import Accessor, View
-from skill_kernel.observation.model import Observation, ObservationError
+from skill_kernel.observation.model import Kind, Observation, ObservationError, SeenObject
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -26,33 +26,116 @@ PERIOD_S = 2.0
 BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 60.0
 BY_RULE = "guidelines whose sentence is a plain rule go on without it, the others wait"
 
-
-@dataclass(frozen=True)
-class Guideline:
-    """A standing wish. With `when` and `task` it needs no model; `rule` holds both as read from the sentence, for the time no
-    model answers. It rests for `cooldown_s` after its process has ended."""
-
-    name: str
-    sentence: str
-    when: GuardedExpression | None = None
-    task: str = ""
-    cooldown_s: float = 30.0
-    rule: tuple[GuardedExpression, str] | None = None
-
-    @property
-    def fixed(self) -> bool:
-        """Return whether condition and task are both stated."""
-        return self.when is not None and bool(self.task)
+FORGOTTEN_S = 3.0
+"""A thing that was out of sight so long is new when it comes again; a shorter gap is the detector's."""
+GONE_S = 1.0
+"""A person who was not seen for so long has left."""
+BATTERY_STEP = 10.0
+"""Percent."""
+PERSON, BATTERY = "person", "battery"
+OWN_DOING = frozenset({"moving", "posture", "subsystems"})
+"""Fields that follow from what the robot itself does."""
+MOST = 12
 
 
 @dataclass
 class _Watch:
-    """One guideline at work. `rests_until_s` is on the clock; `holds` is its condition's last value."""
+    """One guideline at work. With a stated condition `when` and a task it is `fixed` and needs no model; `rule` is the
+    condition as read from the sentence, for the time no model answers. `rests_until_s` is on the clock; `holds` is the
+    condition's last value."""
 
-    guideline: Guideline
+    guideline: Prescription
+    route: Route
+    when: GuardedExpression | None
+    rule: GuardedExpression | None
     trigger: Trigger = field(default_factory=lambda: Trigger(REARM_S))
     holds: bool = False
     rests_until_s: float = 0.0
+
+    @property
+    def fixed(self) -> bool:
+        """Return whether condition and task are both stated."""
+        return self.when is not None and bool(self.guideline.task)
+
+
+class Changes:
+    """Hears every observation; `take` gives what has changed since it was last asked.
+
+    Told are: a label that comes into sight, a person who comes or leaves, another value of a field of kind text or boolean,
+    a step of the battery. Stale fields say nothing, and that one is stale is no change.
+    """
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+        self._seen: dict[str, float] = {}
+        self._people: list[tuple[float, int]] = []
+        self._people_known = 0
+        self._values: dict[str, str | bool] = {}
+        self._step: float | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._told)
+
+    def note(self, what: str) -> None:
+        """Something else that a guideline may be about."""
+        if what in self._told:
+            self._told.remove(what)
+        self._told = [*self._told, what][-MOST:]
+
+    def take(self) -> list[str]:
+        """All of it, and begin anew."""
+        told, self._told = self._told, []
+        return told
+
+    def observe(self, observation: Observation, now: float) -> None:
+        """Compare with what was before; `now` on the steady clock of the observation."""
+        if observation.stale(now):
+            return
+        things: list[str] | None = None
+        for seen in observation.fields.values():
+            value = seen.value
+            if seen.stale(now) or value is None or seen.name in OWN_DOING:
+                continue
+            if seen.kind is Kind.OBJECTS and isinstance(value, tuple):
+                labels = [o.label for o in value if isinstance(o, SeenObject) and o.seen_s < GONE_S]
+                things = [*(things or []), *labels]
+            elif seen.name == BATTERY and isinstance(value, float) and math.isfinite(value):
+                self._battery(value)
+            elif seen.kind in (Kind.TEXT, Kind.BOOLEAN) and isinstance(value, (str, bool)):
+                before = self._values.get(seen.name)
+                self._values[seen.name] = value
+                if before is not None and before != value:
+                    self.note(f"{seen.name} is {_shown(value)} now, it was {_shown(before)}")
+                elif before is None and seen.name == "last_heard" and value:
+                    self.note(f"{seen.name} is {_shown(value)} now")
+        if things is not None:
+            self._labels(things, now)
+
+    def _battery(self, percent: float) -> None:
+        before = percent if self._step is None else self._step
+        if abs(percent - before) >= BATTERY_STEP:
+            self.note(f"the battery is at {percent:.0f} %, it was at {before:.0f} %")
+            before = percent
+        self._step = before
+
+    def _labels(self, things: list[str], now: float) -> None:
+        for label in dict.fromkeys(things):
+            if label != PERSON and now - self._seen.get(label, -math.inf) > FORGOTTEN_S:
+                self.note(f"{label} has come into sight")
+            self._seen[label] = now
+        people, known = things.count(PERSON), self._people_known
+        self._people = [(at, n) for at, n in self._people if now - at <= GONE_S] + [(now, people)]
+        most = max(count for _, count in self._people)
+        if people > known:
+            self.note(f"a person has come: {people} in sight, {known} before")
+            self._people_known = people
+        elif most < known:
+            self.note(f"a person has left: {most} in sight, {known} before")
+            self._people_known = most
+
+
+def _shown(value: str | bool) -> str:
+    return f"“{value[:80]}”" if isinstance(value, str) else str(value).lower()
 
 
 class GuidelineLoop:
@@ -60,7 +143,7 @@ class GuidelineLoop:
     guidelines without one the model is asked, when something has changed that one may be about, at most every PERIOD_S.
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.
-    `fired` hears of each that began. With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how
+    With `blind` the model is asked every PERIOD_S, whatever has changed; `wait_s` is how
     long the budget still wants it to wait. `halting` tells of a halt that is on its way. Without `context` there is no model.
     """
 
@@ -71,7 +154,6 @@ class GuidelineLoop:
         accessors: Mapping[str, Accessor],
         voice: Voice,
         *,
-        fired: Callable[[Guideline, Process], None],
         context: AdvisorContext | None = None,
         blind: Callable[[], bool] = lambda: False,
         wait_s: Callable[[], float] = lambda: 0.0,
@@ -79,9 +161,7 @@ class GuidelineLoop:
         robot: str = "",
     ) -> None:
         self._scheduler, self._clock, self._accessors, self._voice = scheduler, clock, accessors, voice
-        self._fired, self._context, self._robot = fired, context, robot
-        self._blind = blind
-        self._wait_s, self._halting = wait_s, halting
+        self._context, self._robot, self._blind, self._wait_s, self._halting = context, robot, blind, wait_s, halting
         self._watches: dict[str, _Watch] = {}
         self._changes = Changes()
         self._observed: Observation | None = None
@@ -90,15 +170,24 @@ class GuidelineLoop:
         self._not_before_s = 0.0
         self._failures = 0
 
-    def set(self, guidelines: Iterable[Guideline]) -> None:
+    def set(self, guidelines: Iterable[Kept]) -> None:
         """Watch these, which are enabled now; one that is as it was keeps its state."""
         old, self._watches = self._watches, {}
-        for guideline in guidelines:
-            watch = old.get(guideline.name)
-            if watch is None or watch.guideline != guideline:
-                watch = _Watch(guideline)
-                self._changes.note(f"guideline '{guideline.name}' is new")
-            self._watches[guideline.name] = watch
+        for kept in guidelines:
+            one, route = kept.prescription, kept.route
+            watch = old.get(kept.name)
+            if watch is None or (watch.guideline, watch.route) != (one, route):
+                when = self._compiled(one.when)
+                rule = self._compiled(route.when) if when is None and route.task else None
+                watch = _Watch(one, route, when, rule)
+                self._changes.note(f"guideline '{kept.name}' is new")
+            self._watches[kept.name] = watch
+
+    def _compiled(self, source: str) -> GuardedExpression | None:
+        try:
+            return compile_expression(source, self._accessors) if source else None
+        except GuardError:
+            return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
 
     def halted(self, halted: bool) -> None:
         """Take note that the robot is halted, or no longer is."""
@@ -144,13 +233,11 @@ class GuidelineLoop:
 
     def _by_model(self, watch: _Watch) -> bool:
         """Return whether the model judges it; while the model fails, a plain rule goes on without."""
-        return self._context is not None and not watch.guideline.fixed and not (self._failures and watch.guideline.rule)
+        return self._context is not None and not watch.fixed and not (self._failures and watch.rule)
 
     def _evaluate(self, watch: _Watch, observation: Observation, now: float) -> bool | None:
         """Return whether its condition holds; None where that is unknown, or where it has no condition."""
-        condition = watch.guideline.when
-        if condition is None and watch.guideline.rule is not None and not self._by_model(watch):
-            condition = watch.guideline.rule[0]
+        condition = watch.rule if watch.when is None and not self._by_model(watch) else watch.when
         try:
             return None if condition is None else bool(condition.evaluate(View(observation, self._accessors, now).call))
         except (ObservationError, ArithmeticError, ValueError):
@@ -162,12 +249,11 @@ class GuidelineLoop:
         return not self._halted and not self._halting() and not lives and self._clock.now() >= watch.rests_until_s
 
     def _rose(self, watch: _Watch) -> None:
-        guideline = watch.guideline
         if self._by_model(watch):
-            self._changes.note(f"the condition of guideline '{guideline.name}' has come true")
+            self._changes.note(f"the condition of guideline '{watch.guideline.name}' has come true")
             watch.trigger.spend()
-        elif guideline.fixed or guideline.rule is not None:
-            self._begin(watch, guideline.task if guideline.rule is None else guideline.rule[1])
+        elif watch.fixed or watch.rule is not None:
+            self._begin(watch, watch.guideline.task if watch.fixed else watch.route.task)
 
     def _begin(self, watch: _Watch, task: str) -> None:
         name = watch.guideline.name
@@ -181,7 +267,7 @@ class GuidelineLoop:
             self._rest(watch)
             self._voice.notice("", f"guideline '{name}' could not begin: {error}")
             return
-        self._fired(watch.guideline, process)
+        self._voice.fired(process)
 
     def _rest(self, watch: _Watch) -> None:
         watch.rests_until_s = self._clock.now() + watch.guideline.cooldown_s
@@ -192,7 +278,7 @@ class GuidelineLoop:
         candidates = [
             watch.guideline
             for watch in self._watches.values()
-            if not watch.guideline.fixed and (watch.guideline.when is None or watch.holds) and self._may_fire(watch)
+            if not watch.fixed and (watch.when is None or watch.holds) and self._may_fire(watch)
         ]
         if not candidates or not (self._changes or self._blind()) or self._wait_s() > 0.0:
             return
@@ -216,7 +302,7 @@ class GuidelineLoop:
             watch = self._watches.get(name)
             if watch is None or not self._may_fire(watch):
                 self._voice.skipped("", f"guideline '{name}' may not fire any more")
-            elif watch.guideline.when is not None and not self._holds_now(watch):
+            elif watch.when is not None and not self._holds_now(watch):
                 self._voice.skipped("", f"the condition of guideline '{name}' is no longer true")
             else:
                 self._begin(watch, task)

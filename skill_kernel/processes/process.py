@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process: a task and its runtime context, in one control block (TypeGo 5.2)."""
+"""A process: a task and its runtime context, in one control block (TypeGo 5.2); and how a new one stands to those that run:
+the preemption table, and within it what somebody read of an instruction's meaning (semantics section 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any
 
 from skill_kernel.codes import TaskCode
@@ -32,22 +33,19 @@ class LayerUsage:
 def added(usage: tuple[LayerUsage, ...], answer: ModelEvent) -> tuple[LayerUsage, ...]:
     """Return the sums with one more call."""
     old = usage_of(usage, answer.layer)
-    cost = max(old.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else old.cost_usd
-    return _with(
-        usage,
-        replace(
-            old,
-            model=answer.model or old.model,
-            calls=old.calls + 1,
-            failures=old.failures + answer.failed,
-            prompt_tokens=old.prompt_tokens + answer.prompt_tokens,
-            cached_tokens=old.cached_tokens + answer.cached_tokens,
-            completion_tokens=old.completion_tokens + answer.completion_tokens,
-            cost_usd=cost,
-            latency_s=old.latency_s + answer.took_s,
-            latency_max_s=max(old.latency_max_s, answer.took_s),
-        ),
+    new = replace(
+        old,
+        model=answer.model or old.model,
+        calls=old.calls + 1,
+        failures=old.failures + answer.failed,
+        prompt_tokens=old.prompt_tokens + answer.prompt_tokens,
+        cached_tokens=old.cached_tokens + answer.cached_tokens,
+        completion_tokens=old.completion_tokens + answer.completion_tokens,
+        cost_usd=max(old.cost_usd, 0.0) + answer.cost_usd if answer.cost_usd >= 0 else old.cost_usd,
+        latency_s=old.latency_s + answer.took_s,
+        latency_max_s=max(old.latency_max_s, answer.took_s),
     )
+    return _with(usage, new)
 
 
 def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]:
@@ -57,13 +55,12 @@ def skipped(usage: tuple[LayerUsage, ...], layer: str) -> tuple[LayerUsage, ...]
 
 
 def usage_of(usage: tuple[LayerUsage, ...], layer: str) -> LayerUsage:
+    """Return the sums of one layer."""
     return next((u for u in usage if u.layer == layer), LayerUsage(layer))
 
 
 def _with(usage: tuple[LayerUsage, ...], new: LayerUsage) -> tuple[LayerUsage, ...]:
-    if any(u.layer == new.layer for u in usage):
-        return tuple(new if u.layer == new.layer else u for u in usage)
-    return (*usage, new)
+    return tuple({**{u.layer: u for u in usage}, new.layer: new}.values())
 
 
 CAUSE_USER = "user"
@@ -236,3 +233,50 @@ class Process:
         lost = tuple(replace(call, outcome="INTERRUPTED", message=why) for call in self.running)
         kept = {"history": (*self.history, *lost)[-HISTORY:], "calls": self.calls + len(lost)}
         return replace(self, **{**NOTHING_MORE, **kept, "message": why, "plan_ended": False, **changes})
+
+
+_USER, _REACTIVE, _IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
+
+
+class Verdict(Enum):
+    """Tell what becomes of a new process and one that runs."""
+
+    REPLACE = "replace"
+    """The running one ends and does not come back."""
+    PAUSE = "pause"
+    """The running one pauses and goes on when the new one has ended."""
+    WAIT = "wait"
+    """The new one waits until the running one has ended."""
+    ONE_ONLY = "one only"
+    """There is no second one: the new one does not begin."""
+
+
+TABLE: dict[tuple[ProcessSource, ProcessSource], Verdict] = {
+    (_USER, _USER): Verdict.REPLACE,
+    (_USER, _REACTIVE): Verdict.REPLACE,
+    (_USER, _IDLE): Verdict.PAUSE,
+    (_REACTIVE, _USER): Verdict.PAUSE,
+    (_REACTIVE, _REACTIVE): Verdict.WAIT,
+    (_REACTIVE, _IDLE): Verdict.PAUSE,
+    (_IDLE, _USER): Verdict.WAIT,
+    (_IDLE, _REACTIVE): Verdict.WAIT,
+    (_IDLE, _IDLE): Verdict.ONE_ONLY,
+}
+"""(new, running) → verdict."""
+
+
+def verdict(new: ProcessSource, running: ProcessSource, *, returns: bool = False) -> Verdict:
+    """Return what the table says; with `returns` the new task asks that what it displaces goes on after it."""
+    found = TABLE[new, running]
+    return Verdict.PAUSE if returns and found is Verdict.REPLACE else found
+
+
+class Relation(str, Enum):
+    """Tell what a new instruction says of one that runs."""
+
+    REPLACE = "replace"
+    """It is no longer wanted."""
+    JOIN = "join"
+    """Both are wanted."""
+    RETURN = "return"
+    """It goes on after the new one, should the new one displace it."""

@@ -19,9 +19,11 @@ from skill_kernel.processes.process import (
     ProcessError,
     ProcessSource,
     ProcessStatus,
+    Relation,
     SchedulerSettings,
+    Verdict,
+    verdict,
 )
-from skill_kernel.processes.relations import Relation, Verdict, verdict
 
 IDLE_RETRY_S = 60.0
 """How long idle behaviour that failed is left alone."""

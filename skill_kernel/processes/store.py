@@ -49,7 +49,7 @@ class ProcessStore:
 
     def __init__(self, path: Path, *, on_problem: Callable[[str], None], keep: int = 50) -> None:
         self._path, self._on_problem, self._keep = path, on_problem, keep
-        self._queue: queue.SimpleQueue[Process | threading.Event | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Process | None] = queue.SimpleQueue()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
@@ -64,12 +64,6 @@ class ProcessStore:
     def save(self, process: Process) -> None:
         """Note a process as it stands. Returns at once."""
         self._queue.put(process)
-
-    def flush(self, timeout_s: float = 2.0) -> bool:
-        """Wait until everything saved before is on disk; return false when that took too long."""
-        done = threading.Event()
-        self._queue.put(done)
-        return done.wait(timeout_s)
 
     def close(self) -> None:
         """Write what is left and end."""
@@ -93,7 +87,7 @@ class ProcessStore:
             waiting = [self._queue.get()]
             while not self._queue.empty():
                 waiting.append(self._queue.get())
-            newest = {item.process_id: item for item in waiting if isinstance(item, Process)}
+            newest = {item.process_id: item for item in waiting if item is not None}
             try:
                 if newest and writes:
                     self._write(newest.values())
@@ -103,9 +97,6 @@ class ProcessStore:
                     f"processes are no longer written to {self._path} ({error}); the robot goes on, but a restart will not "
                     "know what is done from now on: free space or mend the file, then start the node anew"
                 )
-            for done in waiting:
-                if isinstance(done, threading.Event):
-                    done.set()
             ended = None in waiting
         self._file.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer, layer_of, read_blocks
+from skill_kernel.processes.process import Process
 
 
 @dataclass
@@ -70,12 +71,13 @@ class AskedModel:
 
 
 class Told:
-    """Implements `process_advisor.Voice`."""
+    """Implements `planners.processes.advisor.Voice`."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
         self.skips: list[str] = []
         self.degrades: list[tuple[str, str]] = []
+        self.fires: list[tuple[str, Process]] = []
 
     def notice(self, process_id: str, text: str) -> None:
         self.notices.append(text)
@@ -85,3 +87,6 @@ class Told:
 
     def degraded(self, process_id: str, how: str, why: str) -> None:
         self.degrades.append((how, why))
+
+    def fired(self, process: Process) -> None:
+        self.fires.append((process.sender, process))

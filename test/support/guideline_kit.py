@@ -6,35 +6,41 @@ from __future__ import annotations
 from asked_model import AskedModel, Told
 from process_desk import REACTIVE, Desk
 
-from planners.processes.guidelines import Guideline, GuidelineLoop
-from planners.processes.process_prompt import AdvisorContext, system_prompt
+from planners.prescriptions.prescription import Kept, Prescription, Route
+from planners.prescriptions.prescription import Kind as PrescriptionKind
+from planners.processes.advisor import AdvisorContext, system_prompt
+from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import VirtualClock
-from skill_kernel.guard import GuardedExpression, compile_expression
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
-from skill_kernel.processes.process import Process
 from skill_kernel.robot import RobotConfig
 
 ACCESSORS = accessors_of(RobotConfig.load("kalos"))
 PERSON = "visible('person')"
 
 
-def when(source: str) -> GuardedExpression:
-    return compile_expression(source, ACCESSORS)
+def Guideline(
+    name: str, sentence: str, when: str = "", task: str = "", cooldown_s: float = 30.0, rule: tuple[str, str] = ("", "")
+) -> Kept:
+    """Return a guideline; `rule` is what its sentence was read as."""
+    stated = {"when": when, "task": task, "cooldown_s": cooldown_s}
+    one = Prescription(name=name, sentence=sentence, kind=PrescriptionKind.GUIDELINE, **stated)
+    return Kept(one, Route(PrescriptionKind.GUIDELINE, "S3", "", *rule))
 
 
-GREET = Guideline("greet", "greet people", when(PERSON), "say hello", 10.0)
+GREET = Guideline("greet", "greet people", PERSON, "say hello", 10.0)
 ENGAGE = Guideline("engage", "you may engage a nearby person")
-RULED = Guideline("wave", "whenever you see a person, bark", rule=(when(PERSON), "bark"))
+RULED = Guideline("wave", "whenever you see a person, bark", rule=(PERSON, "bark"))
 
 
 class Watched(Desk):
     """A desk with guidelines, on one virtual clock; observations come 5 times a second unless told otherwise."""
 
-    def __init__(self, *guidelines: Guideline, model: bool = True, blind: bool = False) -> None:
+    def __init__(self, *guidelines: Kept, model: bool = True, blind: bool = False) -> None:
         super().__init__()
-        self.clock, self.told, self.fired = VirtualClock(), Told(), list[tuple[str, Process]]()
+        self.clock, self.told = VirtualClock(), Told()
+        self.fired = self.told.fires
         self.model = AskedModel()
         self.halting = False
         context = AdvisorContext(
@@ -47,7 +53,6 @@ class Watched(Desk):
             self.told,
             context=context if model else None,
             blind=lambda: blind,
-            fired=lambda guideline, process: self.fired.append((guideline.name, process)),
             robot="kalos",
             halting=lambda: self.halting,
         )

@@ -15,7 +15,7 @@ from bench.simulated_model.prompt import Question
 from planners.judging import judge_message, judge_system
 from planners.models.base import ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
-from planners.processes import process_prompt
+from planners.processes import advisor
 from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions
 from planners.prompts.robot_facts import RobotFacts
@@ -46,7 +46,7 @@ ROBOT = RobotFacts(
 )
 S1, S1P, JUDGE = step_system(ROBOT), first_action_system(ROBOT), judge_system(ROBOT)
 S2 = task_prompt.system_prompt(ROBOT, subtasks=12)
-S3 = process_prompt.system_prompt(ROBOT)
+S3 = advisor.system_prompt(ROBOT)
 
 
 def thing(label: str, distance_m: float = 1.8, at: tuple[float, float] | None = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from function_tokens.dry_run import DryRun, call_line, dry_run
 from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
-from planners.language import CommandParser
+from planners.language.parser import CommandParser
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
-from guideline_kit import ENGAGE, GREET, PERSON, Watched, when
+from guideline_kit import ENGAGE, GREET, PERSON, Guideline, Watched
 from process_desk import PAUSED, REACTIVE, RUNS
 
-from planners.processes.guidelines import Guideline
 from skill_kernel.observation.model import Observation
 
 
@@ -73,7 +72,7 @@ def test_also_a_process_from_before_counts_as_its_own() -> None:
 
 
 def test_a_stale_or_missing_field_fires_nothing() -> None:
-    desk = Watched(GREET, Guideline("dark", "bark", when("not visible('person')"), "bark"), model=False)
+    desk = Watched(GREET, Guideline("dark", "bark", "not visible('person')", "bark"), model=False)
     desk.sees("person", age_s=1.5)
     desk.loop.observe(Observation(desk.clock.now()))
     assert not desk.fired
@@ -119,7 +118,7 @@ def test_the_table_decides_for_a_guideline_as_for_anybody() -> None:
 
 
 def test_two_at_once_begin_in_the_order_they_were_written() -> None:
-    desk = Watched(GREET, Guideline("bark", "bark", when(PERSON), "bark"), model=False)
+    desk = Watched(GREET, Guideline("bark", "bark", PERSON, "bark"), model=False)
     desk.sees("person")
     assert [name for name, _ in desk.fired] == ["greet", "bark"]
 
@@ -133,6 +132,6 @@ def test_too_many_processes_are_told_and_the_guideline_rests() -> None:
 
 
 def test_a_broken_condition_hurts_nobody_else() -> None:
-    desk = Watched(Guideline("odd", "odd", when("1.0 / (count('ball') + 0.0) > 2.0"), "bark"), GREET, model=False)
+    desk = Watched(Guideline("odd", "odd", "1.0 / (count('ball') + 0.0) > 2.0", "bark"), GREET, model=False)
     desk.sees("person")
     assert [name for name, _ in desk.fired] == ["greet"]

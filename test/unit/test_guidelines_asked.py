@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from guideline_kit import ENGAGE, GREET, PERSON, RULED, Watched, when
+from guideline_kit import ENGAGE, GREET, PERSON, RULED, Guideline, Watched
 from process_desk import IDLE, PAUSED, REACTIVE
 
-from planners.processes.guidelines import BY_RULE, Guideline
+from planners.processes.guidelines import BY_RULE
 
 
 def settled() -> Watched:
@@ -43,7 +43,7 @@ def test_it_is_asked_when_something_relevant_changes(change: dict[str, object], 
     labels = change.pop("labels", ("chair",))
     desk.sees(*labels, **change)  # type: ignore[misc, arg-type]
     assert desk.times_asked() == 2 and any(told in why for why in desk.model.last.blocks["WHY"])
-    assert desk.model.last.blocks["GUIDELINES"] == [{"name": "engage", "sentence": ENGAGE.sentence}]
+    assert desk.model.last.blocks["GUIDELINES"] == [{"name": "engage", "sentence": ENGAGE.prescription.sentence}]
 
 
 def test_a_person_who_leaves_is_a_change_and_a_blink_is_none() -> None:
@@ -140,7 +140,7 @@ def test_a_stop_word_is_no_task_for_a_guideline() -> None:
 
 
 def test_an_answer_is_not_followed_when_it_is_no_longer_true() -> None:
-    near = Guideline("near", "engage whoever is near", when(PERSON))
+    near = Guideline("near", "engage whoever is near", PERSON)
     desk = Watched(near)
     desk.sees("person")
     question = desk.model.last
@@ -167,7 +167,7 @@ def test_a_halt_ends_the_question() -> None:
 
 
 def test_with_a_condition_the_model_is_asked_only_when_that_comes_true() -> None:
-    desk = Watched(Guideline("near", "engage whoever is near", when("distance_to('person') < 2")))
+    desk = Watched(Guideline("near", "engage whoever is near", "distance_to('person') < 2"))
     desk.sees("ball", "chair", for_s=5.0)
     assert desk.times_asked() == 0
     desk.sees("person")
@@ -225,7 +225,7 @@ def test_a_plain_rule_alone_goes_back_to_the_model_after_a_failed_answer() -> No
 
 
 def test_a_stop_word_as_the_task_of_a_condition_begins_nothing() -> None:
-    desk = Watched(Guideline("odd", "odd", when(PERSON), "Kalos, stop!"))
+    desk = Watched(Guideline("odd", "odd", PERSON, "Kalos, stop!"))
     desk.sees("person", for_s=2.0)
     assert not desk.fired and len(desk.told.notices) == 1 and "only a person stops" in desk.told.notices[0]
 

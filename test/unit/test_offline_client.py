@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from function_tokens.routines import RoutineStore
-from planners.language import NAME, OfflineClient
+from planners.language.client import NAME, OfflineClient
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.prompts.prompt import CallReport, GrammarOptions, build_turn_prompt
 from skill_kernel.codes import ModelCode

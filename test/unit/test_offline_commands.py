@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine
-from planners.language import CommandParser, Reading
+from planners.language.parser import CommandParser, Reading
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry

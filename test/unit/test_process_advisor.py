@@ -7,13 +7,11 @@ import pytest
 from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk, EndProcess
 
-from planners.processes.process_advisor import TABLE_ALONE, ProcessAdvisor
-from planners.processes.process_prompt import AdvisorContext, system_prompt
+from planners.processes.advisor import TABLE_ALONE, AdvisorContext, ProcessAdvisor, system_prompt
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
-from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus
-from skill_kernel.processes.relations import Relation
+from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus, Relation
 
 STOPPED, SUCCESS = ProcessStatus.STOPPED, ProcessStatus.SUCCESS
 
@@ -30,7 +28,7 @@ class Advised(Desk):
 
     def says(self, text: str = "walk", source: ProcessSource = USER) -> str:
         name = super().says(text, source)
-        self.advisor.began(self.process(name))
+        self.advisor.began(name)
         return name
 
     @property

@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from skill_kernel.processes.phrases import Wording, read_wording
-from skill_kernel.processes.process import ProcessSource
-from skill_kernel.processes.relations import TABLE, Verdict, verdict
+from skill_kernel.processes.process import TABLE, ProcessSource, Verdict, verdict
 
 USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +29,24 @@ def fail(why: str) -> None:
     raise AssertionError(why)
 
 
+def eventually(so: Callable[[], bool]) -> None:
+    """Wait at most two seconds until something is so."""
+    end = time.monotonic() + 2.0
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def on_disk(path: Path) -> dict[str, Process]:
+    return {p.process_id: p for p in ProcessStore(path, on_problem=fail).found}
+
+
 def saved(path: Path, *processes: Process) -> list[Process]:
     store = ProcessStore(path, on_problem=fail)
     for item in processes:
         store.save(item)
-    assert store.flush()
     # Not closed: a killed node closes nothing either.
+    eventually(lambda: on_disk(path).get(processes[-1].process_id) == processes[-1])
     return ProcessStore(path, on_problem=fail).found
 
 
@@ -76,7 +90,7 @@ def test_history_grows_call_by_call_and_keeps_the_newest(tmp_path: Path) -> None
         history = (*history, call(number))[-HISTORY:]
         store.save(process(history=history, calls=number + 1))
         if number % 50 == 0:
-            store.flush()
+            eventually(lambda at=number: on_disk(path).get("a", process()).calls > at - 50)
     store.close()
     again = ProcessStore(path, on_problem=fail)
     assert again.found == [process(history=history, calls=HISTORY + 20)]
@@ -121,13 +135,13 @@ def test_a_write_that_fails_is_told_once_and_saving_goes_on_without_it(tmp_path:
     path = tmp_path / "p.sqlite3"
     store = ProcessStore(path, on_problem=told.append)
     store.save(process("a"))
-    assert store.flush()
+    eventually(lambda: "a" in on_disk(path))
     with sqlite3.connect(path) as file:
         # What a full disk does to every write, from the next one on.
         file.execute("CREATE TRIGGER full BEFORE INSERT ON process BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
     for name in ("b", "c"):
         store.save(process(name))
-        assert store.flush()
+        eventually(lambda: bool(told))
     store.close()
     assert len(told) == 1 and "disk is full" in told[0] and str(path) in told[0]
 

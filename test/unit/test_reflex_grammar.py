@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from reflex_kit import kalos, vocabulary
 
-from planners.prescriptions.condition_forms import EXAMPLES, GrammarError
-from planners.prescriptions.grammar import Grammar
+from planners.prescriptions.grammar import EXAMPLES, Grammar, GrammarError
 from reflexes.rule import RuleStore
 from skill_kernel.guard import GuardError, Vocabulary, compile_guarded
 from skill_kernel.observation.accessors import accessors_of

@@ -7,8 +7,7 @@ from functools import lru_cache
 
 import pytest
 
-from planners.prescriptions.condition_forms import EXAMPLES
-from planners.prescriptions.grammar import Grammar
+from planners.prescriptions.grammar import EXAMPLES, Grammar
 from planners.prescriptions.prescription import Kind
 from planners.prescriptions.router import Router
 from skill_kernel.guard import Vocabulary, compile_expression

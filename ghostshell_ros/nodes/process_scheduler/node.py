@@ -5,32 +5,88 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from ghostshell.msg import ProcessArray, ProcessHeartbeat
+from ghostshell.action import RunTask
+from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
+from ghostshell.srv import ControlProcess
+from std_msgs.msg import Bool, String
 
-from ghostshell_ros.nodes.process_scheduler.instruction_server import INSTRUCTION_CHARS, InstructionServer
+from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.nodes.process_scheduler.prescription_server import PrescriptionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
-from ghostshell_ros.nodes.process_scheduler.reports import ProcessReports
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
+from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, NodeStartError, RuntimeNode, run
 from ghostshell_ros.runtime.robot_setup import declare_robot
-from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.process_messages import process_state
+from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
+from ghostshell_ros.wire.process_messages import process_state, task_result
 from planners.installed_strategies import strategy_names
+from planners.language.stop_words import is_stop
+from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
 from skill_kernel.config.plugins import PluginError
-from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind
-from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus, SchedulerSettings
+from skill_kernel.events import (
+    CallEvent,
+    CallKind,
+    ModelEvent,
+    ModelKind,
+    Notice,
+    NoticeKind,
+    ProcessEvent,
+    ProcessKind,
+    RunEvent,
+    StreamKind,
+)
+from skill_kernel.processes.process import CallRecord, Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 
 TICK_S = 0.25
 """How often idle behaviour and what waits is looked at."""
+NAME_CHARS = 100
+"""Characters that are kept of a task's sender and door."""
+
+_COMMANDS = {
+    ControlProcess.Request.STOP: "stop",
+    ControlProcess.Request.PAUSE: "pause",
+    ControlProcess.Request.RESUME: "resume",
+}
+REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "channel_scheduler": "call_control"}
+"""Nodes a running process depends on, each with a topic it publishes."""
+
+NODES_WAIT_S = 5.0
+"""How old a process is before it is ended because a node it depends on is not there."""
+
+INSTRUCTION_CHARS = 80
+"""Characters of an instruction that the log shows."""
+SAY_S = 0.1
+"""A flood of refused instructions is logged no more often."""
 _ENDED = 2
 """The last stage of a process that the log tells; received is 0, started 1."""
+
+EVENT_CHARS = 300
+"""Characters that are kept of a global event that came true."""
+
+SILENT_CHECKS = 5
+"""After so many looks, 0.2 s apart, without its heartbeat the channel scheduler is gone."""
+
+_REPORTS: dict[Any, Callable[[ProcessScheduler, Any], object]] = {
+    StreamKind.STARTED: lambda core, e: core.stream_started(e.process_id, e.stream_id),
+    ProcessKind.DRAINED: lambda core, e: core.drained(e.process_id),
+    CallKind.CONTENTION: lambda core, e: core.contention(e.process_id, e.holder_id),
+    ProcessKind.PLAN_ENDED: lambda core, e: core.plan_ended(e.process_id, e.epoch, e.error_code, e.error_msg),
+    CallKind.STARTED: lambda core, e: core.call_started(e.process_id, _record(e)),
+    CallKind.ENDED: lambda core, e: core.call_ended(e.process_id, e.stream_id, _record(e)),
+    StreamKind.ENDED: lambda core, e: core.turn_ended(e.process_id) if e.node == "action_planner" else None,
+    ProcessKind.PLAN_EVENT: lambda core, e: core.event_fired(e.process_id, f"{e.plan_item_id}: {e.plan_item}"[:EVENT_CHARS]),
+    ModelKind.ANSWERED: lambda core, e: core.model_answered(e.process_id, e),
+    ModelKind.SKIPPED: lambda core, e: core.model_skipped(e.process_id, e.layer),
+    ModelKind.DEGRADED: lambda core, e: core.degraded(e.process_id, e.layer, e.fallback),
+}
 
 
 class ProcessSchedulerNode(RuntimeNode):
@@ -72,17 +128,44 @@ class ProcessSchedulerNode(RuntimeNode):
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
         self._publisher = self.create_publisher(ProcessArray, "processes", LATCHED)
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", SENSORS)
-        link = RobotLink(self, deadline_s=deadline_s, on_problem=self._problem, on_change=self._changed, on_amend=self._keep)
-        self._core = link.core = ProcessScheduler(link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings)
-        self._instructions = InstructionServer(self, self._core, self._events, link, gate_halted=lambda: self._reports.halted)
-        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self._instructions.halted)
-        self._reports = ProcessReports(self, self._core, self._events, link, self._advice.event)
-        self._prescriptions = PrescriptionServer(self, robot, self._instructions, self._advice, self._events)
+        self._link = RobotLink(
+            self, deadline_s=deadline_s, on_problem=self._problem, on_change=self._changed, on_amend=self._keep
+        )
+        self._core = self._link.core = ProcessScheduler(
+            self._link, new_id=lambda: secrets.token_hex(8), now=self.now_s, settings=settings
+        )
+        self._halting = 0
+        """Answers to a stop word that are awaited."""
+        self._gate_is_halted = False
+        self._unheard: int | None = None
+        self._goals: dict[str, Goal] = {}
+        self._advice = ProcessAdvice(self, robot, self._core, self._events, halting=lambda: self.halted)
+        self._hear()
+        self._prescriptions = PrescriptionServer(self, robot, self._advice, self._events, stops=self.stops, begin=self.begin)
         self._open_store(self.get_parameter("data_dir").value)
         self.steady_timer(TICK_S, self._core.tick)
         self.steady_timer(0.1, self._beat)
-        link.meet()
+        self._link.meet()
         self._publish()
+
+    def _hear(self) -> None:
+        self._reactive_doors = self.declare(
+            "reactive_doors", [""], "doors of run_task whose tasks are reactive; through every other a user speaks"
+        )
+        self._max_chars = self.declare(
+            "max_instruction_chars", 8000, "longer instructions are refused [characters]", minimum=1, maximum=1_000_000
+        )
+        self.create_subscription(String, "instruction", self._heard, INSTRUCTION)
+        if self.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
+            self.create_subscription(String, "/instruction", self._heard, INSTRUCTION)
+        self.create_service(ControlProcess, "control_process", self._control)
+        GoalServer(self, RunTask, "run_task", on_goal=self._goal, on_cancel=self._cancel_goal)
+        read_events(self, self._event)
+        self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
+        self.create_subscription(Bool, "halted", self._gate, LATCHED)
+        self.create_subscription(ProcessHeartbeat, "scheduler_heartbeat", self._scheduler_beat, SENSORS)
+        self.steady_timer(1.0, self._check_nodes)
+        self.steady_timer(0.2, self._watch_scheduler)
 
     def _settings(self, idle: str) -> SchedulerSettings:
         try:
@@ -150,7 +233,7 @@ class ProcessSchedulerNode(RuntimeNode):
                     status=process.status.name,
                 )
             )
-        self._instructions.changed(process)
+        self._tell_client(process)
         self._advice.changed(process, fresh=fresh)
 
     def _say(self, process: Process) -> None:
@@ -185,6 +268,170 @@ class ProcessSchedulerNode(RuntimeNode):
         self.get_logger().error(why)
         self._events.write(Notice(error_code=TaskCode.NODE_UNAVAILABLE, error_msg=why))
 
+    def _tell_client(self, process: Process) -> None:
+        """Tell the client of its task."""
+        goal = self._goals.get(process.process_id)
+        if goal is None:
+            return
+        goal.feedback(RunTask.Feedback(state=process_state(process), note=process.message))
+        if process.status.ended:
+            del self._goals[process.process_id]
+            if process.status == ProcessState.SUCCESS:
+                goal.succeed(task_result(process))
+            elif process.code == TaskCode.CANCELLED:
+                goal.canceled(task_result(process))
+            else:
+                goal.abort(task_result(process))
+
+    # -- instructions -------------------------------------------------------------------------------------------------
+
+    def stops(self, text: str) -> bool:
+        """Return whether it is nothing but a stop word, which has then been obeyed."""
+        if not is_stop(text, self._robot):
+            return False
+        self._stop_everything(text)
+        return True
+
+    def begin(
+        self, text: str, *, door: str, sender: str = "", source: ProcessSource = ProcessSource.USER, strategy: str = ""
+    ) -> Process:
+        """Return the process of an instruction. Raises ProcessError, also when it was a stop word (code NONE)."""
+        try:
+            return self._begin(text, door[:NAME_CHARS], sender[:NAME_CHARS], source, strategy)
+        except ProcessError as error:
+            what = "refused" if error.code else "obeyed"
+            told = f"instruction {text[:INSTRUCTION_CHARS]!r} {what}: {error}"
+            self.get_logger().info(told, throttle_duration_sec=SAY_S)
+            raise
+
+    def _begin(self, text: str, door: str, sender: str, source: ProcessSource, strategy: str) -> Process:
+        if self.stops(text):
+            raise ProcessError("stopped and halted; " + CLEAR_HINT, TaskCode.NONE)
+        if not text.strip():
+            raise ProcessError("the instruction is empty; say what the robot should do", TaskCode.EMPTY_INSTRUCTION)
+        if len(text) > self._max_chars:
+            why = f"the instruction has {len(text)} characters, more than {self._max_chars}; say it shorter"
+            raise ProcessError(why, TaskCode.EMPTY_INSTRUCTION)
+        if self.halted:
+            raise ProcessError(f"the robot is halted; {CLEAR_HINT}", TaskCode.ROBOT_HALTED)
+        return self._core.instruct(text, door=door, sender=sender, source=source, strategy=strategy)
+
+    def _heard(self, message: String) -> None:
+        try:
+            self.begin(message.data, door="topic")
+        except ProcessError as error:
+            if error.code is not TaskCode.NONE:
+                self._events.write(Notice(error_code=error.code, error_msg=str(error), text=message.data[:200]))
+
+    @property
+    def halted(self) -> bool:
+        """Return whether the robot is halted, or is being halted."""
+        return self._gate_is_halted or bool(self._halting)
+
+    def _stop_everything(self, text: str) -> None:
+        self._halting += 1
+        self._link.halt(then=self._answered)
+        if self._core.living:
+            self._core.end_all(f"stopped: {text.strip()[:100]}")
+        else:
+            self._halting += 1
+            self._link.interrupt("", "stop word", then=self._answered)
+
+    def _answered(self, epoch: int = 0) -> None:
+        self._halting -= 1
+        self._core.learn_epoch(epoch)
+
+    # -- the RunTask action and the ControlProcess service ------------------------------------------------------------
+
+    def _goal(self, goal: Goal) -> None:
+        request = goal.request
+        door = request.door or "action"
+        source = ProcessSource.REACTIVE if door in self._reactive_doors else ProcessSource.USER
+        try:
+            made = self.begin(
+                request.instruction, door=door, sender=request.sender, source=source, strategy=request.strategy.strip()
+            )
+        except ProcessError as error:
+            stopped = error.code is TaskCode.NONE
+            status = ProcessState.STOPPED if stopped else ProcessState.FAILED
+            result = RunTask.Result(status=status, error_code=int(error.code), error_msg=str(error), cost_usd=-1.0)
+            (goal.succeed if stopped else goal.abort)(result)
+            return
+        self._goals[made.process_id] = goal
+        goal.feedback(RunTask.Feedback(state=process_state(made), note="started"))
+
+    def _cancel_goal(self, goal: Goal) -> None:
+        for process_id, other in list(self._goals.items()):
+            if other is goal:
+                self._core.stop(process_id, "cancelled by its client")
+
+    def _control(self, request: ControlProcess.Request, response: ControlProcess.Response) -> ControlProcess.Response:
+        name = _COMMANDS.get(request.command, "")
+        try:
+            process_id = response.process_id = self._core.chosen(request.process_id, name).process_id
+            if name == "stop":
+                self._core.stop(process_id, request.cause or "stopped by control_process")
+            elif name == "pause":
+                self._core.pause(process_id)
+            elif name == "resume" and self.halted:
+                raise ProcessError(f"the robot is halted; {CLEAR_HINT}")
+            elif name == "resume":
+                response.error_msg = self._core.resume(process_id)
+            else:
+                raise ProcessError(f"command {request.command} is unknown; use STOP, PAUSE or RESUME")
+            response.success = True
+        except KeyError as error:
+            response.error_code, response.error_msg = ControlProcess.Request.NO_SUCH_PROCESS, str(error.args[0])
+        except ProcessError as error:
+            response.error_code, response.error_msg = ControlProcess.Request.NOT_ALLOWED, str(error)
+        return response
+
+    # -- what is reported ---------------------------------------------------------------------------------------------
+
+    def _event(self, event: RunEvent) -> None:
+        self._advice.event(event)
+        if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
+            return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
+        if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
+            self._link.learn_epoch()
+        if report := _REPORTS.get(event.kind):
+            report(self._core, event)
+
+    def _kernel_state(self, state: KernelState) -> None:
+        self._core.kernel_state(
+            ProcessHoldState(p.process_id, tuple(p.subsystems), tuple(p.pause_causes)) for p in state.processes
+        )
+
+    def _gate(self, message: Bool) -> None:
+        was, self._gate_is_halted = self._gate_is_halted, message.data
+        self._core.halted(message.data)
+        if was and not message.data:
+            self._events.write(Notice(kind=NoticeKind.HALT_CLEARED, text="the robot takes instructions again"))
+
+    def _check_nodes(self) -> None:
+        now_s = self.now_s()
+        old = [p for p in self._core.living if not p.pause_causes and now_s - p.created_s >= NODES_WAIT_S]
+        gone = [name for name, topic in REQUIRED.items() if self.count_publishers(topic) == 0] if old else []
+        for process in old if gone else ():
+            why = f"node {' and '.join(gone)} is gone; start it again and repeat the instruction"
+            self._core.fail(process.process_id, TaskCode.NODE_UNAVAILABLE, why)
+
+    def _scheduler_beat(self, _: ProcessHeartbeat) -> None:
+        self._unheard = 0
+
+    def _watch_scheduler(self) -> None:
+        """Checks are counted, not seconds: a node that was stalled itself finds old beats before it has missed enough."""
+        if self._unheard is None:
+            return
+        self._unheard += 1
+        if self._unheard > SILENT_CHECKS:
+            self._unheard = None
+            if self._core.living:
+                why = "node channel_scheduler is silent, and with it the calls that waited; repeat the instruction"
+                self._core.calls_lost(why)
+
+    # -- the node -----------------------------------------------------------------------------------------------------
+
     def health(self) -> Health:
         """How many processes live, and whether they are kept on disk."""
         living = self._core.living
@@ -200,6 +447,13 @@ class ProcessSchedulerNode(RuntimeNode):
             for process in self._core.living:
                 self._store.save(process.shut_down(self.now_s(), "the robot was shut down while it ran"))
             self._store.close()
+
+
+def _record(event: CallEvent) -> CallRecord:
+    """Return a call that has started or ended, for the history of its process."""
+    outcome = event.outcome_name or "RUNNING"
+    args, code, told = event.args_json, event.error_code, event.told
+    return CallRecord(event.call_id, event.function, args, outcome, code, told, event.start_s, event.end_s)
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +13,6 @@ from ghostshell.srv import CompileReflex, Prescribe
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from ghostshell_ros.nodes.process_scheduler.instruction_server import InstructionServer
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import shipped_config
@@ -22,14 +21,13 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
-from planners.prescriptions.book import Kept, PrescriptionBook
+from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.grammar import Grammar
-from planners.prescriptions.prescription import Conflict, Kind, Route, Standing, UnknownPrescriptionError
+from planners.prescriptions.prescription import Conflict, Kept, Kind, Route, Standing, UnknownPrescriptionError
 from planners.prescriptions.router import Router
-from planners.processes.guidelines import Guideline
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.events import Notice
-from skill_kernel.guard import GuardedExpression, GuardError, Vocabulary, compile_expression
+from skill_kernel.guard import Vocabulary
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.processes.process import Process, ProcessError
 
@@ -62,13 +60,20 @@ class PrescriptionServer:
     """
 
     def __init__(
-        self, node: RuntimeNode, robot: RobotSetup, instructions: InstructionServer, advice: ProcessAdvice, events: EventWriter
+        self,
+        node: RuntimeNode,
+        robot: RobotSetup,
+        advice: ProcessAdvice,
+        events: EventWriter,
+        *,
+        stops: Callable[[str], bool],
+        begin: Callable[..., Process],
     ) -> None:
-        self._node, self._instructions, self._advice, self._events = node, instructions, advice, events
+        self._node, self._advice, self._events, self._stops, self._begin_process = node, advice, events, stops, begin
         config = robot.config
-        self._accessors = accessors_of(config)
+        accessors = accessors_of(config)
         base = config.base.subsystems if config.base is not None else ()
-        vocabulary = Vocabulary(self._accessors, robot.registry, config.limits, base)
+        vocabulary = Vocabulary(accessors, robot.registry, config.limits, base)
         named = node.declare("prescriptions", "", "file of the robot's own; empty: config/prescriptions/<robot>.yaml, if any")
         shipped = Path(named) if named else shipped_config() / "prescriptions" / f"{config.name}.yaml"
         own = data_folder(node.get_parameter("data_dir").value) / config.name / "prescriptions.yaml"
@@ -77,7 +82,7 @@ class PrescriptionServer:
                 raise RecordError(f"there is no file {shipped}")
             self._book = PrescriptionBook(
                 Router(Grammar(vocabulary, config), config.name),
-                self._accessors,
+                accessors,
                 own=own,
                 shipped=shipped if shipped.is_file() else None,
             )
@@ -112,16 +117,16 @@ class PrescriptionServer:
 
     async def _take(self, sentence: str) -> None:
         try:
-            if self._instructions.stops(sentence):
+            if self._stops(sentence):
                 return
             route = self._book.route(sentence)
             if route.kind is Kind.TASK:
                 self._begin(sentence)
-            elif route.kind is Kind.GUIDELINE:
-                self._weighed(self._book.add(sentence, author="topic", route=route))
-            else:
-                name = await self._reflex(CompileReflex.Request.ADD, sentence=sentence)
-                self._tell(f"'{name}' is proposed as a reflex ({route.reason}); test and approve it: ghostshell reflex approve")
+                return
+            added = await self._add("", sentence, route, "topic")
+            if route.kind is Kind.REFLEX:
+                how = "test and approve it: ghostshell reflex approve"
+                self._tell(f"'{added.name}' is proposed as a reflex ({route.reason}); {how}")
         except RecordError as error:
             self._tell(str(error), error_code=_code(error), sentence=sentence)
 
@@ -134,59 +139,55 @@ class PrescriptionServer:
         return response
 
     async def _do(self, request: PrescribeRequest, response: Prescribe.Response) -> None:
-        command, name = request.command, request.name.strip()
+        command, name, sentence = request.command, request.name.strip(), request.sentence
         stated = _KIND_OF.get(request.kind)
         if stated is None and request.kind != PrescribeRequest.ANY:
             raise RecordError(f"kind {request.kind} is unknown; use TASK, GUIDELINE, REFLEX or ANY")
         if command == PrescribeRequest.ROUTE:
-            response.prescription = _message(name, request.sentence, self._book.route(request.sentence, stated))
+            response.prescription = _message(name, sentence, self._book.route(sentence, stated))
         elif command == PrescribeRequest.ADD:
-            response.prescription = await self._add(name, request.sentence, stated, request.author)
+            route = self._book.route(sentence, stated)
+            response.prescription = await self._add(name, sentence, route, request.author)
         elif command == PrescribeRequest.RUN:
-            self._run(name, request, response)
+            if name:  # else the sentence itself, whatever it reads as
+                kept = self._book.get(name)
+                if kept.route.kind is not Kind.TASK:
+                    raise RecordError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
+                sentence, response.prescription = kept.prescription.sentence, _kept_message(kept)
+            response.process_id = self._begin(sentence, sender=request.author).process_id
         elif command in _SWITCHES:
-            response.prescription = await self._switch(command, name)
+            response.prescription = await self._switch(_SWITCHES[command], name)
         else:
             raise RecordError(f"command {command} is unknown; use ADD, REMOVE, ENABLE, DISABLE, ROUTE or RUN")
 
-    def _run(self, name: str, request: PrescribeRequest, response: Prescribe.Response) -> None:
-        """Begin the task of that name, or without one the sentence itself, whatever it reads as."""
-        sentence = request.sentence
-        if name:
-            kept = self._book.get(name)
-            if kept.route.kind is not Kind.TASK:
-                raise RecordError(f"'{name}' is a {kept.route.kind.value}; only a task is run")
-            sentence, response.prescription = kept.prescription.sentence, _kept_message(kept)
-        response.process_id = self._begin(sentence, sender=request.author).process_id
-
-    async def _add(self, name: str, sentence: str, stated: Kind | None, author: str) -> PrescriptionMsg:
-        route = self._book.route(sentence, stated)
+    async def _add(self, name: str, sentence: str, route: Route, author: str) -> PrescriptionMsg:
         if route.kind is not Kind.REFLEX:
             return _kept_message(self._weighed(self._book.add(sentence, name=name, author=author, route=route)))
         if self._book.holds(name):
             raise RefusedError(f"there is a prescription '{name}' already; remove it first, or choose another name")
-        made = await self._reflex(CompileReflex.Request.ADD, sentence=sentence, name=name, person=author)
+        made = await self._reflex("ADD", sentence=sentence, name=name, person=author)
         return _message(made, sentence, route)
 
-    async def _switch(self, command: int, name: str) -> PrescriptionMsg:
+    async def _switch(self, command: str, name: str) -> PrescriptionMsg:
+        enabled = command == "ENABLE"
         if not self._book.holds(name) and any(reflex.name == name for reflex in self._reflexes):
-            await self._reflex(getattr(CompileReflex.Request, _SWITCHES[command]), name=name)
-            return PrescriptionMsg(name=name, kind=PrescriptionMsg.REFLEX, layer="S0", enabled=_SWITCHES[command] == "ENABLE")
+            await self._reflex(command, name=name)
+            return PrescriptionMsg(name=name, kind=PrescriptionMsg.REFLEX, layer="S0", enabled=enabled)
         kept = self._book.get(name)
-        if command == PrescribeRequest.ENABLE and not kept.prescription.enabled:
+        if enabled and not kept.prescription.enabled:
             return _kept_message(self._weighed(self._book.enable(name, True)))
         try:
-            if command == PrescribeRequest.REMOVE:
+            if command == "REMOVE":
                 self._book.remove(name)
             else:
-                kept = self._book.enable(name, command == PrescribeRequest.ENABLE)
+                kept = self._book.enable(name, enabled)
         finally:
             self._changed()
         return _kept_message(kept)
 
     def _begin(self, sentence: str, sender: str = "") -> Process:
         try:
-            return self._instructions.begin(sentence, door=DOOR, sender=sender)
+            return self._begin_process(sentence, door=DOOR, sender=sender)
         except ProcessError as error:
             raise RefusedError(str(error)) from error
 
@@ -195,13 +196,9 @@ class PrescriptionServer:
         self._changed()
         self._told(kept)
         if kept.route.kind is Kind.GUIDELINE:
-            name, sentence = kept.name, kept.prescription.sentence
-            others = [
-                {"name": k.name, "sentence": k.prescription.sentence}
-                for k in self._book.of(Kind.GUIDELINE)
-                if k.prescription.enabled and k.name != name and k.name not in {c.name for c in kept.conflicts}
-            ]
-            self._advice.weigh(name, sentence, others, lambda other, why: self._contradicts(name, other, why))
+            known = {kept.name, *(c.name for c in kept.conflicts)}
+            others = [k for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled and k.name not in known]
+            self._advice.weigh(kept, others, lambda other, why: self._contradicts(kept.name, other, why))
         return kept
 
     def _contradicts(self, name: str, other: str, why: str) -> None:
@@ -211,7 +208,7 @@ class PrescriptionServer:
 
     # -- reflexes -----------------------------------------------------------------------------------------------------
 
-    async def _reflex(self, command: int, **fields: Any) -> str:
+    async def _reflex(self, command: str, **fields: Any) -> str:
         """Ask the node reflexes; the reflex's name. Raises RefusedError, also when it does not answer."""
         # A service that does not know its client yet loses its answer, and only looking may be repeated.
         looks = CompileReflex.Request(command=CompileReflex.Request.LIST)
@@ -221,27 +218,23 @@ class PrescriptionServer:
             await self._rest(LOOK_S)
         else:
             raise RefusedError("the node reflexes does not answer; is it launched (reflexes:=true)?")
-        deadline_s = COMPILE_S if command == CompileReflex.Request.ADD else REFLEX_S
-        answer = await self._answer(CompileReflex.Request(command=command, **fields), deadline_s)
+        deadline_s = COMPILE_S if command == "ADD" else REFLEX_S
+        answer = await self._answer(
+            CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields), deadline_s
+        )
         if answer is None:
             raise RefusedError(f"the node reflexes has not answered within {deadline_s:g} s")
         if not answer.success:
             raise RefusedError(answer.error_msg)
         return str(answer.reflexes[0].name) if answer.reflexes else str(fields.get("name", ""))
 
-    async def _answer(self, request: CompileReflex.Request, deadline_s: float) -> CompileReflex.Response | None:
+    async def _answer(self, request: CompileReflex.Request, deadline_s: float) -> Any:
         answered = Future(executor=self._node.executor)
-
-        def settle(answer: Any) -> None:
-            if not answered.done():
-                answered.set_result(answer)
-
-        asked = self._compile.ask(request, settle, deadline_s=deadline_s)
+        asked = self._compile.ask(request, lambda answer: answered.done() or answered.set_result(answer), deadline_s=deadline_s)
         try:
-            answer: CompileReflex.Response | None = await answered
+            return await answered
         finally:
             asked.cancel()
-        return answer
 
     async def _rest(self, seconds: float) -> None:
         over = Future(executor=self._node.executor)
@@ -265,7 +258,7 @@ class PrescriptionServer:
     async def _propose(self, kept: Kept) -> None:
         """A reflex in a file of prescriptions acts once a person has approved it."""
         try:
-            await self._reflex(CompileReflex.Request.ADD, sentence=kept.prescription.sentence, name=kept.name)
+            await self._reflex("ADD", sentence=kept.prescription.sentence, name=kept.name)
         except RefusedError as error:
             self._tell(f"the prescription '{kept.name}' did not become a reflex: {error}", error_code=_code(error))
 
@@ -278,26 +271,8 @@ class PrescriptionServer:
 
     def _changed(self) -> None:
         """The guidelines may be others, or other ones enabled."""
-        self._advice.follow([self._guideline(k) for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled])
+        self._advice.follow([k for k in self._book.of(Kind.GUIDELINE) if k.prescription.enabled])
         self._publish()
-
-    def _guideline(self, kept: Kept) -> Guideline:
-        one, route = kept.prescription, kept.route
-        when, rule = self._compiled(one.when), self._compiled(route.when)
-        return Guideline(
-            one.name,
-            one.sentence,
-            when,
-            one.task,
-            one.cooldown_s,
-            rule=(rule, route.task) if when is None and rule is not None and route.task else None,
-        )
-
-    def _compiled(self, source: str) -> GuardedExpression | None:
-        try:
-            return compile_expression(source, self._accessors) if source else None
-        except GuardError:
-            return None  # what the grammar read does not fit this robot; a written condition was checked when it was loaded
 
     def _publish(self) -> None:
         messages = [_kept_message(kept) for kept in self._book.all() if kept.route.kind is not Kind.REFLEX]
@@ -324,7 +299,7 @@ def _message(name: str, sentence: str, route: Route, conflicts: Iterable[Conflic
         layer=route.layer,
         reason=ros_text(route.reason),
         enabled=route.kind is not Kind.REFLEX,
-        conflicts=[ros_text(conflict.text()) for conflict in conflicts],
+        conflicts=[ros_text(f"{conflict.name}: {conflict.why}") for conflict in conflicts],
     )
 
 

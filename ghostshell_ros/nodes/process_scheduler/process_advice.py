@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ghostshell.msg import Observation as ObservationMsg
@@ -21,9 +21,9 @@ from ghostshell_ros.wire.observation_messages import from_message
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall
-from planners.processes.guidelines import Guideline, GuidelineLoop
-from planners.processes.process_advisor import ProcessAdvisor
-from planners.processes.process_prompt import AdvisorContext, S3Answer, system_prompt
+from planners.prescriptions.prescription import Kept
+from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, system_prompt
+from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
 from planners.prompts.robot_facts import RobotFacts
 from planners.strategy import Feed
@@ -71,14 +71,17 @@ class ProcessAdvice:
         clock = SteadyClock(node)
         fields = {name: config.role for name, config in self._fields.items() if config.serialise.prompt}
         system = system_prompt(RobotFacts(robot.config.name, robot.config.description, (), fields=fields))
-        self._context = AdvisorContext(self._layers, clock, system, self._facts, lambda: self._shown, deadline_s)
+
+        def observed() -> dict[str, Any] | None:
+            return facts(self._observed, self._fields, node.steady_now()) if self._fields else None
+
+        self._context = AdvisorContext(self._layers, clock, system, observed, lambda: self._shown, deadline_s)
         self._advisor = ProcessAdvisor(self._context, core, self)
         self.loop = GuidelineLoop(
             core,
             clock,
             accessors_of(robot.config),
             self,
-            fired=self._fired,
             context=self._context if self.thinks else None,
             blind=lambda: not node.get_parameter("cost_aware").value,
             wait_s=lambda: self._layers.allowance("", Layer.S3)[1],
@@ -110,19 +113,19 @@ class ProcessAdvice:
             return
         self._budget.at_least(process.process_id, process.prompt_tokens + process.completion_tokens)
         if fresh and process.strategy in self._advised:
-            self._node.call_soon(self._began, process.process_id)
+            self._node.call_soon(self._advisor.began, process.process_id)
 
     def event(self, event: RunEvent) -> None:
         """Any node has asked its model, or was answered: the budget of the hour is one for all."""
         if self.thinks:
             self._budget.hear(event)
 
-    def follow(self, guidelines: Sequence[Guideline]) -> None:
+    def follow(self, guidelines: Sequence[Kept]) -> None:
         """These guidelines are enabled now."""
-        self._shown = [{"name": g.name, "sentence": g.sentence} for g in guidelines]
+        self._shown = [_shown(kept) for kept in guidelines]
         self.loop.set(guidelines)
 
-    def weigh(self, name: str, sentence: str, others: Sequence[Mapping[str, str]], found: Callable[[str, str], None]) -> None:
+    def weigh(self, new: Kept, others: Sequence[Kept], found: Callable[[str, str], None]) -> None:
         """Ask the model once which of the others a new guideline contradicts; `found` hears each name with the reason."""
         if not self.thinks or not others:
             return
@@ -130,13 +133,14 @@ class ProcessAdvice:
         def ended(end: CallEnd[S3Answer]) -> None:
             self._weighing.discard(call)
             if end.value is None:
-                self.skipped("", f"whether guideline '{name}' contradicts another was told by rules alone: {end.why}")
+                self.skipped("", f"whether guideline '{new.name}' contradicts another was told by rules alone: {end.why}")
             for other, why in end.value.contradictions.items() if end.value is not None else ():
                 found(other, why)
 
-        added = {"name": name, "sentence": sentence}
         why = ["a guideline is added; say which of GUIDELINES it contradicts"]
-        call = self._context.ask(why, ended, guidelines=others, added=added, deadline_s=CONTRADICTION_S)
+        call = self._context.ask(
+            why, ended, guidelines=[_shown(k) for k in others], added=_shown(new), deadline_s=CONTRADICTION_S
+        )
         self._weighing.add(call)
 
     def close(self) -> None:
@@ -144,11 +148,6 @@ class ProcessAdvice:
         self._advisor.close()
         self.loop.close()
         self._layers.close()
-
-    def _began(self, process_id: str) -> None:
-        process = self._core.get(process_id)
-        if process is not None:
-            self._advisor.began(process)
 
     def _halted(self, message: Bool) -> None:
         self.loop.halted(message.data)
@@ -164,10 +163,7 @@ class ProcessAdvice:
         self._observed = from_message(message, now, self._node.now_s())
         self.loop.observe(self._observed)
 
-    def _facts(self) -> dict[str, Any] | None:
-        return facts(self._observed, self._fields, self._node.steady_now()) if self._fields else None
-
-    # -- what is told (`process_advisor.Voice`) -----------------------------------------------------------------------
+    # -- what is told (`advisor.Voice`) -------------------------------------------------------------------------------
 
     def notice(self, process_id: str, text: str) -> None:
         """Something a person should read."""
@@ -181,7 +177,12 @@ class ProcessAdvice:
         """It goes on without its model."""
         self._layers.degraded(Layer.S3, process_id, how, why)
 
-    def _fired(self, guideline: Guideline, process: Process) -> None:
+    def fired(self, process: Process) -> None:
+        """A guideline has begun a process."""
         self._events.write(
-            ProcessEvent(kind=ProcessKind.GUIDELINE_FIRED, process_id=process.process_id, guideline=guideline.name)
+            ProcessEvent(kind=ProcessKind.GUIDELINE_FIRED, process_id=process.process_id, guideline=process.sender)
         )
+
+
+def _shown(kept: Kept) -> dict[str, str]:
+    return {"name": kept.name, "sentence": kept.prescription.sentence}

@@ -32,7 +32,7 @@ from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
 from ghostshell_ros.wire.values import ros_text
 from planners.language.client import OfflineClient
 from planners.models.base import CancelToken, ModelClient, ModelError
-from planners.prescriptions.condition_forms import GrammarError
+from planners.prescriptions.grammar import GrammarError
 from planners.prescriptions.reflex_book import RuleBook
 from planners.prescriptions.reflex_compiler import CompileError, Compiler, Proposal
 from reflexes.dry_run import dry_run

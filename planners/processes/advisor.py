@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt of System 3 and the reader of its answers: how a new instruction stands to those that run, which guideline fires,
-and which guidelines contradict one another."""
+"""System 3's model beside the preemption table: how a new instruction stands to those that run, which guideline fires, and
+which guidelines contradict one another (TypeGo 6; semantics section 5). It never holds anything up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
@@ -16,8 +16,8 @@ from planners.prompts.blocks import Layer, block, front
 from planners.prompts.elements import Element, ElementParser
 from planners.prompts.robot_facts import RobotFacts, described, observed
 from skill_kernel.clock import Clock
-from skill_kernel.processes.process import Process
-from skill_kernel.processes.relations import Relation
+from skill_kernel.processes.process import Process, ProcessError, ProcessSource, Relation
+from skill_kernel.processes.scheduler import ProcessScheduler
 
 MAX_TASK = 500
 """Longest task that a guideline begins, in characters."""
@@ -25,6 +25,7 @@ MAX_ANSWER = 4000
 MAX_OUTPUT_TOKENS = 300
 
 DEADLINE_S = 3.0
+TABLE_ALONE = "the preemption table alone decides"
 _RELATIONS = {
     "replace replaces supersede supersedes": Relation.REPLACE,
     "join joins": Relation.JOIN,
@@ -180,6 +181,72 @@ def _process(process: Process) -> dict[str, Any]:
     if process.pause_causes:
         facts["paused_by"] = sorted(process.pause_causes)
     return facts
+
+
+class Voice(Protocol):
+    """How System 3 tells people what it does and does not."""
+
+    def notice(self, process_id: str, text: str) -> None:
+        """Tell something that a person should read."""
+
+    def skipped(self, process_id: str, why: str) -> None:
+        """Tell that the model was not asked."""
+
+    def degraded(self, process_id: str, how: str, why: str) -> None:
+        """Tell that it goes on without its model."""
+
+    def fired(self, process: Process) -> None:
+        """Tell that a guideline has begun a process; its sender is the guideline."""
+
+
+class ProcessAdvisor:
+    """Asks once for each new user instruction, while others live, and applies the answer as far as it is still true.
+
+    No call when nothing else lives, when the wording says it already, or when only idle behaviour runs, for which the
+    table leaves no choice. Without a usable answer before the deadline the table alone has decided.
+    """
+
+    def __init__(self, context: AdvisorContext, scheduler: ProcessScheduler, voice: Voice) -> None:
+        self._context, self._scheduler, self._voice = context, scheduler, voice
+        self._calls: dict[str, ModelCall[S3Answer]] = {}
+
+    def began(self, name: str) -> None:
+        """Ask about a process that was made just now, where that can matter."""
+        process = self._scheduler.lives(name)
+        if process is None or process.source is not ProcessSource.USER:
+            return
+        asked = [p for p in self._scheduler.living if p.process_id != name and p.source is not ProcessSource.IDLE]
+        if not asked:
+            return
+        if process.returns:
+            self._voice.skipped(name, "its wording says already that what it displaces goes on after it")
+            return
+        self._scheduler.expect(name, [p.process_id for p in asked])
+        why = ["a new instruction came; say how it stands to each process that runs"]
+        self._calls[name] = self._context.ask(why, lambda end: self._answered(name, end), new=process, processes=asked)
+
+    def close(self) -> None:
+        """Cancel all questions; the table alone has decided. So it is with a halt, which ends every process."""
+        for process_id, call in list(self._calls.items()):
+            call.cancel()
+            self._settle(process_id)
+
+    def _answered(self, process_id: str, end: CallEnd[S3Answer]) -> None:
+        if end.value is None:
+            self._voice.degraded(process_id, TABLE_ALONE, end.why)
+        for other, relation in end.value.relations.items() if end.value is not None else ():
+            try:
+                done = self._scheduler.relate(process_id, other, relation)
+            except ProcessError as error:
+                self._voice.notice(process_id, f"the advice of System 3's model was refused: {error}")
+                continue
+            if done and relation is not Relation.JOIN:
+                self._voice.notice(process_id, done)
+        self._settle(process_id)
+
+    def _settle(self, process_id: str) -> None:
+        self._calls.pop(process_id, None)
+        self._scheduler.decide(process_id)
 
 
 _RULES = """\
