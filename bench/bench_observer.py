@@ -40,6 +40,8 @@ OBSERVE = "--observe"
 WAIT_S = 10.0
 SCAN_S = 0.1
 ADDED_MS = 3.0
+STEP_M = 0.06
+"""How much nearer or farther each scan shows what is in front; less is no news."""
 WARM_UP = 10
 HZ = os.sysconf("SC_CLK_TCK")
 
@@ -122,7 +124,7 @@ class Probe(ros_probe.Probe):
 
     def _note(self, what: str, distance: float) -> None:
         at = time.perf_counter()
-        number = round((distance - 1.0) / 0.001)
+        number = round((distance - 1.0) / STEP_M)
         with self.changed:
             if self.arrived.get(what, (-1, 0.0))[0] != number:
                 self.arrived[what] = (number, at)
@@ -138,11 +140,11 @@ class Probe(ros_probe.Probe):
 
     def trip(self, what: str, wait_s: float = WAIT_S) -> float:
         """Seconds from publishing a scan to what comes back of it."""
-        self._number = self._number % 900 + 1
+        self._number = self._number % 60 + 1
         number = self._number
         scan = LaserScan(angle_min=-math.pi, angle_increment=math.tau / 360, range_min=0.05, range_max=12.0)
         scan.header.stamp = self.get_clock().now().to_msg()
-        scan.ranges = [5.0] * 180 + [1.0 + number * 0.001] + [5.0] * 179
+        scan.ranges = [5.0] * 180 + [1.0 + number * STEP_M] + [5.0] * 179
         began = time.perf_counter()
         self.call_soon(self.outs[what].publish, scan)
         self.wait(lambda: self.arrived.get(what, (-1, 0.0))[0] == number, f"the {what} of a scan", wait_s)

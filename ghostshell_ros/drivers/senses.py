@@ -6,17 +6,21 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ghostshell.msg import DetectionArray
 from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image, JointState, LaserScan
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.map_origin import follow_map
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 
+BASE_TOPICS = ((LaserScan, "scan"), (DetectionArray, "object_detections"))
 FIRST_MEASUREMENT_S = 3.0
 """How long a skill waits for the joints to be measured for the first time."""
 STALE_S = 0.5
@@ -36,23 +40,16 @@ class RosSenses:
         self._node = node
         self._positions: dict[str, float] = {}
         self._measured = threading.Event()
-        self._odometry: tuple[float, Pose2D] | None = None
-        self._scan: tuple[float, Scan] | None = None
-        self._seen: tuple[float, tuple[Detection, ...]] | None = None
+        self._last: dict[Any, tuple[float, bytes]] = {}
+        """When the last message of a kind came, and the message as it came: most are never looked at."""
         self._odom_in_map: Pose2D | None = None
         self._one_look = threading.Lock()
-        node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
-        node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
         self._base = base
-        if not base:
-            return
-        # Built into the environment only where a robot has a base.
-        from tf2_msgs.msg import TFMessage
-
-        node.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
-        node.create_subscription(DetectionArray, "object_detections", self._on_detections, SENSORS)
-        node.create_subscription(TFMessage, "/tf", self._on_tf, SENSORS)
-        node.create_subscription(TFMessage, "/tf_static", self._on_tf, LATCHED_BY_ANY)
+        node.create_subscription(JointState, "joint_states", self._on_joint_states, SENSORS)
+        for kind, topic in ((Odometry, "odom"), *(BASE_TOPICS if base else ())):
+            node.create_subscription(kind, topic, partial(self._keep, kind), SENSORS, raw=True)
+        if base:
+            follow_map(node, self._on_map)
 
     def joint_positions(self) -> Mapping[str, float]:
         # A call may come before the first measurement has: right after the start, or after a restart of this node.
@@ -60,8 +57,11 @@ class RosSenses:
         return dict(self._positions)
 
     def odometry(self) -> Pose2D | None:
-        last = self._odometry
-        return last[1] if last is not None and self._node.steady_now() - last[0] <= STALE_S else None
+        message = self._fresh(Odometry, STALE_S)
+        if message is None:
+            return None
+        position, turned = message.pose.pose.position, message.pose.pose.orientation
+        return Pose2D(position.x, position.y, yaw_of(turned))
 
     def pose(self) -> Pose2D | None:
         base, odometry = self._odom_in_map, self.odometry()
@@ -72,12 +72,18 @@ class RosSenses:
         return Pose2D(x, y, math.remainder(base.yaw + odometry.yaw, math.tau))
 
     def scan(self) -> Scan | None:
-        last = self._scan
-        return last[1] if last is not None and self._node.steady_now() - last[0] <= STALE_S else None
+        message = self._fresh(LaserScan, STALE_S)
+        if message is None:
+            return None
+        ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
+        return Scan(float(message.angle_min), float(message.angle_increment), ranges)
 
     def detections(self) -> Sequence[Detection] | None:
-        last = self._seen
-        return last[1] if last is not None and self._node.steady_now() - last[0] <= UNSEEN_S else None
+        message = self._fresh(DetectionArray, UNSEEN_S)
+        if message is None:
+            return None
+        seen = message.detections
+        return tuple(Detection(d.label, float(d.confidence), float(d.bearing), float(d.distance)) for d in seen)
 
     def image(self) -> Any:
         if not self._base:
@@ -105,27 +111,14 @@ class RosSenses:
         self._positions = {**self._positions, **dict(zip(message.name, message.position, strict=False))}
         self._measured.set()
 
-    def _on_odometry(self, message: Odometry) -> None:
-        position, turned = message.pose.pose.position, message.pose.pose.orientation
-        self._odometry = (self._node.steady_now(), Pose2D(position.x, position.y, yaw_of(turned)))
+    def _keep(self, kind: Any, raw: bytes) -> None:
+        self._last[kind] = (self._node.steady_now(), raw)
 
-    def _on_scan(self, message: LaserScan) -> None:
-        ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
-        scan = Scan(float(message.angle_min), float(message.angle_increment), ranges)
-        self._scan = (self._node.steady_now(), scan)
+    def _fresh(self, kind: Any, age_s: float) -> Any:
+        """Return the last message of a kind, or None where it is older."""
+        last = self._last.get(kind)
+        fresh = last is not None and self._node.steady_now() - last[0] <= age_s
+        return deserialize_message(last[1], kind) if last is not None and fresh else None
 
-    def _on_detections(self, message: DetectionArray) -> None:
-        seen = tuple(Detection(d.label, float(d.confidence), float(d.bearing), float(d.distance)) for d in message.detections)
-        self._seen = (self._node.steady_now(), seen)
-
-    def _on_tf(self, message: Any) -> None:
-        namespace = self._node.get_namespace().strip("/")
-        for found in message.transforms:
-            if _frame(found.header.frame_id, namespace) == "map" and _frame(found.child_frame_id, namespace) == "odom":
-                at = found.transform.translation
-                self._odom_in_map = Pose2D(at.x, at.y, yaw_of(found.transform.rotation))
-
-
-def _frame(name: str, namespace: str) -> str:
-    """Return a frame without the robot's own prefix; another robot's keeps its prefix."""
-    return name.strip("/").removeprefix(f"{namespace}/")
+    def _on_map(self, x: float, y: float, yaw: float) -> None:
+        self._odom_in_map = Pose2D(x, y, yaw)

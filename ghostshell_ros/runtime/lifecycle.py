@@ -94,6 +94,8 @@ class DriverStates:
 
 
 HEARTBEAT_S = 0.1
+AT_REST = 3
+"""A driver without a goal sends one heartbeat of so many."""
 HEARTBEAT_TOPIC = "driver_heartbeat"
 
 
@@ -104,9 +106,9 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     one that runs when it is deactivated ends as aborted with DRIVER_INACTIVE, by the driver's `on_cancel`.
     A driver that has more to do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
 
-    Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s and at each transition:
-    name = the node's, message = its state, values = its actions). Services `~/change_state`, `~/get_state` and the other
-    three of lifecycle nodes.
+    Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s, without a goal
+    every 0.3 s, and at each transition: name = the node's, message = its state, values = its actions). Services
+    `~/change_state`, `~/get_state` and the other three of lifecycle nodes.
 
     Parameters: `autostart` (true): activates itself; false where a lifecycle_manager does it.
     """
@@ -117,7 +119,8 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
         self._heartbeats = self.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
-        self.steady_timer(HEARTBEAT_S, self._send_heartbeat)
+        self._skipped = 0
+        self.steady_timer(HEARTBEAT_S, self._beat)
         autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
         if autostart:
             # When the derived class has been built.
@@ -184,7 +187,13 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         self.call_soon(self._send_heartbeat)
         return outcome
 
+    def _beat(self) -> None:
+        self._skipped += 1
+        if self._skipped >= AT_REST or any(server.goals for server in self.goal_servers):
+            self._send_heartbeat()
+
     def _send_heartbeat(self) -> None:
+        self._skipped = 0
         level = DiagnosticStatus.OK if self.is_active else DiagnosticStatus.WARN
         actions = [KeyValue(key=ACTION, value=server.action) for server in self.goal_servers]
         self._heartbeats.publish(

@@ -68,6 +68,9 @@ class RuntimeNode(Node):
     Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): what `health` says, and the executor's load.
     """
 
+    own_thread = False
+    """Whether it is spun apart from the other nodes of its process, whose callbacks then delay none of its own."""
+
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -228,6 +231,8 @@ class Diagnostics:
         node.steady_timer(PERIOD_S, self._report)
 
     def _report(self) -> None:
+        if not self._publisher.get_subscription_count():
+            return
         message = DiagnosticArray(status=[self.status()])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(message)

@@ -164,11 +164,15 @@ class NodeHost:
         for node in self._nodes:
             node.close()
 
-    def destroy(self) -> None:
-        """End spinning and destroy the nodes' entities."""
+    def stop(self) -> None:
+        """End spinning and wait for the thread that does it."""
         self.end()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
+
+    def destroy(self) -> None:
+        """End spinning and destroy the nodes' entities."""
+        self.stop()
         self._executor.shutdown()
         for node in self._nodes:
             node.destroy_node()
@@ -180,12 +184,9 @@ class NodeHost:
         self.close()
 
 
-def run(
-    *factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None, frozen: bool = False
-) -> int:
+def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None) -> int:
     """Build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly: the body of a node's `main()`.
 
-    `frozen` keeps what was made at the start out of the garbage collector's way, whose full rounds else take 50 ms.
     A factory returns one node or several. Returns the exit status: 0, or 1 with one sentence in the log when a node could
     not start.
     """
@@ -200,35 +201,57 @@ def run(
     except RuntimeError as error:  # a file of parameters that is not there, an argument that is none
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
-    host = NodeHost()
-    signals = EndSignals(host.end)
+    hosts = [NodeHost()]
+    signals = EndSignals(hosts[0].end)
     try:
         for factory in factories:
-            if not host.ending:
+            if not hosts[0].ending:
                 made = factory()
-                for node in made if isinstance(made, Sequence) else [made]:
-                    host.add(node)
-        _warn_of_unknown_parameters(host.nodes)
-        if frozen:
-            gc.collect()
-            gc.freeze()
-        host.spin()
+                _place(hosts, made if isinstance(made, Sequence) else [made], apart=len(factories) > 1)
+                del made
+        _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
+        # What was made at the start stays; full rounds of the garbage collector over it take 50 ms.
+        gc.freeze()
+        gc.enable()
+        _spin(hosts)
     except (NodeStartError, ValueError) as error:
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
     finally:
-        host.close_nodes()
-        # Fast DDS now and then deadlocks when it lets go of endpoints while their peers end too.
-        signal.setitimer(signal.ITIMER_REAL, END_S)
-        host.destroy()
+        _end(hosts)
         signals.close()
         rclpy.try_shutdown()
         # What still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
-        del host, signals
+        del hosts, signals
         gc.unfreeze()
         gc.collect()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
     return 0
+
+
+def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) -> None:
+    """Have nodes with a thread of their own spun by one, where they share a process, and all others by the first host."""
+    for node in nodes:
+        if node.own_thread and apart:
+            hosts.append(NodeHost([node]))
+        else:
+            hosts[0].add(node)
+
+
+def _spin(hosts: Sequence[NodeHost]) -> None:
+    for host in hosts[1:]:
+        host.start()
+    hosts[0].spin()
+
+
+def _end(hosts: Sequence[NodeHost]) -> None:
+    for host in hosts:
+        host.stop()
+        host.close_nodes()
+    # Fast DDS now and then deadlocks when it lets go of endpoints while their peers end too.
+    signal.setitimer(signal.ITIMER_REAL, END_S)
+    for host in hosts:
+        host.destroy()
 
 
 def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:

@@ -42,10 +42,10 @@ class Scene:
         self._observed: tuple[float, bytes] | None = None
         self._seen: Observation | None = None
         self._kernel: KernelState | None = None
-        self._odom: tuple[float, Odometry] | None = None
+        self._odom: tuple[float, bytes] | None = None
         self._image: tuple[float, ImageMsg] | None = None
         node.create_subscription(ObservationMsg, "observation", self._observation, OBSERVATION, raw=True)
-        node.create_subscription(Odometry, "odom", self._odometry, SENSORS)
+        node.create_subscription(Odometry, "odom", self._odometry, SENSORS, raw=True)
         if send_images:
             node.create_subscription(ImageMsg, "camera/image_raw", self._camera, SENSORS)
 
@@ -59,7 +59,7 @@ class Scene:
         """Return facts for the prompt: pose in the odom frame [m, deg] and the subsystems in use."""
         facts: dict[str, Any] = {}
         if self._odom is not None and self.steady_now() - self._odom[0] < STALE_S:
-            pose = self._odom[1].pose.pose
+            pose = deserialize_message(self._odom[1], Odometry).pose.pose
             yaw = 2 * math.atan2(pose.orientation.z, pose.orientation.w)
             facts["pose"] = {
                 "x_m": round(pose.position.x, 3),
@@ -115,8 +115,8 @@ class Scene:
         self._observed, self._seen = (self.steady_now(), raw), None
         self._heard()
 
-    def _odometry(self, message: Odometry) -> None:
-        self._odom = (self.steady_now(), message)
+    def _odometry(self, raw: bytes) -> None:
+        self._odom = (self.steady_now(), raw)
 
     def _camera(self, message: ImageMsg) -> None:
         self._image = (self.steady_now(), message)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -22,6 +25,10 @@ from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError, State
 
 NICE = 5
 """Where the kernel does not share its time out by session (CONFIG_SCHED_AUTOGROUP), as in a container."""
+COMPILED_AFTER = 3
+"""After so many pictures a renderer in software has compiled what it needs, and its compiler's 40 MB are idle."""
+SAME = 0.002
+"""What has moved by less [m, rad] looks the same."""
 ANSWER_S = 60.0
 """A picture that takes longer is given up; the first one waits until the process has started."""
 
@@ -82,12 +89,25 @@ class PictureProcess:
         self._line.close()
 
 
+def drop_code(library: str) -> None:
+    """Give back the memory of a library's code; what of it is needed once more is read from its file again."""
+    madvise, unneeded = ctypes.CDLL(None).madvise, 4  # MADV_DONTNEED
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        addresses, access, *_, name = line.split()
+        # Only what nobody can have written to.
+        if access == "r-xp" and Path(name).name.startswith(library):
+            begin, end = (int(address, 16) for address in addresses.split("-"))
+            madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
+
+
 def serve(line: Connection, model: Path, world_name: str) -> None:
     """Draw what is asked until the other end is gone."""
     world = SimWorld(model, world=world_name)
     os.nice(NICE)
     with suppress(EOFError, OSError):
-        while True:
+        for number in count():
+            if number == COMPILED_AFTER:
+                drop_code("libLLVM")
             request: Request = line.recv()
             world.set_state(request.state)
             try:
@@ -117,19 +137,23 @@ class Shot(Generic[Stamp]):
     wanted: Callable[[], bool]
     deliver: Callable[[Image, Stamp], None]
     due_at: float = 0.0
+    begun: bool = False
+    drawn: tuple[Image, State, object] | None = None
+    """The last picture, and the appearance and the face that it shows. The first one of all lacks what is loaded with it."""
 
 
 class PictureThread(Generic[Stamp]):
     """Asks the process that draws for one picture after the other.
 
-    `snapshot()` gives the world's current state and its stamp. A picture that comes late pushes the next ones back: frames
+    `snapshot()` gives the world's current state, its appearance and its stamp; one that looks the same is not drawn again.
+    A picture that comes late pushes the next ones back: frames
     are left out, never queued. When drawing is not possible, `failed` gets one sentence and the thread ends.
     """
 
     def __init__(
         self,
         model: Path,
-        snapshot: Callable[[], tuple[State, Stamp]],
+        snapshot: Callable[[], tuple[State, State, Stamp]],
         shots: list[Shot[Stamp]],
         failed: Callable[[str], None],
         world: str = "desk",
@@ -140,7 +164,9 @@ class PictureThread(Generic[Stamp]):
         self._face: tuple[str, Image] | None = None
         self._shown: tuple[str, Image] | None = None
         self._ending = threading.Event()
-        self._process = PictureProcess(model, world)
+        self._start = partial(PictureProcess, model, world)
+        self._process: PictureProcess | None = None
+        """None before the first picture: it takes 40 MB."""
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
     def start(self) -> None:
@@ -153,7 +179,8 @@ class PictureThread(Generic[Stamp]):
 
     def close(self) -> None:
         self._ending.set()
-        self._process.close()
+        if self._process is not None:
+            self._process.close()
         if self._thread.is_alive():
             self._thread.join(timeout=2.0)
 
@@ -168,18 +195,28 @@ class PictureThread(Generic[Stamp]):
                         self._take(shot)
                 next_due = min(shot.due_at for shot in self._shots)
                 self._ending.wait(max(next_due - time.monotonic(), 0.005))
-        except SimWorldError as error:
+        except (SimWorldError, OSError) as error:
             if not self._ending.is_set():
                 self._failed(str(error))
         except Exception:
             if not self._ending.is_set():  # what it delivers to may be gone
                 raise
         finally:
-            self._process.release()
+            if self._process is not None:
+                self._process.release()
 
     def _take(self, shot: Shot[Stamp]) -> None:
-        state, stamp = self._snapshot()
+        state, appearance, stamp = self._snapshot()
         face = self._face
+        if shot.drawn is not None and shot.drawn[2] is face and np.abs(shot.drawn[1] - appearance).max() < SAME:
+            shot.deliver(shot.drawn[0], stamp)
+            return
+        if self._process is None:
+            self._process = self._start()
+            if self._ending.is_set():
+                self._process.close()
         request = Request(shot.camera, shot.width, shot.height, state, face if face is not self._shown else None)
-        shot.deliver(self._process.draw(request), stamp)
+        picture = self._process.draw(request)
+        shot.begun, shot.drawn = True, (picture, appearance, face) if shot.begun else None
         self._shown = face
+        shot.deliver(picture, stamp)

@@ -27,6 +27,8 @@ WORLDS = Path(__file__).with_name("worlds")
 
 CONTROL_S = 0.005
 """What is attached to a world is called in steps of this many seconds, or of one step of the model where that is longer."""
+ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
+"""Where nothing has been faster for so long [m/s, rad/s], forces are in balance."""
 FELL_AT_RAD = math.radians(50.0)
 
 Image = npt.NDArray[np.uint8]
@@ -99,6 +101,11 @@ class SimWorld:
             name = self.model.joint(joint).name
             self._actuators[name] = actuator
             self._joints[name] = joint
+        self._still_s = 0.0
+        self._asleep: State | None = None
+        """What was given when everything had come to rest; None while something moves."""
+        base = range(self._base_dof, self._base_dof + 6)
+        self._dofs = np.array([*base, *(self.model.jnt_dofadr[joint] for joint in self._joints.values())])
         self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
         self._control_steps = max(1, round(CONTROL_S / self.timestep))
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
@@ -146,6 +153,11 @@ class SimWorld:
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         return state
 
+    def appearance(self) -> State:
+        """Return all that a picture shows but the face: positions and angles [m, rad]."""
+        data = self.data
+        return np.concatenate((data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel()))
+
     def set_state(self, state: State) -> None:
         """Take over the state of another world of the same model. Raises SimWorldError for that of another model."""
         if state.shape != (size := mujoco.mj_stateSize(self.model, _STATE),):
@@ -154,15 +166,24 @@ class SimWorld:
         mujoco.mj_forward(self.model, self.data)
 
     def step(self, n: int = 1) -> None:
-        """Advance by `n` steps."""
-        while self._attached and n > 0:
+        """Advance by `n` steps. Where nothing has moved for `ASLEEP_S`, nothing is computed until something is changed."""
+        while n > 0:
             part = min(n, self._control_steps)
             for update, _ in self._attached:
                 update(part * self.timestep)
+            if self._asleep is not None and np.array_equal(self._asleep, self._given()):
+                self.data.time += n * self.timestep
+                return
             mujoco.mj_step(self.model, self.data, part)
             n -= part
-        if n > 0:
-            mujoco.mj_step(self.model, self.data, n)
+            moves = np.abs(self.data.qvel).max(initial=0.0) > ASLEEP_SPEED
+            self._still_s = 0.0 if moves else self._still_s + part * self.timestep
+            self._asleep = self._given() if self._still_s > ASLEEP_S else None
+
+    def _given(self) -> State:
+        """Return what is set from outside, and where everything is."""
+        data = self.data
+        return np.concatenate((data.ctrl, data.xfrc_applied.ravel(), self.appearance()))
 
     def advance(self, dt: float) -> None:
         """Advance by `dt` seconds, rounded to whole steps."""
@@ -213,6 +234,10 @@ class SimWorld:
     def joint_velocities(self) -> dict[str, float]:
         """Velocities in rad/s by joint."""
         return {name: float(self.data.qvel[self.model.jnt_dofadr[j]]) for name, j in self._joints.items()}
+
+    def speed(self) -> float:
+        """Return the largest speed of a controlled joint or of the base, along or about an axis [rad/s, m/s]."""
+        return float(np.abs(self.data.qvel[self._dofs]).max())
 
     def joint_efforts(self) -> dict[str, float]:
         """Torques of the servos in N m by joint."""
@@ -302,6 +327,8 @@ class SimWorld:
             raise SimWorldError(f"there is no camera '{camera}'; the cameras are {', '.join(self.cameras())}")
         size = (width, height)
         if size not in self._renderers:
+            # A buffer as large as the model allows would take 12 MB more.
+            self.model.vis.global_.offwidth, self.model.vis.global_.offheight = size
             try:
                 self._renderers[size] = mujoco.Renderer(self.model, height=height, width=width)
             except Exception as error:

@@ -9,9 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planners.memory.answers import readable, times
 from planners.memory.episodes import SOURCE
@@ -19,6 +17,9 @@ from planners.memory.query import MAX_LIMIT, Query
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
 from planners.memory.schema import insert, select
 from planners.memory.store import Store
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Graph: TypeAlias = "nx.MultiDiGraph[str]"
 
@@ -62,6 +63,8 @@ def _merged(old: Record, new: Record) -> Record:
 def load(store: Store, viewer: Viewer | None = None) -> Graph:
     """The graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from. A
     record that is no node or edge, imported perhaps, is left out."""
+    import networkx as nx  # 16 MB, which only questions about relations need
+
     graph: Graph = nx.MultiDiGraph()
 
     def told(kind: Kind, *names: str) -> Iterable[tuple[list[str], dict[str, Any]]]:

@@ -98,6 +98,33 @@ class FieldValue:
         return self.value is None or (self.max_age_s is not None and now - self.measured_at > self.max_age_s)
 
 
+ALIKE = 0.03
+"""Numbers that differ by less [m, rad, or of themselves] are those of a scene that stands still."""
+
+
+def alike(one: FieldValue, other: FieldValue) -> bool:
+    """Return whether two values of a field tell the same, but for the noise of measurements."""
+    return one is other or (one.missing == other.missing and _alike(one.value, other.value))
+
+
+def _alike(one: object, other: object) -> bool:
+    if isinstance(one, SeenObject) and isinstance(other, SeenObject):
+        one, other = _place(one), _place(other)
+    elif isinstance(one, Pose) and isinstance(other, Pose):
+        one, other = (one.frame, one.x, one.y, one.yaw), (other.frame, other.x, other.y, other.yaw)
+    elif isinstance(one, Sector) and isinstance(other, Sector):
+        one, other = (one.name, one.distance), (other.name, other.distance)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or one != one != other != other or abs(one - other) < ALIKE * max(1.0, abs(one))
+    return one == other
+
+
+def _place(thing: SeenObject) -> tuple[object, ...]:
+    return thing.track_id, thing.label, thing.bearing, thing.distance, thing.x, thing.y
+
+
 @dataclass(frozen=True)
 class Observation:
     """All fields at one moment: `stamp` in seconds of the holder's steady clock, `time_s` in ROS time."""

@@ -139,10 +139,14 @@ class Observer:
         """The source of field `name` has gone or gives no value."""
         self._fields[name].miss(why)
 
+    def fields(self, now: float) -> Mapping[str, FieldValue]:
+        """Return all fields as they are now."""
+        return {name: field.make(now) for name, field in self._fields.items()}
+
     def observation(self, now: float, time_s: float) -> Observation:
-        """Return all fields as they are now. `time_s`: ROS time."""
+        """Return the next observation, of all fields as they are now. `time_s`: ROS time."""
         self._seq += 1
-        return Observation(now, self._seq, time_s, {name: field.make(now) for name, field in self._fields.items()})
+        return Observation(now, self._seq, time_s, self.fields(now))
 
     def _trail(self, topic: str) -> Trail:
         return self._trails.setdefault(topic, Trail())

@@ -19,6 +19,7 @@ from skill_kernel.codes import CallCode, Outcome, TaskCode
 
 pytestmark = pytest.mark.faults
 
+PLANNERS = ("process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler")
 DRIVERS = ("base_driver", "posture_driver", "speak_driver", "play_sound_driver")
 STANDS_S = 1.5
 """From the last command to a trunk that stays within `SWAY_M`: the gait ends its steps, then places its feet."""
@@ -32,7 +33,13 @@ def kalos(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Broug
     nodes = KALOS_NODES | {"object_detector"}
     by_a_person = ("sim", "skill_kernel")
     with brought_up(
-        folder, launch="kalos", nodes=nodes, observer_class=BaseObserver, also_respawn=by_a_person, model="offline"
+        folder,
+        launch="kalos",
+        nodes=nodes,
+        observer_class=BaseObserver,
+        also_respawn=by_a_person,
+        model="offline",
+        composed="false",
     ) as up:
         yield up
 
@@ -80,11 +87,11 @@ def test_without_the_lifecycle_manager_it_walks_on(kalos: BroughtUp) -> None:
     came_back(watch, walk, "lifecycle_manager")
 
 
-def test_without_its_mind_it_stops_and_the_task_waits_for_its_user(kalos: BroughtUp) -> None:
+def test_without_its_planners_it_stops_and_the_task_waits_for_its_user(kalos: BroughtUp) -> None:
     watch = kalos.observer
-    walk = killed(kalos, WAY, "mind")
+    walk = killed(kalos, WAY, *PLANNERS)
     at_rest(watch, walk, 2.0)
-    stays(watch, walk, "process_scheduler", "action_planner", "token_parser", "channel_scheduler")
+    stays(watch, walk, *PLANNERS)
     state = watch.wait_status(walk.process_id, ProcessState.PAUSED, 5.0)
     assert "user" in state.pause_causes and not watch.halted
     request = ControlProcess.Request(process_id=walk.process_id, command=ControlProcess.Request.STOP)

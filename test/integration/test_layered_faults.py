@@ -5,12 +5,9 @@ out (each test begins with that)."""
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from ghostshell.msg import ProcessState
@@ -33,8 +30,8 @@ from layered_fault_support import (
     walking,
 )
 from ros_support import wait_until
-from skill_kernel.codes import Outcome, TaskCode
-from skill_kernel.events import CallKind, EventKind, NoticeKind, ProcessKind, RunEvent
+from skill_kernel.codes import TaskCode
+from skill_kernel.events import EventKind, NoticeKind, ProcessKind, RunEvent
 
 pytestmark = pytest.mark.faults
 
@@ -108,37 +105,6 @@ def test_a_model_that_talks_nonsense_moves_nothing(kalos: Robot) -> None:
             assert kalos.watch.last_command_s() < unknown.broken_s, "nonsense moved it"
     finally:
         kalos.model.start()
-
-
-@contextmanager
-def blinded(robot: Robot) -> Iterator[None]:
-    """Kill the detector as often as it is started anew."""
-    sees = threading.Event()
-
-    def kill() -> None:
-        killed = 0
-        while not sees.wait(0.05):
-            if (pid := robot.up.pid("object_detector")) != killed:
-                os.kill(pid, signal.SIGKILL)
-                killed = pid
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield
-    finally:
-        sees.set()
-        thread.join()
-
-
-def test_a_blind_robot_does_not_claim_to_have_found_anything(kalos: Robot) -> None:
-    journey = walking(kalos, "Walk 1 metre forward, then look around this room for a ball and bark at it.")
-    journey.broken_s = time.monotonic()
-    with blinded(kalos):
-        ended(kalos, journey, 60.0, ProcessState.FAILED)
-    at_rest(kalos, journey, 60.0)
-    done = {e.function for e in kalos.watch.of(journey.process_id, CallKind.ENDED) if e.outcome == Outcome.DONE}
-    assert not done & {"bark", "approach"}
 
 
 def test_a_flood_of_instructions_ends_in_as_many_truthful_ends(kalos: Robot) -> None:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of each planning node in turn, each in a process of its own, while Kalos walks by strategy `layered`: the task ends
-with a reason, waits for its user or goes on at work, and the next one sets out (each test begins with that)."""
+with a reason, waits for its user or goes on at work, and the next one sets out (each test begins with that). The detector's
+process is killed, too."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from ghostshell.msg import ProcessState
@@ -23,7 +28,8 @@ from layered_fault_support import (
     walking,
 )
 from ros_support import wait_until
-from skill_kernel.codes import TaskCode
+from skill_kernel.codes import Outcome, TaskCode
+from skill_kernel.events import CallKind
 
 pytestmark = pytest.mark.faults
 
@@ -98,3 +104,34 @@ def test_after_all_this_a_task_is_done_to_its_end(kalos: Robot) -> None:
             break  # else a text went to a killed node that the middleware still lists: what it says is what is done
     assert result.status == ProcessState.SUCCESS, result.error_msg
     at_rest(kalos, journey, 20.0)
+
+
+@contextmanager
+def blinded(robot: Robot) -> Iterator[None]:
+    """Kill the detector as often as it is started anew."""
+    sees = threading.Event()
+
+    def kill() -> None:
+        killed = 0
+        while not sees.wait(0.05):
+            if (pid := robot.up.pid("object_detector")) != killed:
+                os.kill(pid, signal.SIGKILL)
+                killed = pid
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        sees.set()
+        thread.join()
+
+
+def test_a_blind_robot_does_not_claim_to_have_found_anything(kalos: Robot) -> None:
+    journey = walking(kalos, "Walk 1 metre forward, then look around this room for a ball and bark at it.")
+    journey.broken_s = time.monotonic()
+    with blinded(kalos):
+        ended(kalos, journey, 60.0, ProcessState.FAILED)
+    at_rest(kalos, journey, 60.0)
+    done = {e.function for e in kalos.watch.of(journey.process_id, CallKind.ENDED) if e.outcome == Outcome.DONE}
+    assert not done & {"bark", "approach"}

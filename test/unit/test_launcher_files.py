@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -439,27 +440,25 @@ def words(spec: ProcessSpec) -> list[str]:
     return [word for word in spec.command if isinstance(word, str)]
 
 
+APART = ["safety_gate", "skill_kernel", "reflexes", "drivers"]
+"""What has a process of its own, or one of its kind, however a robot is brought up."""
 MIND = ["process_scheduler", "task_planner", "action_planner", "token_parser", "channel_scheduler"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
-        (
-            {"use_sim": "false"},
-            ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"],
-        ),
-        (
-            {"composed": "false"},
-            ["sim", "safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"],
-        ),
+        ({}, ["sim", *APART, "mind"]),
+        ({"use_sim": "false"}, [*APART, "mind"]),
+        ({"composed": "false"}, ["sim", *APART, "observer", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_coco_is_brought_up_whole(environment: Mapping[str, str], arguments: dict[str, str], expected: list[str]) -> None:
     specs = describe("coco", {"robot_name": "kit", **arguments}, environment)
     assert executables(specs) == expected
-    assert [name for name, spec in zip(expected, specs, strict=True) if "__ns:=/kit" not in words(spec)] == ["memory"]
+    assert [name for name, spec in zip(expected, specs, strict=True) if "__ns:=/kit" not in words(spec)] == [
+        name for name in expected if name == "memory"
+    ]
     for_good = {"sim", "safety_gate", "skill_kernel"}
     assert [spec.respawn for spec in specs] == [name not in for_good for name in expected]
     for spec, name in zip(specs, expected, strict=True):
@@ -479,12 +478,9 @@ def test_coco_passes_its_arguments_to_the_nodes(environment: Mapping[str, str]) 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", "mind", "memory"]),
-        ({"drivers": "false"}, ["safety_gate", "skill_kernel", "observer", "reflexes", "mind", "memory"]),
-        (
-            {"composed": "false"},
-            ["safety_gate", "skill_kernel", "observer", "reflexes", "drivers", "lifecycle_manager", *MIND, "memory"],
-        ),
+        ({}, [*APART, "mind"]),
+        ({"drivers": "false"}, [*APART[:-1], "mind"]),
+        ({"composed": "false"}, [*APART, "observer", "lifecycle_manager", *MIND, "memory"]),
     ],
 )
 def test_any_robot_is_brought_up_from_its_file(
@@ -518,9 +514,42 @@ def test_any_robot_is_brought_up_from_its_file(
         assert spec.shutdown_on_exit is (name in ("safety_gate", "skill_kernel"))
 
 
+def composed_nodes(specs: list[ProcessSpec]) -> list[list[str]]:
+    """Return the nodes of each process `mind`."""
+    return [words(spec)[1].split() for spec in specs if os.path.basename(str(spec.command[0])) == "mind"]
+
+
+@pytest.mark.parametrize(
+    ("robot", "arguments", "beside"),
+    [
+        ("coco", {}, {"observer", "lifecycle_manager", "memory"}),
+        ("kalos", {}, {"observer", "lifecycle_manager", "memory", "object_detector"}),
+        ("coco", {"memory": "false"}, {"observer", "lifecycle_manager"}),
+    ],
+)
+def test_what_shares_a_process(environment: Mapping[str, str], robot: str, arguments: dict[str, str], beside: set[str]) -> None:
+    specs = describe(robot, arguments, environment)
+    assert [set(nodes) for nodes in composed_nodes(specs)] == [{*MIND, *beside}]
+    assert not {*MIND, *beside} & set(executables(specs))
+    (mind,) = (spec for spec in specs if "mind" in executables([spec]))
+    assert f"-r memory:__ns:=/ --ros-args -r __ns:=/{robot}" in " ".join(words(mind)), "one memory serves all robots"
+
+
+def test_the_planners_model_is_not_the_detectors_nor_the_memorys(environment: Mapping[str, str]) -> None:
+    """The last of several files counts, and both give themselves a model."""
+    (mind,) = (spec for spec in describe("kalos", {"model": "007"}, environment) if "mind" in executables([spec]))
+    files = [word for option, word in itertools.pairwise(mind.command) if option == "--params-file"]
+    planners = max(at for at, file in enumerate(files) if isinstance(file, InlineParameters) and "model" in file.values)
+    later = [Path(file) for file in files[planners:] if isinstance(file, str)]
+    own = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in later}
+    assert all(own[name][f"/**/{name}"]["ros__parameters"]["model"] == "" for name in ("object_detector", "memory"))
+
+
 def test_two_robots_have_one_memory_between_them(environment: Mapping[str, str]) -> None:
-    assert executables(describe("two_robots", {}, environment)).count("memory") == 1
-    assert "memory" not in executables(describe("two_robots", {"memory": "false"}, environment))
+    nodes = composed_nodes(describe("two_robots", {}, environment))
+    assert ["memory" in of_one for of_one in nodes] == [True, False]
+    assert not any("memory" in of_one for of_one in composed_nodes(describe("two_robots", {"memory": "false"}, environment)))
+    assert executables(describe("two_robots", {"memory": "false"}, environment)).count("mind") == 2
 
 
 def test_a_robot_needs_a_file_and_a_name(environment: Mapping[str, str]) -> None:

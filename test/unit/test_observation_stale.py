@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from observing import CALLS, KALOS, TABLE, Scene, person, turn
 
 from skill_kernel.observation.accessors import View
-from skill_kernel.observation.model import OBSERVATION_MAX_AGE_S, FieldValue, Kind, Observation, Pose, StaleFieldError
+from skill_kernel.observation.model import (
+    OBSERVATION_MAX_AGE_S,
+    FieldValue,
+    Kind,
+    Observation,
+    Pose,
+    Sector,
+    SeenObject,
+    StaleFieldError,
+    Value,
+    alike,
+)
 from skill_kernel.skills.drivers import Scan
 
 ABOUT_AGE = ("age_s", "stale")
@@ -254,3 +265,33 @@ def test_a_place_in_the_map_that_is_not_finite_counts_as_silence(broken: Pose) -
     scene.odometry(0.5)
     scene.mapped(broken)
     assert (scene.view().call("x_m"), scene.view().call("y_m")) == (1.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (True, False, False),
+        (0.5, 0.51, True),
+        (0.5, 0.54, False),
+        (math.inf, math.inf, True),
+        (math.nan, math.nan, True),
+        (math.nan, 1.0, False),
+        (Pose(1.0, 2.0, 0.5), Pose(1.01, 2.0, 0.51), True),
+        (Pose(1.0, 2.0, 0.5), Pose(1.0, 2.0, 0.6), False),
+        ((Sector("front", 1.0),), (Sector("front", 0.95),), False),
+        ((Sector("front", math.inf),), (Sector("front", 1.0),), False),
+        ((SeenObject(1, "person", 0.5, 0.1, 2.0),), (SeenObject(1, "person", 0.9, 0.11, 2.01, seen_s=0.2),), True),
+        ((SeenObject(1, "person", 0.5, 0.1, 2.0),), (SeenObject(2, "person", 0.5, 0.1, 2.0),), False),
+        ((SeenObject(1, "person", 0.5, 0.1, 2.0),), (), False),
+        (None, (), False),
+    ],
+)
+def test_what_differs_by_no_more_than_noise_is_alike(one: Value | None, other: Value | None, same: bool) -> None:
+    values = [FieldValue("field", Kind.TEXT, value) for value in (one, other)]
+    assert alike(*values) is same
+
+
+def test_a_field_that_is_missing_for_another_reason_has_changed() -> None:
+    assert not alike(
+        FieldValue("field", Kind.TEXT, None, missing="gone"), FieldValue("field", Kind.TEXT, None, missing="silent")
+    )

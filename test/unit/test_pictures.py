@@ -99,9 +99,9 @@ class Taken:
         self.faults: queue.Queue[str] = queue.Queue()
         self.snapshots = 0
 
-        def snapshot() -> tuple[Any, int]:
+        def snapshot() -> tuple[Any, Any, int]:
             self.snapshots += 1
-            return world.state(), self.snapshots
+            return world.state(), world.appearance(), self.snapshots
 
         shot: Shot[int] = Shot("film", *SIZE, 0.01, wanted, lambda p, stamp: self.pictures.put((stamp, p)))
         self.thread = PictureThread(model, snapshot, [shot], self.faults.put)
@@ -129,6 +129,23 @@ def test_a_face_that_is_set_is_on_every_picture_from_the_next_one_on(world: SimW
         taken.thread.close()
     changes = [far_from(before, picture) > 0.01 for picture in later]
     assert changes[-1] and changes == sorted(changes), "it came, and stayed"
+
+
+def test_what_stands_still_is_not_drawn_again_and_what_moves_is(world: SimWorld) -> None:
+    world.reset()
+    taken = Taken(world)
+    try:
+        _, one, other = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(3)]
+        assert one is other
+        world.set_joint_targets({joint: high for joint, (_, high) in world.joint_limits().items()})
+        world.advance(1.0)
+        while not taken.pictures.empty():
+            taken.pictures.get()
+        moved = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(2)][1]
+    finally:
+        taken.thread.close()
+        world.reset()
+    assert far_from(one, moved) > 0.5
 
 
 def test_what_nobody_wants_is_not_drawn(world: SimWorld) -> None:

@@ -42,6 +42,9 @@ MAX_PROCESSES = 16
 """Processes that are remembered, also ended ones, so that their late tokens end as dropped. When all of them have calls,
 one more is refused."""
 
+AT_REST = 2
+"""Without calls it sends one heartbeat of so many."""
+
 MAX_REFUSED = 64
 """Refused streams that are remembered, so that their later tokens are not taken for new streams."""
 
@@ -94,6 +97,7 @@ class ChannelScheduler(RuntimeNode):
         self._conditions = StepConditions(self, robot.config, judge_s=judge_s)
         self._link = KernelLink(self, ready_s=ready_s, silence_s=silence_s)
         self._proven = False
+        self._beats = AT_REST - 1
         self._heartbeat = self.create_publisher(ProcessHeartbeat, "scheduler_heartbeat", SENSORS)
         self.create_subscription(TokenMsg, "function_tokens", self._token, STREAM)
         self.create_subscription(KernelState, "kernel_state", self._kernel_state, LATCHED)
@@ -105,7 +109,9 @@ class ChannelScheduler(RuntimeNode):
         self._proven = self._proven or self._link.ready()
         if self._proven:
             live = [process_id for process_id, process in self._processes.items() if process.scheduler.live_calls]
-            self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
+            self._beats += 1
+            if live or self._beats % AT_REST == 0:
+                self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
     def _process(self, process_id: str) -> _Process | None:
         """Return the process of that id; None where it would be one too many."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import JudgeCondition
+from rclpy.serialization import deserialize_message
 
 from function_tokens.scheduling.conditions import Answer, Verdict
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
@@ -16,6 +17,7 @@ from ghostshell_ros.wire.observation_messages import from_message
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import View, accessors_of
+from skill_kernel.observation.model import Observation
 from skill_kernel.robot import RobotConfig
 
 READ_AHEAD = 256
@@ -33,10 +35,10 @@ class StepConditions:
         self._node = node
         self._judge_s = judge_s
         self._accessors = accessors_of(robot)
-        self._newest: tuple[ObservationMsg, float, float] | None = None
+        self._newest: tuple[bytes, float, float] | None = None
         self._read = lru_cache(READ_AHEAD)(lambda text: read_condition(text, self._accessors))
         self._judge = ServiceClient(node, JudgeCondition, "judge_condition")
-        node.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION)
+        node.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION, raw=True)
         # An empty condition costs no model.
         self._judge.prove(JudgeCondition.Request)
 
@@ -60,8 +62,7 @@ class StepConditions:
             answer(Verdict(None, error.message))
             return
         if condition.expression is not None:
-            seen = from_message(*self._newest) if self._newest is not None else None
-            view = View(seen, self._accessors, self._node.steady_now())
+            view = View(self._observation(), self._accessors, self._node.steady_now())
             answer(Verdict(*holds(condition.expression, view.call)))
         elif not self._judge.discovered():
             known = ", ".join(sorted(self._accessors)) or "none, this robot observes nothing"
@@ -78,8 +79,14 @@ class StepConditions:
             return Verdict(None, response.error_msg or response.reason or "the model cannot tell")
         return Verdict(response.holds, response.reason)
 
-    def _on_observation(self, message: ObservationMsg) -> None:
-        self._newest = (message, self._node.steady_now(), self._node.now_s())
+    def _observation(self) -> Observation | None:
+        if self._newest is None:
+            return None
+        raw, now, ros_now_s = self._newest
+        return from_message(deserialize_message(raw, ObservationMsg), now, ros_now_s)
+
+    def _on_observation(self, raw: bytes) -> None:
+        self._newest = (raw, self._node.steady_now(), self._node.now_s())
 
 
 @dataclass(frozen=True)

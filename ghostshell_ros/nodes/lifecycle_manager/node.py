@@ -63,11 +63,13 @@ class LifecycleManager(RuntimeNode):
     Parameters: `robot` (empty: every driver that is heard), `heartbeat_timeout_s` (1.0).
     """
 
+    own_thread = True
+
     def __init__(self) -> None:
         super().__init__("lifecycle_manager")
         robot = self.declare("robot", "", "robot whose drivers: to manage, a name or file; empty: every driver that is heard")
         timeout_s = self.declare(
-            "heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", minimum=0.3, maximum=10.0
+            "heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", minimum=0.7, maximum=10.0
         )
         self._timeout_s = timeout_s
         self._drivers: dict[str, _Driver] = {}

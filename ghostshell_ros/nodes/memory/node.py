@@ -57,6 +57,8 @@ class MemoryNode(RuntimeNode):
     `keep_episodes_days`, `max_raw`, `embedding_model`, `embedding_threads`, `model`, `models_file`.
     """
 
+    own_thread = True
+
     def __init__(self) -> None:
         super().__init__("memory")
         folder = self.declare("data_dir", "", "folder of the memory; empty: $GHOSTSHELL_DATA or the user's data folder")

@@ -1,22 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executable `mind`: the planning nodes of one robot in one process, where start-up time and memory matter more than
-isolation. Gate, kernel, drivers and simulator stay apart."""
+"""Executable `mind`: nodes of one robot in one process, where start-up time and memory matter more than isolation. Gate,
+kernel, reflexes, drivers and simulator stay apart."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
+from importlib import import_module
 
-from ghostshell_ros.nodes.action_planner.node import ActionPlanner
-from ghostshell_ros.nodes.channel_scheduler.node import ChannelScheduler
-from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
-from ghostshell_ros.nodes.task_planner.node import TaskPlannerNode
-from ghostshell_ros.nodes.token_parser.node import TokenParser
+from rclpy.utilities import remove_ros_args
+
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.node_runtime import run
+
+PLANNING = {
+    "channel_scheduler": "ChannelScheduler",
+    "token_parser": "TokenParser",
+    "action_planner": "ActionPlanner",
+    "task_planner": "TaskPlannerNode",
+    "process_scheduler": "ProcessSchedulerNode",
+}
+NODES = PLANNING | {
+    "observer": "ObserverNode",
+    "lifecycle_manager": "LifecycleManager",
+    "object_detector": "ObjectDetector",
+    "memory": "MemoryNode",
+}
+"""Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""
+
+
+def _make(name: str) -> RuntimeNode:
+    if name not in NODES:
+        raise NodeStartError(f"there is no node '{name}' to run here; name some of {', '.join(NODES)}")
+    node: RuntimeNode = getattr(import_module(f"ghostshell_ros.nodes.{name}.node"), NODES[name])()
+    return node
 
 
 def main() -> int:
-    """Entry point of the executable `mind`."""
-    return run(ChannelScheduler, TokenParser, ActionPlanner, TaskPlannerNode, ProcessSchedulerNode, frozen=True)
+    """Run the nodes that the arguments name; without any, those that plan."""
+    named = " ".join(remove_ros_args(sys.argv)[1:]).split()
+    return run(*(partial(_make, name) for name in named or PLANNING))
 
 
 if __name__ == "__main__":

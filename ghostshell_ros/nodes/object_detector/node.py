@@ -36,6 +36,8 @@ class ObjectDetector(RuntimeNode):
     `colour.Look.parse`), `camera_forward` and `camera_height` [m].
     """
 
+    own_thread = True
+
     def __init__(self) -> None:
         super().__init__("object_detector")
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
@@ -65,7 +67,9 @@ class ObjectDetector(RuntimeNode):
         x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
         self._laser = Laser(x, y, yaw)
         self._info: CameraInfo | None = None
-        self._scan: tuple[float, Scan] | None = None
+        self._scan: tuple[float, LaserScan] | None = None
+        self._looked: tuple[object, list[Box]] | None = None
+        """The last image and what is in it: the same image shows the same."""
         self._fault = ""
         self._took_s = math.nan
         self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)
@@ -79,22 +83,23 @@ class ObjectDetector(RuntimeNode):
         self._info = message
 
     def _on_scan(self, message: LaserScan) -> None:
-        ranges = [r if message.range_min <= r <= message.range_max else float("inf") for r in message.ranges]
-        self._scan = self.steady_now(), Scan(message.angle_min, message.angle_increment, ranges)
+        self._scan = self.steady_now(), message
 
     def _on_image(self, message: Image) -> None:
         if self._info is None or not self._info.k[0] > 0.0:
             return
         begun = time.perf_counter()
         try:
-            boxes = self._detector.detect(to_pixels(message))
+            if self._looked is None or message.data != self._looked[0]:
+                self._looked = message.data, self._detector.detect(to_pixels(message))
+            boxes = self._looked[1]
         except (DetectorError, ValueError) as error:
             self._fault = f"camera/image_raw: {error}"
             self.get_logger().error(self._fault, throttle_duration_sec=10.0)
             return
         self._fault = ""
         fresh = self._scan is not None and self.steady_now() - self._scan[0] <= SCAN_S
-        scan = self._scan[1] if self._scan is not None and fresh else None
+        scan = _read(self._scan[1]) if self._scan is not None and boxes and fresh else None
         camera = Camera(float(self._info.k[0]), message.width, message.height, self._forward, self._height)
         found = [self._placed(box, camera, scan) for box in boxes]
         prefix = message.header.frame_id.rpartition("/")[0]
@@ -132,6 +137,11 @@ def _standard(seen: Detection, header: Header) -> Detection2D:
     box.center.position.x, box.center.position.y = (left + right + 1) / 2, (top + bottom + 1) / 2
     kind = ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id=seen.label, score=float(seen.confidence)))
     return Detection2D(header=header, results=[kind], bbox=box)
+
+
+def _read(message: LaserScan) -> Scan:
+    ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
+    return Scan(message.angle_min, message.angle_increment, ranges)
 
 
 def main() -> int:

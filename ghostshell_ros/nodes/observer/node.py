@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 from ghostshell.msg import Observation as ObservationMsg
 
@@ -11,6 +12,7 @@ from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode, run
 from ghostshell_ros.wire.observation_messages import ObservationWriter
+from skill_kernel.observation.model import FieldValue, alike
 from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
@@ -19,24 +21,28 @@ BURST = 5.0
 
 
 class ObserverNode(RuntimeNode):
-    """Publishes `observation` (ghostshell/Observation) at `rate_hz`, and at once when a field marked `at_once` was measured,
-    but no more than `max_rate_hz` on average. Subscribes and asks what the fields in the robot's file name, and for a pose
-    in the map also `/tf` and `/tf_static`.
+    """Publishes `observation` (ghostshell/Observation) while something changes at `rate_hz`, and at once when a field marked
+    `at_once` has changed, but no more than `max_rate_hz` on average; otherwise at `rest_rate_hz`. Subscribes and asks what
+    the fields in the robot's file name, and for a pose in the map also `/tf` and `/tf_static`.
 
-    Parameters: `robot` (coco), `rate_hz` (10), `max_rate_hz` (50).
+    Parameters: `robot` (coco), `rate_hz` (10), `max_rate_hz` (50), `rest_rate_hz` (5).
     """
+
+    own_thread = True
 
     def __init__(self) -> None:
         super().__init__("observer")
         name = self.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
-        rate = self.declare("rate_hz", 10.0, "observations a second at least [Hz]", minimum=2.0, maximum=100.0)
+        rate = self.declare("rate_hz", 10.0, "observations a second while something changes [Hz]", minimum=2.0, maximum=100.0)
+        rest = self.declare("rest_rate_hz", 5.0, "the same while nothing changes [Hz]", minimum=2.0, maximum=100.0)
         most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", minimum=2.0, maximum=200.0)
         try:
             robot = RobotConfig.load(name)
         except RobotConfigError as error:
             raise NodeStartError(str(error)) from error
         self._observer, self._writer = Observer(robot), ObservationWriter()
-        self._period_s, self._most = 1.0 / rate, most
+        self._period_s, self._rest_s, self._most = 1.0 / rate, 1.0 / rest, most
+        self._told: Mapping[str, FieldValue] = {}
         self._free = BURST
         self._told_at = 0.0
         self._due = False
@@ -47,10 +53,17 @@ class ObserverNode(RuntimeNode):
 
     def _at_rate(self) -> None:
         # What came at once counts; half a period, or a source of the same rate would be doubled by its jitter.
-        if self.steady_now() - self._told_at >= self._period_s / 2:
+        since_s = self.steady_now() - self._told_at
+        if since_s >= self._period_s / 2 and (since_s >= self._rest_s - self._period_s / 2 or self._changed()):
             self._publish()
 
+    def _changed(self) -> bool:
+        now = self._observer.fields(self.steady_now())
+        return not self._told or any(not alike(field, self._told[name]) for name, field in now.items())
+
     def _at_once(self) -> None:
+        if not self._changed():
+            return
         free = min(BURST, self._free + (self.steady_now() - self._told_at) * self._most)
         if free >= 1.0:
             self._publish()
@@ -63,6 +76,7 @@ class ObserverNode(RuntimeNode):
         self._free = max(0.0, min(BURST, self._free + (now - self._told_at) * self._most) - 1.0)
         self._told_at = now
         observation = self._observer.observation(now, self.now_s())
+        self._told = observation.fields
         self._stale = [name for name, field in observation.fields.items() if field.stale(now)]
         self._publisher.publish(self._writer.message(observation))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from ghostshell.msg import DetectionArray, KernelState, ProcessArray, ProcessState
 from nav_msgs.msg import Odometry as OdometryMsg
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import LaserScan
 
+from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED_BY_ANY, SENSORS, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.values import seconds, yaw_of
@@ -33,7 +33,6 @@ ANSWER_S = 2.0
 LATE_S = 1.0
 LATE_OFTEN = 10
 """Stamps so far behind the present so often in a row are worth a warning: two clocks, or a source that stands still."""
-MAP_FRAME = b"map\0"
 
 
 class ObservationSources:
@@ -61,7 +60,7 @@ class ObservationSources:
         if self._states:
             node.steady_timer(LIVE_S, self._look_for_publishers)
         if mapped:
-            self._follow_map()
+            follow_map(node, lambda x, y, yaw: observer.odom_in_map(Pose(x, y, yaw)))
 
     def _subscribe(self, name: str, config: FieldConfig) -> None:
         process, topic, qos = config.process, config.source.topic, QOS[config.source.qos]
@@ -212,26 +211,6 @@ class ObservationSources:
             client.ask(service.Request(), answered, deadline_s=ANSWER_S)
 
         self._node.steady_timer(1.0 / config.rate_hz, ask)
-
-    def _follow_map(self) -> None:
-        # Built into the environment only where a robot has a base.
-        from tf2_msgs.msg import TFMessage
-
-        def heard(raw: bytes) -> None:
-            # Most of what comes is no business of the map's, and reading it would cost more than all else here.
-            if MAP_FRAME in raw:
-                self._on_tf(deserialize_message(raw, TFMessage))
-
-        self._node.create_subscription(TFMessage, "/tf", heard, SENSORS, raw=True)
-        self._node.create_subscription(TFMessage, "/tf_static", self._on_tf, LATCHED_BY_ANY)
-
-    def _on_tf(self, message: Any) -> None:
-        own = self._node.get_namespace().strip("/")
-        for found in message.transforms:
-            frames = [frame.strip("/").removeprefix(f"{own}/") for frame in (found.header.frame_id, found.child_frame_id)]
-            if frames == ["map", "odom"]:
-                at = found.transform.translation
-                self._observer.odom_in_map(Pose(at.x, at.y, yaw_of(found.transform.rotation)))
 
 
 def _interface(name: str, interface: str) -> Any:

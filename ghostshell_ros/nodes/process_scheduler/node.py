@@ -67,6 +67,8 @@ SAY_S = 0.1
 """A flood of refused instructions is logged no more often."""
 _ENDED = 2
 """The last stage of a process that the log tells; received is 0, started 1."""
+AT_REST = 5
+"""Without a process it sends one heartbeat of so many."""
 
 EVENT_CHARS = 300
 """Characters that are kept of a global event that came true."""
@@ -123,6 +125,7 @@ class ProcessSchedulerNode(RuntimeNode):
         )
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
+        self._beats = 0
         self._publish_due = False
         self._store: ProcessStore | None = None
         self._events = EventWriter(self, ProcessEvent, ModelEvent, Notice)
@@ -262,7 +265,10 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def _beat(self) -> None:
         """The skill kernel frees what a process holds that nobody answers for any more."""
-        self._heartbeat.publish(ProcessHeartbeat(process_ids=[p.process_id for p in self._core.living]))
+        living = [p.process_id for p in self._core.living]
+        self._beats += 1
+        if living or self._beats % AT_REST == 0:
+            self._heartbeat.publish(ProcessHeartbeat(process_ids=living))
 
     def _problem(self, why: str) -> None:
         self.get_logger().error(why)

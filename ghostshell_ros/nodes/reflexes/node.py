@@ -378,7 +378,7 @@ class ReflexesNode(RuntimeNode):
 
 def main() -> int:
     """Entry point of the executable `reflexes`."""
-    return run(ReflexesNode, frozen=True)
+    return run(ReflexesNode)
 
 
 if __name__ == "__main__":

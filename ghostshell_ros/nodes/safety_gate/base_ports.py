@@ -17,7 +17,7 @@ from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, Ru
 from ghostshell_ros.wire.events import EventWriter
 from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
-from skill_kernel.safety.base_gate import HOLD, POSTURES, BaseGate, Source, Velocity
+from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source, Velocity
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 from skill_kernel.safety.obstacles import scan_points
 
@@ -27,6 +27,9 @@ LAST_WORD_S = 0.1
 
 ATTITUDE_HEARD_S = 2.0
 """How long the body has to reach an attitude at its largest speed; unlike a velocity, an attitude is said once."""
+REST_S = 1.0
+REST_PERIOD_NS = 100_000_000
+"""When the base has stood still for so long without a command, zero is sent and silence looked for at this period only."""
 OPERATOR = "an operator has the base; try again when it is given back"
 
 
@@ -76,7 +79,8 @@ class BasePorts:
         node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
         node.create_subscription(LaserScan, "scan", self._on_scan, SENSORS)
         node.create_service(Trigger, "release_teleop", self._on_release)
-        node.steady_timer(1.0 / rate_hz, self._tick)
+        self._period_ns, self._moved_at = round(1e9 / rate_hz), node.steady_now()
+        self._timer = node.steady_timer(1.0 / rate_hz, self._tick)
 
     def halt(self, cause: str) -> None:
         """Rest: the velocity first and at once, then a change of posture or attitude stays where it is."""
@@ -103,6 +107,15 @@ class BasePorts:
         message.linear.x, message.linear.y, message.angular.z = out.forward, out.lateral, out.turn
         self._cmd_vel.publish(message)
 
+    def _wake(self) -> None:
+        """Tick at the full rate: a command has come."""
+        self._moved_at = self._node.steady_now()
+        if self._timer.timer_period_ns != self._period_ns:
+            # The time until now was spent standing still and must not count as time to move in.
+            self.gate.tick(self._moved_at)
+            self._timer.timer_period_ns = self._period_ns
+            self._timer.reset()
+
     def _tick(self) -> None:
         now = self._node.steady_now()
         self.gate.tick(now)
@@ -113,11 +126,16 @@ class BasePorts:
         if self.attitude.moving(now):
             self._attitude.publish(Vector3(**{axis: attitude[name] for axis, name in zip("xyz", ATTITUDE, strict=True)}))
         self._told()
+        if self.gate.commander or self.gate.output != STILL or self.attitude.moving(now):
+            self._moved_at = now
+        elif now - self._moved_at > REST_S:
+            self._timer.timer_period_ns = REST_PERIOD_NS
 
     def _listener(self, source: Source) -> Callable[[Twist], None]:
         def heard(message: Twist) -> None:
             if not self.relaying:
                 return
+            self._wake()
             wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
             refusal = self.gate.command(self._node.steady_now(), source, wish)
             if refusal is not None:
@@ -166,6 +184,7 @@ class BasePorts:
     def _on_attitude(self, message: Vector3) -> None:
         if not self.relaying:
             return
+        self._wake()
         refusal = self.gate.refusal("attitude")
         if refusal is None and self.gate.teleop:
             refusal = Refusal(RefusalKind.HALTED, "attitude", OPERATOR)

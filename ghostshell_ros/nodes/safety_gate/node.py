@@ -40,9 +40,10 @@ class SafetyGate(RuntimeNode):
 
     Base: subscribes `cmd_vel_in`, `cmd_vel_reflex`, `cmd_vel_teleop` (geometry_msgs/Twist, of rising rank), `odom`
     (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan); publishes `cmd_vel` (geometry_msgs/Twist) at every tick, zero
-    when nobody commands. `posture_in` (std_msgs/String: stand, sit, lie) and `attitude_in` (geometry_msgs/Vector3: roll,
-    pitch, yaw [rad]) become `posture` and `attitude`, held back while halted. `teleop_active` (std_msgs/Bool, latched)
-    tells that an operator has the base; the service `release_teleop` gives it back, his silence halts.
+    when nobody commands, and after a second of that ten times a second. `posture_in` (std_msgs/String: stand, sit, lie)
+    and `attitude_in` (geometry_msgs/Vector3: roll, pitch, yaw [rad]) become `posture` and `attitude`, held back while
+    halted. `teleop_active` (std_msgs/Bool, latched) tells that an operator has the base; the service `release_teleop` gives
+    it back, his silence halts.
 
     Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
     halted. Services `halt` and `clear_halt` (std_srvs/Trigger).

@@ -29,11 +29,15 @@ from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
-"""Physics advances in slices this long, each of several steps of the model."""
+REST_STEP_S = 0.04
+"""Physics advances in slices this long, each of several steps of the model; in longer ones while the robot stands still."""
 LATEST_S = 0.5
 """A simulator further behind than this gives the lost time up instead of racing after it."""
 BREATH_S = 0.0005
 """While it races it leaves the world so long to who waits for it: sensors that are silent halt the robot."""
+STILL = 0.02
+REST_S = 1.0
+"""A robot whose joints and body were all slower than this [rad/s, m/s] for so long stands still."""
 PACE_S = 5.0
 """How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
 SLOW = 0.95
@@ -48,17 +52,18 @@ class Sim(RuntimeNode):
     freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
     `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
     every second). One with a display subscribes `face/image_raw` and `face`. Each publishes its frames and description
-    (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, `camera/image_raw` with `camera/camera_info` at
-    `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at `film_rate_hz`; images only while somebody
-    subscribes to them.
-    `/clock` when `publish_clock` is set. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
+    (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, while the robot stands still at `rest_rate_hz`;
+    `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at
+    `film_rate_hz`; images only while somebody subscribes to them. `/clock` when `publish_clock` is set, which keeps `rate_hz`
+    throughout. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
     `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
     and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
 
     Parameters: `robot` (coco), `world` (desk), `start` (""), `arrangement` ("", changed live), `scan_rate_hz` (10),
-    `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `camera` (head_camera),
-    `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz` (8), `film_width`
-    (480), `film_height` (360), `publish_clock` (false), `viewer` (false), `frame_prefix` (the namespace and a slash).
+    `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `rest_rate_hz` (10),
+    `camera` (head_camera), `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz`
+    (8), `film_width` (480), `film_height` (360), `publish_clock` (false), `viewer` (false), `frame_prefix` (the namespace and
+    a slash).
     """
 
     def __init__(self) -> None:
@@ -101,6 +106,10 @@ class Sim(RuntimeNode):
         if self._world.face_size is not None:
             self.create_subscription(String, "face", self._on_face, LATCHED)
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
+        self._rest_period_s = 1.0 / self.declare(
+            "rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", minimum=1.0, maximum=200.0
+        )
+        self._moved_s = self._publish_s = self.steady_now()
         self.steady_timer(1.0 / rate, self._publish)
         self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
         self.steady_timer(PACE_S, self._take_pace)
@@ -159,7 +168,8 @@ class Sim(RuntimeNode):
         """On the physics thread: simulated time follows steady time, whatever the executor does."""
         due = time.monotonic()
         while not self._ending.is_set():
-            due += STEP_S / self._rtf
+            slice_s = REST_STEP_S if time.monotonic() - self._moved_s > REST_S else STEP_S
+            due += slice_s / self._rtf
             wait = due - time.monotonic()
             if wait > 0:
                 self._ending.wait(wait)
@@ -168,7 +178,7 @@ class Sim(RuntimeNode):
                     due = time.monotonic()
                 self._ending.wait(BREATH_S)
             with self._lock:
-                self._world.advance(STEP_S)
+                self._world.advance(slice_s)
 
     def _take_pace(self) -> None:
         since, simulated = self._pace_from
@@ -218,6 +228,12 @@ class Sim(RuntimeNode):
         return time_message(self._world.time)
 
     def _publish(self) -> None:
+        now = self.steady_now()
+        if self._simulated_time or self._world.speed() > STILL:
+            self._moved_s = now
+        if now < self._publish_s and now - self._moved_s > REST_S:
+            return
+        self._publish_s = now + self._rest_period_s
         self._sensors.publish(self._on_odometry)
         if self._viewer is not None and self._viewer.is_running():
             with self._lock:
@@ -228,9 +244,9 @@ class Sim(RuntimeNode):
             self._base.publish(odom)
         self._frames.publish(odom, state)
 
-    def _snapshot(self) -> tuple[State, Time]:
+    def _snapshot(self) -> tuple[State, State, Time]:
         with self._lock:
-            return self._world.state(), self._stamp()
+            return self._world.state(), self._world.appearance(), self._stamp()
 
     def _no_pictures(self, text: str) -> None:
         self.get_logger().error(f"no camera images: {text}")
