@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rclpy.serialization import deserialize_message
+from rclpy.subscription import Subscription
 
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import LATCHED_BY_ANY, SENSORS
@@ -15,22 +16,34 @@ _MAP_FRAME = b"map\0"
 
 
 def follow_map(node: RuntimeNode, found: Callable[[float, float, float], object]) -> None:
-    """Subscribe `/tf` and `/tf_static`, and tell x and y [m] and yaw [rad] of the robot's own odom in its map."""
+    """Tell x and y [m] and yaw [rad] of the robot's own odom in its map, from `/tf` and `/tf_static`.
+
+    Once it is static, as with embedded navigation, `/tf` is left alone: what is sent there has no other reader of ours.
+    """
     # Built into the environment only where a robot has a base.
     from tf2_msgs.msg import TFMessage
 
     own = node.get_namespace().strip("/")
 
-    def heard(raw: bytes) -> None:
+    def heard(raw: bytes) -> bool:
         # Most of what comes is no business of the map's, and reading it would cost more than all else a reader does.
         if _MAP_FRAME not in raw:
-            return
+            return False
         for transform in deserialize_message(raw, TFMessage).transforms:
             frames = (transform.header.frame_id, transform.child_frame_id)
             # A frame of another robot keeps that one's prefix.
             if [frame.strip("/").removeprefix(f"{own}/") for frame in frames] == ["map", "odom"]:
                 at = transform.transform.translation
                 found(at.x, at.y, yaw_of(transform.transform.rotation))
+                return True
+        return False
 
-    node.create_subscription(TFMessage, "/tf", heard, SENSORS, raw=True)
-    node.create_subscription(TFMessage, "/tf_static", heard, LATCHED_BY_ANY, raw=True)
+    moving: Subscription | None = node.create_subscription(TFMessage, "/tf", heard, SENSORS, raw=True)
+
+    def heard_static(raw: bytes) -> None:
+        nonlocal moving
+        if heard(raw) and moving is not None:
+            node.call_soon(node.destroy_subscription, moving)
+            moving = None
+
+    node.create_subscription(TFMessage, "/tf_static", heard_static, LATCHED_BY_ANY, raw=True)
