@@ -43,12 +43,12 @@ def run(name: str) -> None:
 
 @robot_skill("plan_done", subsystem=MAIN)
 def plan_done() -> None:
-    """The instruction has been carried out; nothing more follows."""
+    """End the turn: the instruction has been carried out, and nothing more follows."""
 
 
 @robot_skill("step", subsystem=MAIN)
 def step() -> None:
-    """A part of a plan: everything inside runs as usual, what follows </step> starts only when all of it has ended."""
+    """Open a part of a plan: what follows </step> starts only when everything inside has ended."""
 
 
 @robot_skill("if", subsystem=MAIN)
@@ -63,7 +63,7 @@ def otherwise() -> None:
 
 @robot_skill("subtask_complete", subsystem=MAIN)
 def subtask_complete() -> None:
-    """The current subtask is done once everything before this has ended."""
+    """Mark the current subtask as done once everything before this has ended."""
 
 
 @robot_skill("replace_steps", subsystem=MAIN)

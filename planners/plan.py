@@ -91,5 +91,5 @@ class Plan:
 
 
 def plain(text: str) -> str:
-    """A text by its words alone."""
+    """Return a text by its words alone."""
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -43,7 +43,7 @@ class SceneSnapshot:
 
 
 def snapshot(observation: Observation | None, now: float) -> SceneSnapshot:
-    """What may be relied on in an observation; `now` is on its steady clock."""
+    """Return what may be relied on in an observation; `now` is on its steady clock."""
     if observation is None or observation.stale(now):
         return SceneSnapshot()
     fresh = {name: field for name, field in observation.fields.items() if not field.stale(now)}

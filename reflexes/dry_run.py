@@ -151,7 +151,7 @@ class _Rehearsal:
         self._due.append((now + took_s, firing))
 
     def cancel(self, firing: Firing, cause: str) -> None:
-        """What is cancelled is over at once."""
+        """End what is cancelled at once."""
         self._due = [entry for entry in self._due if entry[1] is not firing]
         self.loop.ended(firing, Ended.NOT_NOW, self.seen.stamp if self.seen is not None else 0.0, cause)
 

@@ -184,7 +184,7 @@ class ReflexLoop:
             self._performer.cancel(firing, cause)
 
     def observe(self, observation: Observation, now: float) -> None:
-        """A new observation has come: evaluate at once."""
+        """Evaluate at once, because a new observation has come."""
         self._observation = observation
         self.tick(now)
 
@@ -208,7 +208,7 @@ class ReflexLoop:
                 self._disable(watch, f"its action took longer than {watch.loaded.rule.limit_s:g} s")
 
     def advance(self, firing: Firing, succeeded: bool, now: float) -> SkillRequest | None:
-        """The next call of a firing's action, told whether the one before succeeded; None when it is over, or was cut short
+        """Return the next call of a firing, given whether the one before succeeded; None when it is over, or was cut short
         because of what it raised."""
         if firing.cancelled:
             return None
@@ -233,7 +233,7 @@ class ReflexLoop:
         return None if firing.cancelled else request
 
     def ended(self, firing: Firing, how: Ended, now: float, message: str = "") -> None:
-        """A firing's action is over and its subsystems are given back."""
+        """End a firing, whose action is over and whose subsystems are given back."""
         watch = self._watch_of(firing)
         firing.steps.close()
         if watch is None:

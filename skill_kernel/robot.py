@@ -46,7 +46,7 @@ def _empty(value: Any) -> Any:
 
 
 class SubsystemConfig(Section):
-    """A physical resource (TypeGo 5.1): may several processes use it, and several calls at a time?"""
+    """Describe a physical resource (TypeGo 5.1): whether several processes may use it, and several calls at a time."""
 
     exclusive_per_process: bool
     parallel: bool

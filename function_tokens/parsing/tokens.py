@@ -49,7 +49,7 @@ class FunctionToken(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Name a place in the stream: `offset` in characters from 0, `line` and `column` from 1. Only `\\n` ends a line."""
+    r"""Name a place in the stream: `offset` in characters from 0, `line` and `column` from 1. Only `\n` ends a line."""
 
     offset: int
     line: int

@@ -90,7 +90,7 @@ def dry_run(
 
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
-    """The mapper, what is to be said of it, and what finds a fault in a condition: a robot's file names its accessors."""
+    """Return the mapper, a remark on it, and what finds a fault in a condition: a robot's file names its accessors."""
     from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig, RobotConfigError
     from skill_kernel.skills.registry import RegistryError, SkillRegistry

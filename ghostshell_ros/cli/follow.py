@@ -40,11 +40,11 @@ class StartUp:
         self._drivers: Sequence[DriverState] = ()
 
     def hear(self, now_s: float, changed_s: float, drivers: Sequence[DriverState]) -> None:
-        """What the lifecycle_manager told."""
+        """Return what the lifecycle_manager told."""
         self._heard_s, self._changed_s, self._drivers = now_s, changed_s, drivers
 
     def coming(self, now_s: float) -> list[str]:
-        """What to wait for: the drivers that are being brought up, or "drivers" while others may still show up. Those that
+        """Return what to wait for: the drivers that are coming up, or "drivers" while others may still show up. Those that
         are lost, or that somebody deactivated, are not waited for: not every task needs them."""
         if not self._drivers:
             return [] if now_s - self._since_s >= UNMANAGED_S else ["drivers"]
@@ -196,7 +196,7 @@ def run_task(client: RobotClient, view: TaskView, instruction: str, *, timeout_s
 
 
 def make_view(title: str) -> TaskView:
-    """A view on standard output, live when that is a terminal."""
+    """Return a view on standard output, live when that is a terminal."""
     console = Console()
     return TaskView(console, title, live=console.is_terminal)
 
@@ -211,7 +211,7 @@ def _hear(view: TaskView, client: RobotClient, kind: str, item: Any) -> None:
 
 
 def _source(token: FunctionToken) -> str:
-    """The token as a model may have written it."""
+    """Return the token as a model may have written it."""
     if token.kind in (FunctionToken.CHAR, FunctionToken.REF):
         return escape(token.text)
     if token.kind == FunctionToken.RESET:

@@ -223,7 +223,7 @@ def _doing(process: ProcessRun, name: str, now_s: float) -> str:
 
 
 def _bar(process: ProcessRun) -> str:
-    """The places of the queue, taken ones filled."""
+    """Return the places of the queue, taken ones filled."""
     return "▮" * len(process.queued_steps) + "▯" * max(0, 3 - len(process.queued_steps))
 
 

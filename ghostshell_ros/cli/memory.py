@@ -150,7 +150,7 @@ def stats(data_dir: DataDir = "") -> None:
 
 @contextmanager
 def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[Memory]:
-    """The memory's file; what is wrong with it ends the command with status 2."""
+    """Return the memory's file; what is wrong with it ends the command with status 2."""
     from ghostshell_ros.runtime.data import data_folder
     from planners.memory import Memory, Store, StoreError
     from planners.memory.embedding import Embedder

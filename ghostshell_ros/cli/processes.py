@@ -76,7 +76,7 @@ def _full_id(beginning: str, processes: Sequence[Any]) -> str:
 
 
 def _table(processes: Sequence[Any], now_s: float) -> list[str]:
-    """A heading, and for each process its line and below it why it is as it is, what its planning layers have used and
+    """Return a heading, and for each process its line and below it why it is as it is, what its planning layers have used and
     which of them goes on without its model; fits into 80 columns where it can."""
     heading = ("id", "status", "for", "calls", "holds", "instruction")
     rows = [_row(process, now_s) for process in processes]
@@ -112,7 +112,7 @@ def _notes(process: Any) -> list[str]:
 
 
 def _usage(process: Any) -> list[str]:
-    """What the layers have used, as `s1 12 calls 34k tokens (61 % cached)`, two to a line, and in money where prices are
+    """Return what the layers have used, as `s1 12 calls 34k tokens (61 % cached)`, two to a line, and in money where prices are
     known."""
     told = []
     for layer in process.usage:

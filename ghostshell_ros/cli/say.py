@@ -14,7 +14,7 @@ from ghostshell_ros.cli.robot_client import spun
 
 
 def _namespace(robot: str) -> str:
-    """The robot's name without slashes at its ends. Raises typer.BadParameter when no robot can be called so."""
+    """Return the robot's name without slashes at its ends. Raises typer.BadParameter when no robot can be called so."""
     name = robot.strip("/")
     if not re.fullmatch(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", name, re.ASCII):
         raise typer.BadParameter(f"'{robot}' is no robot's name; it has letters, digits and underscores, no digit first")

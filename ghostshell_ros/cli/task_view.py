@@ -82,7 +82,7 @@ class TaskView:
             self._notice(now, event.error_msg)
 
     def render(self) -> RenderableType:
-        """The present state as a picture for the terminal."""
+        """Return the present state as a picture for the terminal."""
         written = "".join(self.stream)
         text = Text(("…" if len(written) > STREAM_TAIL else "") + written[-STREAM_TAIL:])
         text.highlight_regex(r"</?[^>]+>", "cyan")
@@ -99,7 +99,7 @@ class TaskView:
         return Panel(Group(*parts), title=f"{self.title}  {self._now_s:5.1f} s", title_align="left")
 
     def _channels(self) -> list[str]:
-        """The channels in the order in which calls have ended on them, then those of calls that live."""
+        """Return the channels in the order in which calls have ended on them, then those of calls that live."""
         ended = (c for call in self.ended for c in call.channels)
         return list(dict.fromkeys(["main", *ended, *(c for call in self._living() for c in call.channels)]))
 

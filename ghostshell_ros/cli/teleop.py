@@ -127,7 +127,7 @@ def _raw_terminal() -> Iterator[None]:
 
 
 def _keys(timeout_s: float) -> list[str]:
-    """What was typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
+    """Return what was typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
     import os
     import time
 

@@ -94,7 +94,7 @@ def _token(token: FunctionToken) -> str:
 
 
 def problem_line(problem: ParseError | Repair) -> str:
-    """A violation or a repair as one JSON line."""
+    """Return a violation or a repair as one JSON line."""
     shown = {
         "code": problem.code.name,
         "message": problem.message,

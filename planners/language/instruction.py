@@ -346,7 +346,7 @@ class InstructionReader:
 
 
 def _is_request(words: Sequence[Word]) -> bool:
-    """Return whether a sentence with a question mark asks for something to be done: could you …, would you …, … please?"""
+    """Return whether a sentence with a question mark asks for something to be done (could you …, would you …, … please)."""
     texts = [w.text for w in words if w.kind == "word"]
     return texts[:2] in (["could", "you"], ["would", "you"]) or "please" in texts
 

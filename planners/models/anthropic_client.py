@@ -73,7 +73,7 @@ class Translator:
         return []
 
     def _counted(self, usage: Any) -> Usage:
-        """The counts so far; a `message_delta` may leave out those of the prompt."""
+        """Return the counts so far; a `message_delta` may leave out those of the prompt."""
         before = self._usage
         fresh = getattr(usage, "input_tokens", None)
         cached = getattr(usage, "cache_read_input_tokens", None)

@@ -238,7 +238,7 @@ def prompt_tokens(request: ModelRequest) -> int:
 
 
 def used(reported: Usage | None, request: ModelRequest, written: str, *, whole: bool) -> Usage:
-    """What an answer used that came so far as `written`; `whole` when it came to its end.
+    """Return what an answer used that came so far as `written`; `whole` when it came to its end.
 
     One that was cancelled or cut off was not counted to its end, or not at all, and has been paid for all the same: what is
     missing is estimated.

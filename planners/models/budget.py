@@ -67,7 +67,7 @@ class TokenBudget:
         self._running.setdefault((whose, layer), deque()).append(self._now())
 
     def answered(self, process_id: str, layer: str, tokens: int) -> None:
-        """It has been answered, or not; it used so many tokens."""
+        """Note the end of a question, answered or not, and the tokens that it used."""
         running = self._running.get((process_id, layer)) or self._running.get(("", layer))
         if running:
             running.popleft()
@@ -83,12 +83,12 @@ class TokenBudget:
         self._hour.append((minute, tokens))
 
     def at_least(self, process_id: str, tokens: int) -> None:
-        """The process lives, and is known to have spent so much in all, perhaps before this program was started."""
+        """Note a living process and what it has spent in all, perhaps before this program was started."""
         if process_id:
             self._spent[process_id] = max(tokens, self._spent.get(process_id, 0))
 
     def forget(self, process_id: str) -> None:
-        """The process has ended; what it spent still counts for the hour."""
+        """Note the end of a process; what it spent still counts for the hour."""
         self._spent.pop(process_id, None)
         for key in [k for k in self._running if k[0] == process_id]:
             del self._running[key]
@@ -96,7 +96,7 @@ class TokenBudget:
     # -- what is allowed ----------------------------------------------------------------------------------------------
 
     def share(self, process_id: str) -> float:
-        """The share of the scarcer of the two budgets that is spent or being spent: 0 = nothing, 1 = all."""
+        """Return the share of the scarcer of the two budgets that is spent or being spent: 0 = nothing, 1 = all."""
         return max(self._of_process(process_id), self._of_hour())
 
     def allow(self, process_id: str, layer: str) -> tuple[bool, float, str]:
@@ -136,7 +136,7 @@ class TokenBudget:
         return (self._in_hour() + self._expected()) / limit if limit else 0.0
 
     def _expected(self, process_id: str | None = None) -> int:
-        """What the calls that run now will use, of one process or of all."""
+        """Return what the calls that run now will use, of one process or of all."""
         tokens = 0
         for (whose, layer), begun in self._running.items():
             while begun and begun[0] + LOST_S < self._now():

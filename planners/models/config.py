@@ -176,7 +176,7 @@ def explain(error: ValidationError) -> str:
 
 
 def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
-    """The model that a word on the command line means.
+    """Return the model that a word on the command line means.
 
     `""` is the default of models.yaml and a name there is that entry; installed packages add names (plugins.MODELS).
     The rest is spelt out: `offline`, `openai:MODEL[@BASE_URL]`,
@@ -238,7 +238,7 @@ def is_local(url: str) -> bool:
 
 
 def key_variable(config: ModelConfig) -> str | None:
-    """The environment variable that holds the key, or None when none is to be sent.
+    """Return the environment variable that holds the key, or None when none is to be sent.
 
     A provider's usual variable is used for that provider's own address only: a key is never sent to another host unless
     the configuration says so.
@@ -251,7 +251,7 @@ def key_variable(config: ModelConfig) -> str | None:
 
 
 def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
-    """The key to send. Raises ModelError MODEL_AUTH that names the variable to set."""
+    """Return the key to send. Raises ModelError MODEL_AUTH that names the variable to set."""
     variable = key_variable(config)
     if variable is None:
         if is_local(config.url):
@@ -278,7 +278,7 @@ def find_key(config: ModelConfig, environ: Mapping[str, str]) -> str:
 
 
 def scrub(text: str, key: str, *, limit: int = 300) -> str:
-    """The text on one line without the key, its quoted forms or anything else that looks like one, cut to `limit`
+    """Return the text on one line without the key, its quoted forms or anything else that looks like one, cut to `limit`
     characters."""
     if key and key != NO_KEY:
         for form in sorted({key, quote(key, safe=""), json.dumps(key)[1:-1], repr(key)[1:-1]}, key=len, reverse=True):

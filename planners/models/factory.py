@@ -14,7 +14,7 @@ from skill_kernel.config.plugins import CLIENTS, PluginError, load_plugin
 def make_client(
     config: ModelConfig, *, offline: Callable[[], ModelClient] | None = None, surroundings: Surroundings | None = None
 ) -> ModelClient:
-    """The client for `config` (see `load_models` and `parse_spec`).
+    """Return the client for `config` (see `load_models` and `parse_spec`).
 
     `offline` builds the command parser for the robot that is loaded. A missing key is no error here: `prepare` and
     the first request raise it. Raises ConfigError when the configuration needs something that was not given.

@@ -32,7 +32,7 @@ _TRANSPORT_PACKAGES = {"httpx", "httpx2", "httpcore", "httpcore2", "h11", "anyio
 
 
 def translate(error: BaseException, config: ModelConfig, key: str, *, wall_s: float) -> ModelError:
-    """The ModelError for what an SDK raised; `wall_s` is the time of day in seconds since 1970, for a dated
+    """Return the ModelError for what an SDK raised; `wall_s` is the time of day in seconds since 1970, for a dated
     Retry-After."""
     if isinstance(error, ModelError):
         return error

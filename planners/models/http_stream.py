@@ -172,14 +172,14 @@ class HttpModelClient(abc.ABC):
 
     @abc.abstractmethod
     def _connect(self, sdk: ModuleType, key: str) -> Any:
-        """The SDK's asynchronous client for the configured address."""
+        """Return the SDK's asynchronous client for the configured address."""
 
     @abc.abstractmethod
     def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
-        """The answer to one request, with a Complete where the provider says that it is complete."""
+        """Yield the answer to one request, with a Complete where the provider says that it is complete."""
 
     def _client(self) -> Any:
-        """The SDK's client, made by the first who asks. Raises ModelError."""
+        """Return the SDK's client, made by the first who asks. Raises ModelError."""
         with self._lock:
             if self._sdk is None:
                 key = find_key(self._config, self._around.environ)
@@ -323,7 +323,7 @@ async def _closed(items: AsyncGenerator[Item, None]) -> None:
 
 
 def well_formed(text: str) -> str:
-    """The text with halves of surrogate pairs replaced by U+FFFD, because neither UTF-8 nor a ROS string can carry
+    """Return the text with halves of surrogate pairs replaced by U+FFFD, because neither UTF-8 nor a ROS string can carry
     them."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -39,7 +39,7 @@ class Handle(Protocol):
         """Stop it; nothing more is heard of it. Does nothing once it has ended."""
 
     def enough(self) -> None:
-        """The same for an answer that was good as far as it was read: its end is still taken, for what it cost."""
+        """Do the same for an answer that was good as far as it was read: its end is still taken, for what it cost."""
 
 
 class Model(Protocol):
@@ -83,10 +83,10 @@ class Reader(Protocol[Read]):
     """Reads one answer. Both methods raise AnswerError when it cannot be used."""
 
     def feed(self, text: str) -> None:
-        """The next piece."""
+        """Return the next piece."""
 
     def close(self) -> Read:
-        """What the whole answer says."""
+        """Return what the whole answer says."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class ModelCall(Generic[T]):
 
 
 def repair(request: ModelRequest, error: str, answer: str) -> ModelRequest:
-    """The same question with what was wrong with the answer in a block FAULTS, so that the prompt stays whole."""
+    """Return the same question with what was wrong with the answer in a block FAULTS, so that the prompt stays whole."""
     last = request.messages[-1]
     shown = f"{error}; the answer was: {answer[:SHOWN_ANSWER] or '(nothing)'}"
     text = f"{last.text}\n{block('FAULTS', [shown], 'in your last answer; data, avoid them')}"

@@ -44,7 +44,7 @@ def layer_of(system: str) -> Layer | None:
 
 
 def block(title: str, items: Iterable[Any], note: str = "") -> str:
-    """A title in capitals with a note on what it holds, and one item a line; empty text without items."""
+    """Return a title in capitals with a note on what it holds, and one item a line; empty text without items."""
     lines = [f"- {quoted(item)}\n" for item in items]
     return f"{title}{f' ({note})' if note else ''}:\n{''.join(lines)}" if lines else ""
 

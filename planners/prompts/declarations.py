@@ -52,7 +52,7 @@ class Declared:
         return above and below
 
     def range_text(self) -> str:
-        """The range in words, empty when there is none."""
+        """Return the range in words, empty when there is none."""
         if self.lower is not None and self.upper is not None and self.open_lower:
             return f"above {self.lower:g}, {'below' if self.open_upper else 'at most'} {self.upper:g}"
         if self.lower is not None and self.upper is not None:
@@ -65,7 +65,7 @@ class Declared:
 
 
 def declared(skill: Skill, limits: Limits = NO_LIMITS) -> tuple[Declared, ...]:
-    """The visible parameters of a skill in order; `limits` are the robot's bounds for parameters marked `Limited`."""
+    """Return the visible parameters of a skill in order; `limits` are the robot's bounds for parameters marked `Limited`."""
     return tuple(_declared(p, skill, limits) for p in skill.signature.parameters.values())
 
 
@@ -101,7 +101,7 @@ def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
-    """A type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
+    """Return a type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
     open."""
     if typing.get_origin(annotation) is Annotated:
         inner, extras = _unwrapped(annotation.__origin__)

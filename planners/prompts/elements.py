@@ -34,7 +34,7 @@ class ElementParser:
         self._inner: list[str] = []
 
     def feed(self, text: str) -> list[Element]:
-        """The elements that this text completes."""
+        """Return the elements that this text completes."""
         return self._read(self._parser.feed(text))
 
     def close(self) -> list[Element]:

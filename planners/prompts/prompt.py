@@ -34,7 +34,7 @@ class GrammarOptions:
     limits: Limits = field(default_factory=lambda: NO_LIMITS)
 
     def tag(self, builtin: str) -> str:
-        """The tag under which this robot knows a built-in."""
+        """Return the tag under which this robot knows a built-in."""
         own = sorted(tag for tag, name in self.builtin_names.items() if name == builtin)
         return own[0] if own else builtin
 
@@ -71,7 +71,7 @@ def build_system_prompt(
     robot_description: str = "",
     fields: Mapping[str, str] | None = None,
 ) -> str:
-    """The static part: the same arguments give the same bytes, whatever the order of the routines. `fields`: what the
+    """Return the static part: the same arguments give the same bytes, whatever the order of the routines. `fields`: what the
     robot observes, name to meaning.
 
     Every skill appears with its signature and docstring as a Python stub, grouped by channel; implementations and
@@ -104,7 +104,7 @@ def build_turn_prompt(
     running: Sequence[CallReport] = (),
     repairs: Sequence[str] = (),
 ) -> str:
-    """What changes from turn to turn: state or observation, what really happened, and the instruction, each on quoted
+    """Return what changes from turn to turn: state or observation, what really happened, and the instruction, each on quoted
     lines of its own.
 
     `turn` is 0 for the first answer to an instruction and counts on after every observation or failure. `results` in
@@ -131,7 +131,7 @@ def turn_of(prompt: str) -> int:
 
 
 def instruction_of(prompt: str) -> str:
-    """The instruction in a prompt made by `build_turn_prompt`; any other text is its own instruction."""
+    """Return the instruction in a prompt made by `build_turn_prompt`; any other text is its own instruction."""
     lines = prompt.rstrip("\n").split("\n")
     if len(lines) < 2 or not _TURN.match(prompt) or not lines[-2].startswith(_INSTRUCTION):
         return prompt
@@ -139,14 +139,14 @@ def instruction_of(prompt: str) -> str:
 
 
 def results_of(prompt: str) -> list[CallReport]:
-    """What happened, as told in a prompt made by `build_turn_prompt`."""
+    """Return what happened, as told in a prompt made by `build_turn_prompt`."""
     found = _RESULTS.search(prompt) if _TURN.match(prompt) else None
     facts = [json.loads(line[2:]) for line in found.group(1).splitlines()] if found else []
     return [CallReport(**fact) for fact in facts]
 
 
 def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
-    """The skill as a Python stub: signature with types, defaults, ranges and units, and docstring; nothing else."""
+    """Return the skill as a Python stub: signature with types, defaults, ranges and units, and docstring; nothing else."""
     parameters = declared(skill, limits)
     if any(_remark(p) for p in parameters):
         inside = "".join(f"\n    {_parameter(p)},{f'  # {_remark(p)}' if _remark(p) else ''}" for p in parameters) + "\n"
@@ -159,7 +159,7 @@ def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:
 
 
 def channel_text(skill: Skill, limits: Limits = NO_LIMITS) -> str:
-    """The channels of a skill in words; a channel that follows from an argument is spelled out."""
+    """Return the channels of a skill in words; a channel that follows from an argument is spelled out."""
     names = list(skill.subsystems)
     for parameter in declared(skill, limits):
         hole = "{" + parameter.name + "}"
@@ -232,7 +232,7 @@ def _examples(skills: Sequence[Skill], options: GrammarOptions) -> str:
 
 
 def example_tag(skill: Skill, limits: Limits = NO_LIMITS) -> str:
-    """A valid self-contained call of the skill; empty where it needs a text nobody can guess."""
+    """Return a valid self-contained call of the skill; empty where it needs a text nobody can guess."""
     attributes = []
     for p in declared(skill, limits):
         if not p.required:

@@ -17,7 +17,7 @@ _HARMFUL = re.compile(
 
 
 def quoted(value: Any, limit: int = MAX_QUOTED) -> str:
-    """A value as JSON on one line without angle brackets, control or invisible characters; JSON reads the same value
+    """Return a value as JSON on one line without angle brackets, control or invisible characters; JSON reads the same value
     back.
 
     Texts longer than `limit` characters are cut; what is no JSON value is quoted as its text.

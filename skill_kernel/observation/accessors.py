@@ -130,7 +130,7 @@ class Accessor:
 
 
 def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
-    """The accessors that this robot's fields allow, by name. A field of its own that is a boolean, number or text gives one
+    """Return the accessors that this robot's fields allow, by name. A field of its own (boolean, number or text) gives one
     of the field's name."""
     fields = robot.observation
     table: dict[str, Accessor] = {}

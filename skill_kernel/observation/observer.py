@@ -53,7 +53,7 @@ class _Field:
         self._made_at = -math.inf
 
     def put(self, value: Any, at: float) -> None:
-        """What the source says, measured at a time. A value that does not fit the field's kind makes it missing."""
+        """Take what the source says, measured at a time. A value that does not fit the field's kind makes it missing."""
         self.at = at
         self._held, self.missing = _fitting(self.config.kind, value)
         self.changed = self._held is None
@@ -63,7 +63,7 @@ class _Field:
         self._held, self.missing, self.changed = None, why, True
 
     def make(self, now: float) -> FieldValue:
-        """The field's value at `now`, or the last one within its rate. One made of another field is as old as that one."""
+        """Return the field's value at `now`, or the last one within its rate. One made of another field is as old as it is."""
         made, rate = self._made, self.config.rate_hz
         late = not rate or now - self._made_at >= EARLY / rate
         if made is None or late or made.value is None or self.changed or self.config.source.field:
@@ -136,7 +136,7 @@ class Observer:
         self._fields[name].put(rows, at)
 
     def miss(self, name: str, why: str) -> None:
-        """The source of field `name` has gone or gives no value."""
+        """Note that the source of field `name` has gone or gives no value."""
         self._fields[name].miss(why)
 
     def fields(self, now: float) -> Mapping[str, FieldValue]:

@@ -85,7 +85,7 @@ class PauseEvent(threading.Event):
             self._changed.notify_all()
 
     def rest(self) -> None:
-        """The body is at rest: say so and wait until the call goes on or is stopped; look at `stop_evt` then.
+        """Say that the body is at rest, and wait until the call goes on or is stopped; look at `stop_evt` then.
 
         From here on the subsystems may be another's. Returns at once when no pause is asked for.
         """

@@ -131,7 +131,7 @@ class Skill:
         return tuple(dict.fromkeys(names))
 
     def nominal_for(self, arguments: Mapping[str, Any]) -> float:
-        """Expected duration in seconds of a call with these typed arguments; raises SkillDefinitionError if it is none."""
+        """Return the expected duration of a call with these typed arguments [s]; raises SkillDefinitionError if it is none."""
         value = self.nominal_s
         if callable(value):
             try:
@@ -180,7 +180,6 @@ def robot_skill(
     the same arguments, `remaining(progress, **arguments)` gives those that change, or None when nothing is left, from the
     `progress` in its `SkillReturn.interruption`. Raises SkillDefinitionError when the declaration cannot work.
     """
-
     if callable(name):
         raise SkillDefinitionError(f"skill '{name.__name__}': write @robot_skill(), with brackets")
 

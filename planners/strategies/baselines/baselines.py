@@ -146,7 +146,7 @@ class PlanAndExecute(Strategy):
 
 
 def _short(observation: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a trace keeps of an observation: where it was and what was in sight."""
+    """Return what a trace keeps of an observation: where it was and what was in sight."""
     kept: dict[str, Any] = {}
     for name, value in (observation or {}).items():
         if isinstance(value, Mapping) and "x_m" in value:

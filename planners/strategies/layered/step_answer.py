@@ -87,7 +87,7 @@ class StepAnswer:
         self.faults: list[str] = []
 
     def feed(self, text: str) -> Iterator[Found]:
-        """What the next piece of the answer says, one after the other: what is done about one counts for the next."""
+        """Return what the next piece of the answer says, one after the other: what is done about one counts for the next."""
         if self.over:
             return
         self._read += len(text)
@@ -97,7 +97,7 @@ class StepAnswer:
             yield from self._broken()
 
     def close(self) -> Iterator[Found]:
-        """What the end of the answer completes."""
+        """Return what the end of the answer completes."""
         if not self.over:
             yield from self._tokens(t for t in self._parser.close() if not _invented(t))
         self.over = True
@@ -250,7 +250,7 @@ class StepAnswer:
             yield What.STEP, source
 
     def _cut(self) -> Iterator[Found]:
-        """The answer ended inside a step."""
+        """Close the step inside which the answer ended."""
         step, self._step, self._after = self._step, None, []
         assert step is not None
         left = "the rest of it" if step.begun else "it"

@@ -227,5 +227,5 @@ class StepBook:
         return next((item for item in self._items if item.begun and not item.mark), None)
 
     def _next(self, stream_id: str, *, mark: bool) -> Item | None:
-        """Calls of a stream come in the order in which they were written."""
+        """Assign a call to its step; calls of a stream come in the order in which they were written."""
         return next((i for i in self._items if i.stream_id == stream_id and i.mark == mark and not i.begun), None)

@@ -384,7 +384,7 @@ class StepPlanner:
         )
 
     def _first_answered(self, end: CallEnd[str]) -> None:
-        """It becomes a step of its own if it comes in time."""
+        """Take the first action as a step of its own if it comes in time."""
         self._first_action = None
         if end.value is None:
             self._degraded(Layer.S1P, "begins without a first action", end.why)
@@ -513,7 +513,7 @@ class StepPlanner:
         self._consider()
 
     def _added_nothing(self, before: object) -> None:
-        """An idle robot is not left waiting for a change that may never come, nor asked about for ever."""
+        """Ask again for an idle robot: a change may never come, and questions must end."""
         gap_s = NOTHING_GAP_S
         if not self._book.idle:
             self._nothing = before

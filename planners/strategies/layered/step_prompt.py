@@ -44,13 +44,13 @@ def step_system(robot: RobotFacts) -> str:
 
 
 def first_action_system(robot: RobotFacts) -> str:
-    """The static front for the one immediate call."""
+    """Return the static front for the one immediate call."""
     allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
     return _front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, allowed, (), accessors=False)
 
 
 def step_message(situation: Situation, observation: Mapping[str, Any] | None) -> str:
-    """What has changed, for System 1."""
+    """Return what has changed, for System 1."""
     s, status = situation, situation.status
     shown = {} if s.subtask.id in status else {s.subtask.id: "ACTIVE"}
     parts = [
@@ -71,7 +71,7 @@ def step_message(situation: Situation, observation: Mapping[str, Any] | None) ->
 
 
 def first_action_message(instruction: str, sender: str, observation: Mapping[str, Any] | None) -> str:
-    """What has changed, for the first action."""
+    """Return what has changed, for the first action."""
     return "\n".join(part for part in (task(instruction, sender), observation_now(observation)) if part)
 
 

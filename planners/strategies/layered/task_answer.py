@@ -14,7 +14,7 @@ from planners.prompts.elements import Element, ElementParser
 
 
 def with_status(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
-    """The first that is not done is the active one."""
+    """Return the active subtask, the first that is not done."""
     found, active = [], False
     for subtask in subtasks:
         status = subtask.status
@@ -30,13 +30,13 @@ def with_done(subtasks: Sequence[Subtask], subtask_id: str) -> tuple[Subtask, ..
 
 
 def hopeless(subtasks: Sequence[Subtask]) -> tuple[Subtask, ...]:
-    """The active one has failed, and the others are left."""
+    """Fail the active subtask and leave the others."""
     active = SubtaskStatus.ACTIVE
     return tuple(replace(s, status=SubtaskStatus.FAILED) if s.status is active else s for s in subtasks)
 
 
 def ending_with(subtasks: Sequence[Subtask], instruction: str, new_id: Callable[[], str]) -> tuple[Subtask, ...]:
-    """A list that nobody finished, with the whole task as its last subtask."""
+    """Return a list that nobody finished, with the whole task as its last subtask."""
     if plain(instruction) in {plain(s.description) for s in subtasks}:
         return with_status(subtasks)
     criteria = "everything it asks for is done, and nothing of it twice"

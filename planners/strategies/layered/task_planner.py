@@ -123,7 +123,7 @@ class TaskPlanner:
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def observed(self, facts: Mapping[str, Any] | None) -> None:
-        """The observation as it is now, None without one. Called a few times a second."""
+        """Return the observation as it is now, None without one. Called a few times a second."""
         self._facts = facts
         if self._timer is None and not self._settings.cost_aware:
             self._wake()
@@ -139,7 +139,7 @@ class TaskPlanner:
             self._wake()
 
     def subtask_done(self, subtask_id: str) -> None:
-        """The other layer has achieved one. That goes as planned: it is looked at again when what follows depends on it."""
+        """Note that the other layer has achieved a subtask, which is looked at again when what follows depends on it."""
         if not any(s.id == subtask_id and not s.done for s in self.plan.subtasks):
             return
         self.plan = replace(self.plan, subtasks=with_done(self.plan.subtasks, subtask_id))
@@ -155,7 +155,7 @@ class TaskPlanner:
         self._running[call_id] = report
 
     def call_ended(self, call_id: str, report: CallReport, *, grave: bool = True) -> None:
-        """A call has ended; one that FAILED or was REFUSED makes System 2 look again. Not `grave`: its failure is an answer,
+        """Note the end of a call; one FAILED or REFUSED makes System 2 look again. Not `grave`: its failure is an answer,
         such as that a thing is not there, and no sign that the plan is bad."""
         self._running.pop(call_id, None)
         if report.outcome != "DROPPED":
@@ -182,11 +182,11 @@ class TaskPlanner:
         self._happened(f"event {event_id} has come true: {event.condition}", self._settings.urgent_s)
 
     def planned_anew(self) -> None:
-        """What the other layer had prepared is void: a verdict that was asked for before does not know of it."""
+        """Void what the other layer had prepared: a verdict that was asked for before does not know of it."""
         self._weight += 1
 
     def paused(self, paused: bool) -> None:
-        """The process is paused, which ends an answer under way, or goes on."""
+        """Pause the process, which ends an answer under way, or let it go on."""
         if paused == self._paused or self._over:
             return
         self._paused = paused
@@ -250,7 +250,7 @@ class TaskPlanner:
         self._wake()
 
     def _keep(self) -> None:
-        """The other layer, which waits to hear what becomes of a failure, goes on with the plan as it is."""
+        """Let the other layer, which waits to hear what becomes of a failure, go on with the plan as it is."""
         if self._awaited and self.plan.complete and not self.plan.over:
             self._awaited = False
             self._publish(replace(self.plan, reason="kept"))
@@ -331,7 +331,7 @@ class TaskPlanner:
         self._wake()
 
     def _no_answer(self, asked: Asked, why: str) -> None:
-        """The old plan stays, and the question is asked again some time later."""
+        """Keep the old plan and ask again some time later."""
         if asked.first and not self._adopted:
             self._fall_back(why)
         else:
@@ -370,7 +370,7 @@ class TaskPlanner:
         self._awaited = self._failed
 
     def _verdict(self, asked: Asked, answer: TaskAnswer) -> None:
-        """That it is achieved or hopeless counts when it was said of what is still so, or is said a second time."""
+        """Return whether a verdict counts: it was given on what is still so, or is given a second time."""
         if self._weight != asked.weight and not self._doubted:
             self._doubted = True
             self._unanswered(asked, self._clock.now())

@@ -40,7 +40,7 @@ def question(
     max_output_tokens: int,
     deadline_s: float,
 ) -> ModelRequest:
-    """What System 2 is asked now."""
+    """Return what System 2 is asked now."""
     parts = [task(instruction, sender)]
     if plan is not None:
         parts.append(block("PLAN", [_subtask(s) for s in plan.subtasks], "as it stands"))

@@ -21,7 +21,7 @@ Seen = Mapping[str, Any]
 
 
 def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dict[str, Any]:
-    """The part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on."""
+    """Return the part of the facts (as `observation.render.facts` gives them) that these open subtasks depend on."""
     if facts is None:
         return {}
     fields = dict.fromkeys(name for s in subtasks for name in s.watch)
@@ -32,7 +32,7 @@ def watched(facts: Mapping[str, Any] | None, subtasks: Sequence[Subtask]) -> dic
 
 
 def differences(before: Seen, after: Seen, shown: Collection[str] = ()) -> list[str]:
-    """What has changed, in words. What was or is not watched is no change; `shown` are labels of things it knows of."""
+    """Return what has changed, in words. What was or is not watched is no change; `shown` are labels of things it knows of."""
     told = []
     for name in before:
         old, new = before[name], after.get(name, before[name])

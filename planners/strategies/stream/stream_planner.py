@@ -40,7 +40,7 @@ class Conversation:
         return own
 
     def before(self, own: list[Message]) -> list[Message]:
-        """The newest messages: those of the other plans, then those of this one."""
+        """Return the newest messages: those of the other plans, then those of this one."""
         others = [m for plan in self._plans if plan is not own for m in plan]
         return [*others, *own][-self._keep :] if self._keep else []
 
@@ -101,7 +101,7 @@ class StreamPlanner(TurnPlanner):
         return self._asked(known, results=result.calls, running=result.running, repairs=result.repairs)
 
     def _asked(self, known: Known, **happened: Any) -> ModelRequest:
-        """The conversation keeps the turn without its observation: a later turn has its own, and that is what is now."""
+        """Keep the turn without its observation: a later turn has its own, which is the present one."""
         about = self.robot
         system = build_system_prompt(
             about.skills,
@@ -136,7 +136,7 @@ class Stream(Strategy):
 
 
 def _alternating(history: Iterable[Message]) -> list[Message]:
-    """Providers want user and assistant in turns, beginning with the user: join what stands side by side."""
+    """Join messages of one speaker: providers want user and assistant in turns, beginning with the user."""
     joined: list[Message] = []
     for message in history:
         if joined and joined[-1].role == message.role:
