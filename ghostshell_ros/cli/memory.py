@@ -87,18 +87,17 @@ def export(
 
 @memory.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="JSON Lines file of an export; -: standard input", allow_dash=True)],
+    file: Annotated[
+        typer.FileText,
+        typer.Argument(help="JSON Lines file of an export; -: standard input", encoding="utf-8", errors="replace"),
+    ],
     data_dir: DataDir = "",
 ) -> None:
     """Take over an export. Doing it twice changes nothing more."""
     from planners.memory.exchange import import_lines
 
     with _memory(data_dir, make=True) as opened:
-        if str(file) == "-":
-            done = import_lines(opened.store, sys.stdin)
-        else:
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                done = import_lines(opened.store, lines)
+        done = import_lines(opened.store, file)
     print(f"{done.new} records are new, {done.known} were there already")
 
 

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robots' memory: one store of typed records, consolidated in the background, that answers questions with its sources."""
 
-from planners.memory.answers import Answer
-from planners.memory.memory import Memory
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock
+from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
+from planners.memory.embedding import Embedder, Embeddings, retrieve
+from planners.memory.experience import InteractionExample, example_of
+from planners.memory.graph import Graph, load
 from planners.memory.query import Circle, Query
+from planners.memory.questions import read
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
-from planners.memory.store import Store
+from planners.memory.store import Background, Store, Ticket
 
 __all__ = [
     "Answer",
@@ -22,3 +31,112 @@ __all__ = [
     "Viewer",
     "Visibility",
 ]
+
+SHOWN = 3
+"""So many passages are read out where no form fits and no model answers."""
+
+
+class Memory:
+    """One memory over one store. All methods may be called from any thread; `ask` and `recall` block theirs for some tens
+    of milliseconds, longer with a model. `wall` is the clock of the records, in seconds since 1970.
+
+    With `background` consolidation and embedding run on threads of their own; without, a caller runs `consolidator.step` and
+    `embeddings.step` itself.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        wall: Callable[[], float],
+        settings: ConsolidationSettings | None = None,
+        embedder: Embedder | None = None,
+        model: ModelWriter | None = None,
+        background: bool = True,
+        period_s: float = 1.0,
+        on_problem: Callable[[StoreError], None] = lambda _: None,
+    ) -> None:
+        self.store, self.put = store, store.put
+        self._wall, self._model = wall, model
+        self.embeddings = Embeddings(store, embedder, wall=wall)
+        self.consolidator = Consolidator(store, settings, wall=wall, summariser=model, on_problem=on_problem)
+        steps = {"memory-consolidation": self.consolidator.step}
+        if embedder is not None:
+            steps["memory-embedding"] = self.embeddings.step
+        self._threads = [
+            Background(step, name=name, period_s=period_s, on_problem=on_problem) for name, step in steps.items() if background
+        ]
+
+    def recall(self, query: Query) -> Answer:
+        """The records that fit a query, without words of its own; see `retrieve`."""
+        return retrieve(self.store, self.embeddings, query)
+
+    def ask(self, question: str, *, viewer: Viewer | None = None, robot: str = "", limit: int = MAX_SOURCES) -> Answer:
+        """Answer a question as `robot`, from what `viewer` may see; None sees everything.
+
+        Raises StoreError, and ValueError for a question that is empty or too long.
+        """
+        now_s = self._wall()
+        asked = read(question, now_s, tuple(sorted({*self._robots(), robot} - {""})))
+        answer = Answerer(self.store, asked, viewer, robot, now_s).answer()
+        if answer is None:
+            query = Query(
+                asked.text, since_s=asked.since_s, until_s=asked.until_s, viewer=viewer, limit=min(limit, MAX_SOURCES)
+            )
+            answer = self._worded(asked.text, self.recall(query), now_s)
+        state = self.store.state
+        notes = [
+            answer.note,
+            f"nothing new is kept at present: {state.problem}" if state.problem is not None else "",
+            f"{state.dropped} records were dropped since the start" if state.dropped else "",
+        ]
+        return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
+
+    def _worded(self, question: str, found: Answer, now_s: float) -> Answer:
+        """What was found with a text by the model, or else by the first of the records."""
+        notes = [found.note]
+        if self._model is not None and found.sources:
+            if text := self._model.answer(question, found.sources, now_s):
+                return replace(found, text=text)
+            notes.append(f"the model did not answer: {self._model.problem}" if self._model.problem else "")
+        told = " ".join(f"{clock(r.time_s, now_s).capitalize()}: {r.text}" for r in found.sources[:SHOWN])
+        text = f"What I remember of that: {told}" if told else "I remember nothing of that."
+        return replace(found, text=text, note="; ".join(filter(None, notes)))
+
+    def _robots(self) -> set[str]:
+        """Names that mean a robot in a question."""
+        with self.store.reading() as file:
+            key = "\x1fentity:robot:"
+            keys = file.execute("SELECT key FROM record WHERE key >= ? AND key < ?", (key, f"{key}\U0010ffff"))
+            return {known.removeprefix(key) for (known,) in keys}
+
+    def examples(self, instruction: str, count: int = 5, viewer: Viewer | None = None) -> list[InteractionExample]:
+        """The interaction examples nearest to an instruction, best first."""
+        query = Query(text=instruction, kinds=(Kind.EXAMPLE.value,), viewer=viewer, limit=count)
+        return [example_of(r) for r in self.recall(query).sources]
+
+    def graph(self, viewer: Viewer | None = None) -> Graph:
+        """People, places, objects, facilities and robots with their relations."""
+        return load(self.store, viewer)
+
+    def forget(self, ids: Iterable[int], *, who: str, why: str = "") -> Ticket[list[int]]:
+        """Revoke records and what was made of them; see `schema.revoke`."""
+        return self.store.revoke(ids, now_s=self._wall(), who=who, why=why)
+
+    def stats(self) -> dict[str, int]:
+        """How many records there are by tier and by kind, how many vectors, and the size of the files in bytes; takes some
+        hundred milliseconds for a million records."""
+        found: dict[str, int] = {}
+        with self.store.reading(30.0) as file:
+            for name in ("tier", "kind"):
+                counts = file.execute(f"SELECT {name}, count(*) FROM record WHERE revoked = 0 GROUP BY {name} ORDER BY {name}")
+                found |= {f"tier M{of}" if name == "tier" else f"kind {of}": count for of, count in counts}
+            (found["with embeddings"],) = file.execute("SELECT count(*) FROM vector").fetchone()
+        found["bytes"] = sum(p.stat().st_size for p in self.store.path.parent.glob(self.store.path.name + "*"))
+        return found
+
+    def close(self) -> None:
+        """End the background work, write what is left, close the file."""
+        for thread in self._threads:
+            thread.close()
+        self.store.close()

@@ -40,8 +40,8 @@ _SUMMARY = (
 class ModelWriter:
     """Asks a model and takes no answer for a failure: what it cannot do is done without it. Blocks its thread."""
 
-    def __init__(self, client: ModelClient, *, deadline_s: float = 10.0) -> None:
-        self._client, self._deadline_s = client, deadline_s
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
         self.problem = ""
         """Why the last answer failed, "" when it did not."""
 
@@ -59,7 +59,7 @@ class ModelWriter:
         return self._ask(_SUMMARY, f"Log:\n{lines}")
 
     def _ask(self, system: str, text: str) -> str:
-        request = ModelRequest(system, (Message("user", text),), max_output_tokens=300, deadline_s=self._deadline_s)
+        request = ModelRequest(system, (Message("user", text),), max_output_tokens=300, deadline_s=10.0)
         pieces: list[str] = []
         try:
             for event in self._client.stream(request, cancel=CancelToken()):

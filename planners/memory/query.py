@@ -59,7 +59,6 @@ class Query:
     since_s: float | None = None
     until_s: float | None = None
     robot: str = ""
-    process: str = ""
     sender: str = ""
     room: str = ""
     near: Circle | None = None
@@ -83,7 +82,7 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
         if chosen:
             found.append(f"{name} IN ({', '.join('?' * len(chosen))})")
             values += chosen
-    for name in ("robot", "process", "sender", "room"):
+    for name in ("robot", "sender", "room"):
         if value := getattr(query, name):
             found.append(f"{name} = ? AND {name} <> ''")  # indexes of what is not empty are used where it is said
             values.append(value)
@@ -98,8 +97,8 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
 
 
 def index_of(query: Query) -> str:
-    """The index to go through, newest first: of a process, room, kind or tier, or of all."""
-    one = {"process": query.process, "room": query.room, "kind": len(query.kinds) == 1, "tier": len(query.tiers) == 1}
+    """The index to go through, newest first: of a room, kind or tier, or of all."""
+    one = {"room": query.room, "kind": len(query.kinds) == 1, "tier": len(query.tiers) == 1}
     return f"record_{next((name for name, chosen in one.items() if chosen), 'time')}"
 
 

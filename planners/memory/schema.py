@@ -32,7 +32,6 @@ CREATE INDEX record_time ON record (time);
 CREATE INDEX record_kind ON record (kind, time);
 CREATE INDEX record_tier ON record (tier, time);
 CREATE INDEX record_room ON record (room, time) WHERE room <> '';
-CREATE INDEX record_process ON record (process, time) WHERE process <> '';
 CREATE INDEX record_keep ON record (keep_until) WHERE keep_until IS NOT NULL;
 CREATE UNIQUE INDEX record_key ON record (key) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX record_origin ON record (origin, origin_id) WHERE origin IS NOT NULL;

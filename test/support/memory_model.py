@@ -72,7 +72,6 @@ class Model:
             and (q.since_s is None or r.time_s >= q.since_s)
             and (q.until_s is None or r.time_s <= q.until_s)
             and (not q.robot or r.provenance.robot == q.robot)
-            and (not q.process or r.provenance.process == q.process)
             and (not q.room or r.spot.room == q.room)
             and (q.viewer is None or _may_read(q.viewer, r))
         )
@@ -130,7 +129,6 @@ def queries() -> st.SearchStrategy[Query]:
         "since_s": bound,
         "until_s": bound,
         "robot": st.sampled_from(ROBOTS),
-        "process": st.sampled_from(PROCESSES),
         "room": st.sampled_from(ROOMS),
         "near": st.builds(Circle, half, half, st.sampled_from((0.4, 1.3, 2.6, 50.0))),
         "viewer": st.builds(Viewer, st.sampled_from(("", *ROBOTS)), st.sampled_from(PROCESSES)),

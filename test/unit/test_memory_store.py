@@ -173,7 +173,7 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from planners.memory import Record, Store, StoreError, Tier
+from planners.memory import Query, Record, Store, StoreError, Tier
 store = Store(Path(sys.argv[1]))
 store.put(Record(Tier.M1, "note", 1, "before")).result()
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
@@ -181,7 +181,7 @@ try:
     for n in range(200):
         store.put(Record(Tier.M1, "note", n, "y" * 9000)).result()
 except StoreError as error:
-    print(error.code.name, len(store.find(__import__("planners.memory").memory.Query(text="before"))))
+    print(error.code.name, len(store.find(Query(text="before"))))
 """
 
 
