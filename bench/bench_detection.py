@@ -91,7 +91,7 @@ def brought_up() -> Iterator[tuple[Probe, int]]:
     """Start the detector, the echo and the probe; return the probe and the detector's process id."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     parameters = ["--ros-args", "-r", f"__ns:=/{ROBOT}", "--params-file", str(ROOT / "config" / "object_detector.yaml")]
-    detector = subprocess.Popen([sys.executable, "-m", "ghostshell_ros.nodes.object_detector.node", *parameters], cwd=ROOT)
+    detector = subprocess.Popen([sys.executable, "-m", "ghostshell_ros.executables", "object_detector", *parameters], cwd=ROOT)
     echo = subprocess.Popen([sys.executable, sys.argv[0], ros_probe.ECHO], stdin=subprocess.PIPE)
     probe = Probe()
     try:

@@ -95,7 +95,8 @@ def _measure(rtf: float) -> dict[str, Any]:
         [
             sys.executable,
             "-m",
-            "ghostshell_ros.nodes.sim.node",
+            "ghostshell_ros.executables",
+            "sim",
             "--ros-args",
             "-r",
             f"__ns:=/{ROBOT}",

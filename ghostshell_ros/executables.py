@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What setup.cfg names as console scripts. Importing a node takes a second; a Ctrl-C meanwhile ends it without a word, for
-nothing has begun yet."""
+"""Run the nodes and the command line: what setup.cfg names as console scripts. Importing a node takes a second; a Ctrl-C
+meanwhile ends it without a word, for nothing has begun yet.
+
+`python3 -m ghostshell_ros.executables observer` runs a node, or several in one process, without its script.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,24 @@ from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 NODES = {
-    "ghostshell_ros.nodes": (
-        "process_scheduler",
-        "action_planner",
-        "task_planner",
-        "token_parser",
-        "channel_scheduler",
-        "mind",
-        "skill_kernel",
-        "safety_gate",
-        "lifecycle_manager",
-        "object_detector",
-        "memory",
-        "observer",
-        "reflexes",
-        "teleop",
-        "sim",
-    ),
-    "ghostshell_ros.drivers": ("drivers",),
+    "process_scheduler": "ProcessSchedulerNode",
+    "action_planner": "ActionPlanner",
+    "task_planner": "TaskPlannerNode",
+    "token_parser": "TokenParser",
+    "channel_scheduler": "ChannelScheduler",
+    "skill_kernel": "SkillKernelNode",
+    "safety_gate": "SafetyGate",
+    "lifecycle_manager": "LifecycleManager",
+    "object_detector": "ObjectDetector",
+    "memory": "MemoryNode",
+    "observer": "ObserverNode",
+    "reflexes": "ReflexesNode",
+    "teleop": "Teleop",
+    "sim": "Sim",
 }
-"""Executables by their package; each is a module's `main`."""
+"""Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""
+MIND = ("channel_scheduler", "token_parser", "action_planner", "task_planner", "process_scheduler")
+"""What the executable `mind` runs in one process unless its arguments name other nodes."""
 
 
 def _without_generator() -> None:
@@ -44,7 +45,7 @@ def _without_generator() -> None:
 
 
 def ghostshell() -> None:
-    """The command line."""
+    """Run the command line."""
     _without_generator()
     before = {number: signal.signal(number, lambda n, _: os._exit(128 + n)) for number in ENDING}
     main = import_module("ghostshell_ros.cli.main").main
@@ -53,16 +54,35 @@ def ghostshell() -> None:
     main()
 
 
-def _node(module: str) -> int:
+def run(*names: str) -> int:
+    """Run the nodes that the command line names, or these, in one process."""
     _without_generator()
-    gc.disable()  # until the node has been made: little of what is made by then goes again
+    gc.disable()  # until the nodes have been made: little of what is made by then goes again
     for number in ENDING:
-        signal.signal(number, lambda *_: os._exit(0))  # until the node's own handlers take over
-    return int(import_module(module).main())
+        signal.signal(number, lambda *_: os._exit(0))  # until the nodes' own handlers take over
+    end = sys.argv.index("--ros-args") if "--ros-args" in sys.argv else None
+    named = " ".join(sys.argv[1:end]).split() or names
+    if unknown := [name for name in named if name not in NODES and name != "drivers"]:
+        sys.stderr.write(f"there is no node '{unknown[0]}'; name one of {', '.join(NODES)}, drivers\n")
+        return 1
+    makers = [_maker(name) for name in named]
+    return int(import_module("ghostshell_ros.runtime.node_runtime").run(*makers))
+
+
+def _maker(name: str) -> Callable[[], Any]:
+    if name == "drivers":
+        module, maker = "ghostshell_ros.drivers.drivers", "declared_drivers"
+    else:
+        module, maker = f"ghostshell_ros.nodes.{name}.node", NODES[name]
+    found: Callable[[], Any] = getattr(import_module(module), maker)
+    return found
 
 
 def __getattr__(name: str) -> Callable[[], int]:
-    for package, names in NODES.items():
-        if name in names:
-            return partial(_node, f"{package}.{name}.node" if package.endswith(".nodes") else f"{package}.{name}")
+    if name in NODES or name in ("drivers", "mind"):
+        return partial(run, *(MIND if name == "mind" else (name,)))
     raise AttributeError(f"module '{__name__}' has no executable '{name}'")
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -123,7 +123,7 @@ def _nodes(namespace: str, parameters: dict[str, Path]) -> Iterator[Callable[[],
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for node, file in parameters.items():
-            command = [sys.executable, "-m", f"ghostshell_ros.nodes.{node}.node", "--ros-args", "-r", f"__ns:={namespace}"]
+            command = [sys.executable, "-m", "ghostshell_ros.executables", node, "--ros-args", "-r", f"__ns:={namespace}"]
             command += ["-r", f"/clock:={namespace}/clock", "--params-file", str(file), "--log-level", "warn"]
             started[node] = subprocess.Popen(command, start_new_session=True)
         yield lambda: ", ".join(node for node, process in started.items() if process.poll() is not None)

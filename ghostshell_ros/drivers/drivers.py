@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import rclpy
 from rclpy.parameter import Parameter
 
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
-from ghostshell_ros.runtime.node_runtime import run
 from skill_kernel.robot import RobotConfig, RobotConfigError
 
 
@@ -30,11 +27,3 @@ def declared_drivers() -> list[RuntimeNode]:
         given = robot.drivers[driver].parameters
         nodes.append(node_class(driver, parameter_overrides=[Parameter(key, value=value) for key, value in given.items()]))
     return nodes
-
-
-def main() -> int:
-    return run(declared_drivers)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

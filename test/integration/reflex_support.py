@@ -125,7 +125,7 @@ class Setting:
         self.data = tmp_path / "data"
         self.node = StandIn(namespace)
         host(self.node)
-        self.kernel = processes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={self.robot}", env=self._env)
+        self.kernel = processes.start("skill_kernel", f"robot:={self.robot}", env=self._env)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *rules: dict[str, Any], **parameters: object) -> StandIn:
@@ -134,12 +134,7 @@ class Setting:
         shipped.write_text(yaml.safe_dump({"reflexes": list(rules)}))
         more = [f"{name}:={value}" for name, value in parameters.items()]
         self.process = self._processes.start(
-            "ghostshell_ros.nodes.reflexes.node",
-            f"robot:={self.robot}",
-            f"shipped:={shipped}",
-            f"data_dir:={self.data}",
-            *more,
-            env=self._env,
+            "reflexes", f"robot:={self.robot}", f"shipped:={shipped}", f"data_dir:={self.data}", *more, env=self._env
         )
         node = self.node
         wait_until(lambda: node.kernel is not None and node.service.service_is_ready(), 20.0, "kernel and reflexes are there")

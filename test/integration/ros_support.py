@@ -103,7 +103,7 @@ class Processes:
     def start(
         self, module: str, *params: str, env: dict[str, str] | None = None, params_file: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start `python -m module` with parameters written as `name:=value`."""
+        """Start a node, or `python -m module` where that has a dot, with parameters written as `name:=value`."""
         arguments = ["--ros-args", "-r", f"__ns:={self._namespace}"]
         if params_file is not None:
             arguments += ["--params-file", str(params_file)]
@@ -111,7 +111,9 @@ class Processes:
             arguments += ["-p", param]
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], cwd=ROOT, env={**os.environ, "PYTHONPATH": path, **(env or {})}
+            [sys.executable, "-m", *([] if "." in module else ["ghostshell_ros.executables"]), module, *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path, **(env or {})},
         )
         self._started.append(process)
         return process

@@ -93,7 +93,7 @@ def rig(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     plant, commander = BasePlant(namespace, FlatWorld([(WALL_X, -5.0, WALL_X, 5.0)])), Commander(namespace)
     with NodeHost([plant, commander]) as host:
         host.start()
-        gate = processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}", "measurement_timeout_s:=0.5")
+        gate = processes.start("safety_gate", f"robot:={file}", "measurement_timeout_s:=0.5")
         try:
             wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
             wait_until(commander.ready, 10.0, "commander and gate see each other")
@@ -202,7 +202,7 @@ def test_a_second_gate_relays_nothing_and_does_not_say_that_it_is_not_halted(rig
     started = Processes(namespace)
     with NodeHost([again, first]) as host:
         host.start()
-        second = started.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={rig.file}")
+        second = started.start("safety_gate", f"robot:={rig.file}")
         try:
             wait_until(first.ready, 15.0, "the second gate hears and is heard")
             time.sleep(0.4)
@@ -261,7 +261,7 @@ def test_the_keyboard_drives_it_and_leaving_gives_it_back(plant: BasePlant, rig:
 def test_a_gamepad_drives_it_while_its_deadman_is_held(plant: BasePlant, commander: Commander, rig: Rig) -> None:
     started = Processes(plant.get_namespace())
     try:
-        started.start("ghostshell_ros.nodes.teleop.node")
+        started.start("teleop")
         wait_until(commander.joy.get_subscription_count, 15.0, "the teleop node")
         buttons = ([0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1], [0, 1, 0, 0, 1])
         up, held, released, halting = (Joy(axes=[0.0, 0.0, 0.0, 1.0], buttons=pressed) for pressed in buttons)
@@ -314,7 +314,7 @@ def test_the_last_word_of_a_gate_that_is_ended_in_motion_is_zero(
 ) -> None:
     plant, commander = BasePlant(namespace, FlatWorld([(WALL_X, -5.0, WALL_X, 5.0)])), Commander(namespace)
     host(plant, commander)
-    gate = processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={rig.file}", "measurement_timeout_s:=0.5")
+    gate = processes.start("safety_gate", f"robot:={rig.file}", "measurement_timeout_s:=0.5")
     wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
     wait_until(commander.ready, 10.0, "commander and gate see each other")
     commander.wishes = {"in": (0.5, 0.0, 0.0)}

@@ -69,9 +69,7 @@ def kernel(namespace: str, host: Callable[..., Any], processes: Processes, tmp_p
     robot = tmp_path / "toy.yaml"
     robot.write_text(ROBOT_YAML)
     path = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
-    processes.start(
-        "ghostshell_ros.nodes.channel_scheduler.node", f"robot:={robot}", f"data_dir:={tmp_path}", env={"PYTHONPATH": path}
-    )
+    processes.start("channel_scheduler", f"robot:={robot}", f"data_dir:={tmp_path}", env={"PYTHONPATH": path})
     made = Kernel(namespace)
     host(made)
     wait_until(made.ready, 15.0, "the channel scheduler is there")

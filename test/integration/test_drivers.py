@@ -97,12 +97,12 @@ class Rig:
         self.plant.blocked.clear()
         if not self._runs("gate"):
             self.plant.halted = None
-            self.running["gate"] = self.processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={self.file}")
+            self.running["gate"] = self.processes.start("safety_gate", f"robot:={self.file}")
         if not self._runs("drivers"):
             self.robot.faces.clear()
             self.robot.images.clear()
             self.running["drivers"] = self.processes.start(
-                "ghostshell_ros.drivers.drivers", f"robot:={self.file}", "synthesiser:=timing", "player:=timing"
+                "drivers", f"robot:={self.file}", "synthesiser:=timing", "player:=timing"
             )
         wait_until(lambda: self.plant.halted is not None, 15.0, "the gate is up")
         all_ready(self.robot)
@@ -400,7 +400,7 @@ def test_a_stop_while_looking_for_the_driver_ends_the_call(alone: Robot, pool: T
 
 
 def test_without_a_gate_nothing_is_played(processes: Processes, alone: Robot, robot_file: str) -> None:
-    processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "gate_wait_s:=0.2")
+    processes.start("drivers", f"robot:={robot_file}", "gate_wait_s:=0.2")
     all_ready(alone)
     result = alone.drivers.move_joints(["knee"], [0.2], [[0.1]], stop=threading.Event())
     assert (result.ok, result.error_code) == (False, 403), result
@@ -456,7 +456,7 @@ def test_the_synthesiser_gets_the_text_verbatim_and_dies_with_the_cancel(
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    processes.start("ghostshell_ros.drivers.drivers", f"robot:={robot_file}", "synthesiser:=espeak", env={"PATH": path})
+    processes.start("drivers", f"robot:={robot_file}", "synthesiser:=espeak", env={"PATH": path})
     all_ready(alone)
     text = "-v --help; $(touch pwned) `id` 'quote\" \n你好"
     stop = threading.Event()

@@ -200,7 +200,7 @@ def test_senses_give_what_arrived_last_and_a_detector_what_is_in_the_picture(
     drivers: DriverKit, base: Base, processes: Processes
 ) -> None:
     parameters = ROOT / "config" / "object_detector.yaml"
-    processes.start("ghostshell_ros.nodes.object_detector.node", "robot:=kalos", "detector:=colour", params_file=parameters)
+    processes.start("object_detector", "robot:=kalos", "detector:=colour", params_file=parameters)
     assert drivers.pose() is None
     base.call_soon(base.publish_map)
     wait_until(lambda: drivers.pose() is not None, 3.0, "the pose in the map")

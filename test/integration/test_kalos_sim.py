@@ -106,9 +106,7 @@ def walker(namespace: str, tmp_path: Path, host: Callable[..., Any], processes: 
     robot.write_text(ROBOT)
     made = Walker(namespace)
     host(made)
-    processes.start(
-        "ghostshell_ros.nodes.sim.node", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0"
-    )
+    processes.start("sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0")
     wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator is up")
     return made
 

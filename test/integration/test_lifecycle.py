@@ -28,8 +28,8 @@ from skill_kernel.codes import CallCode
 
 pytestmark = pytest.mark.faults
 
-GATE, MANAGER = "ghostshell_ros.nodes.safety_gate.node", "ghostshell_ros.nodes.lifecycle_manager.node"
-DRIVERS = "ghostshell_ros.drivers.drivers"
+GATE, MANAGER = "safety_gate", "lifecycle_manager"
+DRIVERS = "drivers"
 NAMES = {"move_joints_driver", "speak_driver", "play_sound_driver", "show_face_driver"}
 
 

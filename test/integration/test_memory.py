@@ -22,7 +22,7 @@ from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, Ru
 from ros_support import Processes, ask, wait_until
 from skill_kernel.skills.drivers import MemoryAnswer
 
-MODULE = "ghostshell_ros.nodes.memory.node"
+MODULE = "memory"
 
 
 class Robot(RuntimeNode):

@@ -28,7 +28,7 @@ def test_a_node_that_was_killed_leaves_the_graph_in_seconds(
     def there() -> bool:
         return ("token_parser", namespace) in watcher.get_node_names_and_namespaces()
 
-    parser = processes.start("ghostshell_ros.nodes.token_parser.node", env={middleware.PROFILES: ""})
+    parser = processes.start("token_parser", env={middleware.PROFILES: ""})
     wait_until(there, 20.0, "it is in the graph")
     os.kill(parser.pid, signal.SIGKILL)
     parser.wait()

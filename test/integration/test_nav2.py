@@ -156,14 +156,8 @@ def made(ros: None, file: Path) -> Iterator[Rig]:
     processes = Processes(rig.namespace)
     with NodeHost([rig.plant, rig.robot, rig.nav2]) as host:
         host.start()
-        processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
-        processes.start(
-            "ghostshell_ros.drivers.drivers",
-            f"robot:={file}",
-            "navigation:=nav2",
-            "nav2_silence_s:=0.6",
-            "nav2_patience_s:=1.5",
-        )
+        processes.start("safety_gate", f"robot:={file}")
+        processes.start("drivers", f"robot:={file}", "navigation:=nav2", "nav2_silence_s:=0.6", "nav2_patience_s:=1.5")
         try:
             wait_until(lambda: rig.plant.halted is False, 15.0, "the gate says that it is not halted")
             wait_until(lambda: rig.go(waypoint="?").error_code == NavigateTo.Goal.UNKNOWN_WAYPOINT, 15.0, "navigation")
@@ -280,8 +274,8 @@ def test_a_goal_that_overtakes_the_news_that_the_operator_has_left_is_done(rig: 
 def test_without_nav2_a_goal_says_what_to_start(namespace: str, file: Path, processes: Processes, host: Any) -> None:
     plant, robot = BasePlant(namespace, FlatWorld([])), Robot(namespace, RobotConfig.load(str(file)))
     host(plant, robot)
-    processes.start("ghostshell_ros.nodes.safety_gate.node", f"robot:={file}")
-    processes.start("ghostshell_ros.drivers.drivers", f"robot:={file}", "navigation:=nav2", "nav2_wait_s:=0.5")
+    processes.start("safety_gate", f"robot:={file}")
+    processes.start("drivers", f"robot:={file}", "navigation:=nav2", "nav2_wait_s:=0.5")
     wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
     drivers = robot.drivers
     wait_until(lambda: drivers.navigate(stop=threading.Event(), waypoint="?").error_code == 450, 15.0, "navigation")
@@ -295,7 +289,7 @@ def test_without_nav2_msgs_the_driver_does_not_start_and_says_what_to_install(fi
     path = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])
     words = ["--ros-args", "-p", f"robot:={file}", "-p", "navigation:=nav2"]
     ended = subprocess.run(
-        [sys.executable, "-m", "ghostshell_ros.drivers.drivers", *words],
+        [sys.executable, "-m", "ghostshell_ros.executables", "drivers", *words],
         cwd=ROOT,
         timeout=30.0,
         env={**os.environ, "PYTHONPATH": path},

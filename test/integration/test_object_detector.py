@@ -89,7 +89,7 @@ def picture() -> np.ndarray:
 def camera(namespace: str, host: Callable[..., Any], processes: Processes) -> Camera:
     made = Camera(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.object_detector.node", params_file=ROOT / "config" / "object_detector.yaml")
+    processes.start("object_detector", params_file=ROOT / "config" / "object_detector.yaml")
     wait_until(lambda: made.heard, 20.0, "the detector is up")
     return made
 
@@ -163,7 +163,7 @@ def test_labels_and_widths_are_those_that_the_robot_is_given(
 ) -> None:
     made = Camera(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.object_detector.node", "labels:=['ball: toy']", "widths:=['toy: 0.11']")
+    processes.start("object_detector", "labels:=['ball: toy']", "widths:=['toy: 0.11']")
     wait_until(lambda: made.heard, 20.0, "the detector is up")
     seen = _shown(made, 1, picture)
     assert "ball" not in seen and seen["toy"].distance == pytest.approx(math.hypot(BALL_M, 0.4) / 2, abs=0.3), "half as wide"

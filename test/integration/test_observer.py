@@ -39,7 +39,7 @@ from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.registry import SkillRegistry
 
-OBSERVER = "ghostshell_ros.nodes.observer.node"
+OBSERVER = "observer"
 KALOS = RobotConfig.load("kalos")
 UP_S = 15.0
 STALE_S = 5.0
@@ -197,9 +197,7 @@ def test_the_detector_killed_makes_its_fields_stale_and_says_so_and_the_others_g
     sensors.silent.add("detector")  # a real one works instead
     cameras = Camera(namespace)
     host(sensors, cameras)
-    detector = processes.start(
-        "ghostshell_ros.nodes.object_detector.node", "detector:=colour", "looks:=['person 295 325, 0.6 1, 0.2 1']"
-    )
+    detector = processes.start("object_detector", "detector:=colour", "looks:=['person 295 325, 0.6 1, 0.2 1']")
     processes.start(OBSERVER, "robot:=kalos")
     sensors.says(True, "visible", "person", timeout_s=UP_S)
     detector.kill()

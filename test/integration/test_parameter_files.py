@@ -15,7 +15,7 @@ def test_a_key_given_twice_keeps_the_node_from_starting(
 ) -> None:
     file = tmp_path / "gate.yaml"
     file.write_text("/**/safety_gate:\n  ros__parameters:\n    robot: coco\n    command_hz: 50.0\n    robot: kalos\n")
-    gate = processes.start("ghostshell_ros.nodes.safety_gate.node", params_file=file)
+    gate = processes.start("safety_gate", params_file=file)
     assert gate.wait(timeout=20) == 1
     said = capfd.readouterr().err
     assert f"{file}, line 5: the key 'robot' is given twice; remove one of them" in said and "Traceback" not in said
@@ -26,7 +26,7 @@ def test_a_misspelt_key_is_told_with_the_nearest_one(
 ) -> None:
     file = tmp_path / "gate.yaml"
     file.write_text("/**/safety_gate:\n  ros__parameters:\n    robott: kalos\n")
-    processes.start("ghostshell_ros.nodes.safety_gate.node", params_file=file)
+    processes.start("safety_gate", params_file=file)
     said = ""
 
     def told() -> bool:

@@ -106,8 +106,8 @@ class Robot:
 
     def __enter__(self) -> Robot:
         self._host.start()
-        self.nodes.start("ghostshell_ros.nodes.skill_kernel.node", self.robot_param, env=self.env)
-        self.nodes.start("ghostshell_ros.nodes.mind.node", *self._minds, env=self.env)
+        self.nodes.start("skill_kernel", self.robot_param, env=self.env)
+        self.nodes.start("mind", *self._minds, env=self.env)
         clients = [*self.watch.clients_of.values(), self.watch.control, self.watch.prescribe]
         wait_until(
             lambda: (
@@ -344,7 +344,7 @@ def test_the_command_line_says_the_same(offline: Robot) -> None:
 
 def test_a_reflex_is_proposed_to_the_reflexes_and_weighed_with_the_guidelines(offline: Robot) -> None:
     """Last without a model: from here on the node reflexes is there."""
-    offline.nodes.start("ghostshell_ros.nodes.reflexes.node", offline.robot_param, env=offline.env)
+    offline.nodes.start("reflexes", offline.robot_param, env=offline.env)
     wait_until(lambda: offline.watch.count_publishers("reflex_states"), 20.0, "the reflexes are up")
     sentence = "whenever you see a person, wave"
     since = offline.since()

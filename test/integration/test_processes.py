@@ -57,7 +57,7 @@ class Several:
 
     def __enter__(self) -> Several:
         self._host.start()
-        self.nodes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={self._robot}", env=self._env)
+        self.nodes.start("skill_kernel", f"robot:={self._robot}", env=self._env)
         self.start_mind()
         return self
 
@@ -69,7 +69,7 @@ class Several:
         """Return the planning nodes, with idle behaviour out of the way."""
         self.watch.processes = []
         self.mind = self.nodes.start(
-            "ghostshell_ros.nodes.mind.node",
+            "mind",
             f"robot:={self._robot}",
             "model:=served",
             f"models_file:={self._models}",

@@ -135,9 +135,9 @@ def robot(tmp_path_factory: pytest.TempPathFactory, ros: None) -> Iterator[Robot
     started = Processes(namespace)
     environment = {"PYTHONPATH": PATH, DIARY: str(folder / "diary")}
     of_robot = f"robot:={folder / 'racer.yaml'}"
-    started.start("ghostshell_ros.nodes.skill_kernel.node", of_robot, env=environment)
-    started.start("ghostshell_ros.nodes.channel_scheduler.node", of_robot, f"data_dir:={folder}", env=environment)
-    started.start("ghostshell_ros.nodes.token_parser.node", env=environment)
+    started.start("skill_kernel", of_robot, env=environment)
+    started.start("channel_scheduler", of_robot, f"data_dir:={folder}", env=environment)
+    started.start("token_parser", env=environment)
     made = Robot(namespace)
     host = NodeHost([made])
     host.start()

@@ -205,6 +205,7 @@ def test_the_rounds_are_punctual_and_cheap_with_fifty_reflexes(setting: Setting)
 
 _LIFE = """
 import gc, os, signal, sys
+from ghostshell_ros.executables import run
 from ghostshell_ros.nodes.reflexes import node as reflexes
 class Ended(reflexes.ReflexesNode):
     def __init__(self):
@@ -214,7 +215,7 @@ class Ended(reflexes.ReflexesNode):
         print(gc.get_freeze_count() > 0)
         os.kill(os.getpid(), signal.SIGINT)
 reflexes.ReflexesNode = Ended
-code = reflexes.main()
+code = run("reflexes")
 print(gc.get_freeze_count())
 sys.exit(code)
 """

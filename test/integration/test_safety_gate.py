@@ -82,9 +82,7 @@ class Rig:
         self.plant.commands.clear()
 
     def start(self) -> Any:
-        return self.processes.start(
-            "ghostshell_ros.nodes.safety_gate.node", f"robot:={self.file}", "measurement_timeout_s:=0.5"
-        )
+        return self.processes.start("safety_gate", f"robot:={self.file}", "measurement_timeout_s:=0.5")
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ class Watcher(RuntimeNode):
 def watcher(namespace: str, host: Callable[..., Any], processes: Processes) -> Watcher:
     made = Watcher(namespace)
     host(made)
-    processes.start("ghostshell_ros.nodes.sim.node", "robot:=coco")
+    processes.start("sim", "robot:=coco")
     wait_until(lambda: made.joints and made.command.get_subscription_count(), 20.0, "the simulator is up")
     return made
 

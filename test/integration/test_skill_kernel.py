@@ -166,7 +166,7 @@ def scheduler(
     (tmp_path / "more_skills.py").write_text("")
     monkeypatch.syspath_prepend(str(ROOT / "test" / "support"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
-    processes.start("ghostshell_ros.nodes.skill_kernel.node", f"robot:={robot}", "stop_margin_s:=0.2")
+    processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2")
     made = Scheduler(namespace)
     host(made)
     wait_until(made.ready, 15.0, "skill_kernel is there")

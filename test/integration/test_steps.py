@@ -124,7 +124,7 @@ def world(namespace: str, host: Callable[..., Any], processes: Processes, tmp_pa
     env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(tmp_path)}
     for node, *params in (("skill_kernel",), ("channel_scheduler", "judge_s:=1.0"), ("token_parser",)):
         own = [] if node == "token_parser" else [f"robot:={robot}"]
-        processes.start(f"ghostshell_ros.nodes.{node}.node", *own, *params, env=env)
+        processes.start(node, *own, *params, env=env)
     made = World(namespace)
     host(made)
     host(made.judge)

@@ -22,7 +22,7 @@ from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, EventKind, ModelKind, ProcessEvent, ProcessKind, RunEvent
 
-MODULE = "ghostshell_ros.nodes.task_planner.node"
+MODULE = "task_planner"
 PLAN = (
     '<subtask criteria="in the kitchen" watch="room">Go to the kitchen</subtask>'
     '<subtask criteria="said">If somebody is there, say hello</subtask><event cond="visible(\'person\')">wave</event>'

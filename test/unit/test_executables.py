@@ -21,14 +21,23 @@ def test_setup_cfg_and_the_executables_name_the_same() -> None:
     cfg = configparser.ConfigParser()
     cfg.read(ROOT / "setup.cfg")
     scripts = dict(line.split(" = ") for line in cfg["options.entry_points"]["console_scripts"].strip().splitlines())
-    nodes = {name: package for package, names in executables.NODES.items() for name in names}
-    assert scripts == {name: f"ghostshell_ros.executables:{name}" for name in (*nodes, "ghostshell")}
-    for name, package in nodes.items():
-        module = f"{package}.{name}.node" if package.endswith(".nodes") else f"{package}.{name}"
-        assert importlib.util.find_spec(module), name
+    names = (*executables.NODES, "drivers", "mind")
+    assert scripts == {name: f"ghostshell_ros.executables:{name}" for name in (*names, "ghostshell")}
+    assert set(executables.MIND) <= set(executables.NODES)
+    for name, node in executables.NODES.items():
+        module = importlib.util.find_spec(f"ghostshell_ros.nodes.{name}.node")
+        assert module is not None and module.origin is not None, name
+        assert f"\nclass {node}(" in Path(module.origin).read_text(encoding="utf-8"), name
+    for name in names:
         assert callable(getattr(executables, name))
     with pytest.raises(AttributeError, match="no executable 'simm'"):
         executables.simm  # noqa: B018
+
+
+def test_a_node_that_is_none_is_named_with_those_there_are() -> None:
+    command = [sys.executable, "-m", "ghostshell_ros.executables", "observer simm", "--ros-args"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
+    assert ended.returncode == 1 and "no node 'simm'" in ended.stderr and "sim, drivers" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, optional_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -270,12 +269,3 @@ class ActionPlanner(RuntimeNode):
         self._models.close()
         for client in dict.fromkeys((self._client, self._fast)):
             client.close()
-
-
-def main() -> int:
-    """Entry point of the executable `action_planner`."""
-    return run(ActionPlanner)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,7 +19,7 @@ from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepCondition
 from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
 from ghostshell_ros.runtime.node import RosClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.values import ros_text
@@ -250,12 +249,3 @@ def _token_of(message: TokenMsg) -> FunctionToken:
     return FunctionToken(
         KINDS[message.kind], message.name, attrs, message.text, message.start, message.end, message.seq, message.stream_id
     )
-
-
-def main() -> int:
-    """Entry point of the executable `channel_scheduler`."""
-    return run(ChannelScheduler)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, DriverState, actions_of, gate_silence
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode
 from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
@@ -203,11 +202,3 @@ class LifecycleManager(RuntimeNode):
             why = "; the robot is halted" if self._halted else f"; {self._silence}" if self._halted is None else ""
             return Health(f"not active: {', '.join(off)}{why}", Level.WARN, states)
         return Health(f"{len(states)} drivers active" if states else "no driver was heard", values=states)
-
-
-def main() -> int:
-    return run(LifecycleManager)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,6 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from rclpy.task import Future
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_fleet_model
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
@@ -342,12 +341,3 @@ def _message(record: Record) -> MemoryRecord:
         room=spot.room,
         visibility=int(record.visibility),
     )
-
-
-def main() -> int:
-    """Entry point of the executable `memory`."""
-    return run(MemoryNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 
 from ghostshell.msg import Detection, DetectionArray
@@ -16,7 +15,7 @@ from ghostshell_ros.perception.boxes import Camera, Laser, place
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Scan
@@ -142,11 +141,3 @@ def _standard(seen: Detection, header: Header) -> Detection2D:
 def _read(message: LaserScan) -> Scan:
     ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
     return Scan(message.angle_min, message.angle_increment, ranges)
-
-
-def main() -> int:
-    return run(ObjectDetector)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

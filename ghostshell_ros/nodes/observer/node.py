@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from ghostshell.msg import Observation as ObservationMsg
 
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.observation_messages import ObservationWriter
 from skill_kernel.observation.model import FieldValue, alike
 from skill_kernel.observation.observer import Observer
@@ -85,12 +84,3 @@ class ObserverNode(RuntimeNode):
         if self._stale:
             return Health(f"stale: {', '.join(self._stale)}", Level.WARN)
         return Health("observing")
-
-
-def main() -> int:
-    """Entry point of the executable `observer`."""
-    return run(ObserverNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

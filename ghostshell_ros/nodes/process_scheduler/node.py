@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
@@ -460,12 +459,3 @@ def _record(event: CallEvent) -> CallRecord:
     outcome = event.outcome_name or "RUNNING"
     args, code, told = event.args_json, event.error_code, event.told
     return CallRecord(event.call_id, event.function, args, outcome, code, told, event.start_s, event.end_s)
-
-
-def main() -> int:
-    """Entry point of the executable `process_scheduler`."""
-    return run(ProcessSchedulerNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import deque
@@ -23,7 +22,7 @@ from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
@@ -374,12 +373,3 @@ class ReflexesNode(RuntimeNode):
         self._service.close()
         if self._client is not None:
             self._client.close()
-
-
-def main() -> int:
-    """Entry point of the executable `reflexes`."""
-    return run(ReflexesNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

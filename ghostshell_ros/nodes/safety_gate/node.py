@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import rclpy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -12,7 +10,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from skill_kernel.codes import CallCode
@@ -244,11 +242,3 @@ class SafetyGate(RuntimeNode):
         if (refusal.kind, joint) not in self._logged:
             self._logged.add((refusal.kind, joint))
             self.get_logger().error(f"refused: {refusal.message}")
-
-
-def main() -> int:
-    return run(SafetyGate)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 import time
 from typing import Any
@@ -20,7 +19,7 @@ from ghostshell_ros.nodes.sim.sim_frames import SimFrames
 from ghostshell_ros.nodes.sim.sim_objects import SimObjects
 from ghostshell_ros.nodes.sim.sim_sensors import SimSensors, Simulated
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
@@ -274,11 +273,3 @@ class Sim(RuntimeNode):
         self._pictures.close()
         if self._viewer is not None:
             self._viewer.close()
-
-
-def main() -> int:
-    return run(Sim)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.drivers.clients import BodyParts
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, NodeStartError, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import HaltClient
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
@@ -432,11 +431,3 @@ def _info(skill: Skill, stop_measured_s: float) -> SkillInfo:
         stop_s=skill.stop_bound_s({}) if bounded else -1.0,
         on_failure=skill.on_failure,
     )
-
-
-def main() -> int:
-    return run(SkillKernelNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

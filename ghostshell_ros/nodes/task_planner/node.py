@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 from ghostshell.msg import KernelState, ProcessArray, ProcessState
@@ -14,7 +13,7 @@ from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
 from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
@@ -185,12 +184,3 @@ class TaskPlannerNode(RuntimeNode):
             planner.end()
         self._models.close()
         self._client.close()
-
-
-def main() -> int:
-    """Entry point of the executable `task_planner`."""
-    return run(TaskPlannerNode)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

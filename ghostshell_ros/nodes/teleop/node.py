@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 
 SILENCE_S = 0.3
@@ -86,11 +84,3 @@ def _pressed(message: Joy | None, button: int) -> bool:
 
 def _axis(message: Joy, axis: int) -> float:
     return float(message.axes[axis]) if 0 <= axis < len(message.axes) else 0.0
-
-
-def main() -> int:
-    return run(Teleop)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from ghostshell.srv import Interrupt
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode, run
+from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
 from skill_kernel.codes import CallCode, ParseCode
 
 KINDS = {
@@ -173,12 +172,3 @@ class TokenParser(RuntimeNode):
             del self._oldest_epoch[next(iter(self._oldest_epoch))]
         response.epoch = request.epoch
         return response
-
-
-def main() -> int:
-    """Entry point of the executable `token_parser`."""
-    return run(TokenParser)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
