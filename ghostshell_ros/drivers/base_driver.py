@@ -17,8 +17,7 @@ from ghostshell_ros.drivers.grid_navigator import GridNavigator, GridSettings
 from ghostshell_ros.drivers.moving import Move, MovingDriver
 from ghostshell_ros.drivers.nav2_navigator import Nav2Navigator, Nav2Settings
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.navigation.drive_motion import DriveError, DriveMotion, DriveTolerance
-from ghostshell_ros.navigation.stall import StallWatch, in_the_way
+from ghostshell_ros.navigation.motion import DriveError, DriveMotion, DriveTolerance, StallWatch, in_the_way
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.codec import filled

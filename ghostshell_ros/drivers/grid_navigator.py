@@ -21,9 +21,8 @@ from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.navigation.grid import OccupancyGrid
-from ghostshell_ros.navigation.planner import Place, Plan, PlannerCosts, plan
-from ghostshell_ros.navigation.poses import composed, wrapped
+from ghostshell_ros.navigation.motion import composed, wrapped
+from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, PlannerCosts, plan
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
 from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
 from ghostshell_ros.wire.values import seconds

@@ -13,7 +13,7 @@ from ghostshell.action import NavigateTo
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.navigator import Destination, Navigator
-from ghostshell_ros.navigation.stall import StallWatch
+from ghostshell_ros.navigation.motion import StallWatch
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node_runtime import SENSORS, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.values import yaw_of

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 from flat_world import BEAMS, RANGE_MAX, FlatWorld, box
 
-from ghostshell_ros.navigation.drive_motion import DriveError, DriveMotion
-from ghostshell_ros.navigation.grid import OccupancyGrid, distance_to
-from ghostshell_ros.navigation.planner import PlannerCosts, plan
-from ghostshell_ros.navigation.poses import composed, seen_from
-from ghostshell_ros.navigation.stall import StallWatch
+from ghostshell_ros.navigation.motion import DriveError, DriveMotion, StallWatch, composed, seen_from
+from ghostshell_ros.navigation.planner import OccupancyGrid, PlannerCosts, distance_to, plan
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import BaseGate, Source, Velocity

@@ -10,7 +10,7 @@ from nav2_msgs.action import NavigateToPose
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.moving import Move, MovingDriver
-from ghostshell_ros.navigation.stall import StallWatch
+from ghostshell_ros.navigation.motion import StallWatch
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.safety.base_gate import Velocity

@@ -1,15 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One relative move of a base, closed over odometry: which velocity to wish for next, and when it is done."""
+"""Moves of a base without ROS: planar poses, one relative move closed over odometry, and whether the base gets on."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from ghostshell_ros.navigation.poses import seen_from, wrapped
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Obstacle, Points, first_obstacle
 from skill_kernel.skills.drivers import Pose2D
+
+
+def wrapped(angle: float) -> float:
+    """Return the same angle in [-pi, pi] rad."""
+    return math.remainder(angle, 2.0 * math.pi)
+
+
+def composed(first: Pose2D, second: Pose2D) -> Pose2D:
+    """`second`, given in the frame of `first`, in the frame that `first` is given in."""
+    cos, sin = math.cos(first.yaw), math.sin(first.yaw)
+    return Pose2D(
+        first.x + cos * second.x - sin * second.y, first.y + sin * second.x + cos * second.y, wrapped(first.yaw + second.yaw)
+    )
+
+
+def seen_from(frame: Pose2D, pose: Pose2D) -> Pose2D:
+    """`pose` in the frame of `frame`; both are given in one frame."""
+    cos, sin = math.cos(frame.yaw), math.sin(frame.yaw)
+    x, y = pose.x - frame.x, pose.y - frame.y
+    return Pose2D(cos * x + sin * y, cos * y - sin * x, wrapped(pose.yaw - frame.yaw))
+
+
+IN_THE_WAY_M = 0.1
+"""So much further than the gate's stop_distance an obstacle may be and still be what stopped the base."""
+
+
+@dataclass
+class StallWatch:
+    """What is left to do must shrink by `step` within each `patience_s`. Times are seconds of one steady clock."""
+
+    patience_s: float
+    step: float
+    _best: float = math.inf
+    _since: float = math.inf
+
+    def stalled(self, now: float, left: float) -> bool:
+        """Note how much is left; whether it has not shrunk for too long."""
+        if left <= self._best - self.step or self._since == math.inf:
+            self._best, self._since = left, now
+        return now - self._since > self.patience_s
+
+    def restart(self, now: float) -> None:
+        """Begin anew, for what is left may have grown."""
+        self._best, self._since = math.inf, now
+
+
+def in_the_way(base: BaseConfig, points: Points | None, wish: Velocity) -> Obstacle | None:
+    """Return what keeps the gate from letting a wish through, or None."""
+    if points is None or wish.speed == 0.0:
+        return None
+    obstacle = first_obstacle(points, base.radius, math.atan2(wish.lateral, wish.forward))
+    return obstacle if obstacle is not None and obstacle.free < base.stop_distance + IN_THE_WAY_M else None
+
 
 BRAKE_SHARE = 0.6
 """Of the gate's acceleration, used when braking by distance; the rest is for the delay of the base."""
