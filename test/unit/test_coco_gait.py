@@ -10,38 +10,38 @@ from collections.abc import Callable
 import pytest
 from coco_sim import config
 
-from ghostshell_ros.robots.coco import gait, moves, postures
-from ghostshell_ros.robots.coco.postures import LEGS, Pose, Trajectory
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.motions import LEGS, Pose, Trajectory
 
-SOMEWHERE = {joint: 0.05 * (k % 5 - 2) for k, joint in enumerate(postures.JOINTS)}
+SOMEWHERE = {joint: 0.05 * (k % 5 - 2) for k, joint in enumerate(motions.JOINTS)}
 
 
 def _freed(act: Callable[[Pose, int], Trajectory], leg: int) -> Callable[[Pose], Trajectory]:
     def motion(start: Pose) -> Trajectory:
-        free = moves.free_leg(start, leg)
+        free = motions.free_leg(start, leg)
         done = free.then(act(free.end(), leg))
-        return done.then(moves.unfree_leg(done.end(), leg))
+        return done.then(motions.unfree_leg(done.end(), leg))
 
     return motion
 
 
 MOTIONS: dict[str, Callable[[Pose], Trajectory]] = {
-    **{f"stand {posture}": lambda s, p=posture: postures.stand(s, p) for posture in postures.STAND},
-    **{f"sit {style}": lambda s, p=style: postures.sit(s, p) for style in postures.SIT},
+    **{f"stand {posture}": lambda s, p=posture: motions.stand(s, p) for posture in motions.STAND},
+    **{f"sit {style}": lambda s, p=style: motions.sit(s, p) for style in motions.SIT},
     **{
-        f"walk {cm} {speed} {amplitude}": lambda s, d=cm, v=speed, a=amplitude: gait.walk(s, d / 100, v, a, 0.3)
+        f"walk {cm} {speed} {amplitude}": lambda s, d=cm, v=speed, a=amplitude: motions.walk(s, d / 100, v, a, 0.3)
         for cm in (-200, -20, 3, 20, 200)
         for speed in (0, 50, 100)
         for amplitude in (0, 50, 100)
     },
-    **{f"turn {degrees}": lambda s, d=degrees: gait.turn(s, math.radians(d)) for degrees in (-360, -45, 5, 90, 1000)},
-    **{f"lean {side}": lambda s, d=side: moves.lean(s, d) for side in ("left", "right", "forward", "backward")},
-    **{f"wave {p}": lambda s, p=p: moves.wave(s, p, p, 3) for p in (0, 100)},
-    **{f"shake {p}": lambda s, p=p: moves.shake(s, p, p, 3) for p in (0, 100)},
-    "push up": lambda s: moves.push_up(s, 2),
-    **{f"knock {leg}": _freed(lambda s, n: moves.knock(s, n, 100, 2, 0.55), leg) for leg in LEGS},
-    **{f"pull {leg}": _freed(lambda s, n: moves.pull(s, n, 100, 2), leg) for leg in (1, 2)},
-    "settle": postures.settle,
+    **{f"turn {degrees}": lambda s, d=degrees: motions.turn(s, math.radians(d)) for degrees in (-360, -45, 5, 90, 1000)},
+    **{f"lean {side}": lambda s, d=side: motions.lean(s, d) for side in ("left", "right", "forward", "backward")},
+    **{f"wave {p}": lambda s, p=p: motions.wave(s, p, p, 3) for p in (0, 100)},
+    **{f"shake {p}": lambda s, p=p: motions.shake(s, p, p, 3) for p in (0, 100)},
+    "push up": lambda s: motions.push_up(s, 2),
+    **{f"knock {leg}": _freed(lambda s, n: motions.knock(s, n, 100, 2, 0.55), leg) for leg in LEGS},
+    **{f"pull {leg}": _freed(lambda s, n: motions.pull(s, n, 100, 2), leg) for leg in (1, 2)},
+    "settle": motions.settle,
 }
 
 
@@ -62,31 +62,31 @@ def test_a_motion_starts_at_the_present_pose_and_keeps_limits_and_speeds(name: s
 
 @pytest.mark.parametrize("name", [n for n in MOTIONS if n.split()[0] in ("walk", "turn", "wave", "knock", "pull")])
 def test_gaits_end_in_the_stand(name: str) -> None:
-    assert MOTIONS[name](SOMEWHERE).end() == pytest.approx(postures.STAND["normal"], abs=1e-9)
+    assert MOTIONS[name](SOMEWHERE).end() == pytest.approx(motions.STAND["normal"], abs=1e-9)
 
 
 def test_settle_puts_all_feet_down_and_leaves_the_coxae() -> None:
     rng = random.Random(4)
-    pose = {joint: rng.uniform(-0.6, 0.6) for joint in postures.JOINTS}
-    end = postures.settle(pose).end()
+    pose = {joint: rng.uniform(-0.6, 0.6) for joint in motions.JOINTS}
+    end = motions.settle(pose).end()
     assert all(end[f"leg{leg}_knee"] == 0.0 for leg in LEGS)
     assert all(end[f"leg{leg}_coxa"] == pose[f"leg{leg}_coxa"] for leg in LEGS)
 
 
 def test_a_walk_lifts_only_one_diagonal_pair_at_a_time() -> None:
-    trajectory = gait.walk({}, 0.4, 60, 60)
-    knees = [[row[postures.JOINTS.index(f"leg{leg}_knee")] for leg in LEGS] for row in trajectory.positions]
+    trajectory = motions.walk({}, 0.4, 60, 60)
+    knees = [[row[motions.JOINTS.index(f"leg{leg}_knee")] for leg in LEGS] for row in trajectory.positions]
     lifted = [tuple(leg for leg, knee in zip(LEGS, row, strict=True) if knee > 0.01) for row in knees]
     assert {pair for pair in lifted if pair} == {(1, 4), (2, 3)}
 
 
 def test_times_foretold_are_those_of_the_trajectories() -> None:
     for distance in (0.03, 0.2, -0.35):
-        assert gait.walk_time_s(distance, 60, 60) == pytest.approx(gait.walk({}, distance, 60, 60).duration)
+        assert motions.walk_time_s(distance, 60, 60) == pytest.approx(motions.walk({}, distance, 60, 60).duration)
     for angle in (0.1, 1.57, -3.1):
-        assert gait.turn_time_s(angle) == pytest.approx(gait.turn({}, angle).duration)
+        assert motions.turn_time_s(angle) == pytest.approx(motions.turn({}, angle).duration)
 
 
 def test_trajectories_of_different_joints_are_not_joined() -> None:
     with pytest.raises(ValueError, match="different joints"):
-        postures.hold({}, 1.0, ("head_yaw",)).then(postures.hold({}, 1.0, ("head_pitch",)))
+        motions.hold({}, 1.0, ("head_yaw",)).then(motions.hold({}, 1.0, ("head_pitch",)))

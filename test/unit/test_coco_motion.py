@@ -10,7 +10,7 @@ import pytest
 from coco_sim import CocoSim, Measured
 from lockstep import SimStop
 
-from ghostshell_ros.robots.coco import gait, postures
+from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import BodyError
 from skill_kernel.skills.drivers import DriverResult, joint_trajectory
 
@@ -50,14 +50,14 @@ def test_it_walks_the_distance_at_any_speed_and_amplitude(speed: float, amplitud
 
 @pytest.mark.parametrize("distance", [150, -150])
 def test_a_long_walk_comes_back_to_its_course(distance: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, pushed = gait.walk, []
+    real, pushed = motions.walk, []
 
     def shoved(start, aim, speed, amplitude, heading_error):
         """Let the first steps go astray by 17 degrees or so."""
         pushed.append(heading_error)
         return real(start, aim, speed, amplitude, heading_error if len(pushed) > 1 else 0.3)
 
-    monkeypatch.setattr(gait, "walk", shoved)
+    monkeypatch.setattr(motions, "walk", shoved)
     measured = CocoSim().run("spider_run_distance", distance=distance)
     _stood(measured)
     assert measured.forward == pytest.approx(distance, abs=5)
@@ -74,8 +74,8 @@ def test_without_odometry_it_walks_and_turns_nearly_as_far() -> None:
 
 
 def test_odometry_makes_up_for_a_gait_that_slips(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = gait.metres_per_rad
-    monkeypatch.setattr(gait, "metres_per_rad", lambda step_s, sweep: real(step_s, sweep) * 1.4)
+    real = motions.metres_per_rad
+    monkeypatch.setattr(motions, "metres_per_rad", lambda step_s, sweep: real(step_s, sweep) * 1.4)
     assert CocoSim(with_odometry=False).run("spider_run_distance", distance=30).forward < 25
     assert CocoSim().run("spider_run_distance", distance=30).forward == pytest.approx(30, abs=4)
 
@@ -107,7 +107,7 @@ def test_a_seated_robot_stands_up_before_it_walks(style: str) -> None:
     _stood(measured)
     assert measured.height > 6
     assert measured.forward == pytest.approx(20, abs=5)
-    assert measured.seconds > measured.nominal_s + 0.9 * postures.MOVE_S
+    assert measured.seconds > measured.nominal_s + 0.9 * motions.MOVE_S
 
 
 @pytest.mark.parametrize("direction", ["left", "right", "forward", "backward"])

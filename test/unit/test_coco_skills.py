@@ -12,7 +12,7 @@ from coco_sim import CocoSim, config, registry
 
 from ghostshell_ros.drivers.faces import FACES
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.coco.skills import bgm, face, speech
+from ghostshell_ros.robots.coco.skills import face, sound
 from skill_kernel.skills.arguments import bind, unknown_limits
 
 FUNCTIONS = {
@@ -193,7 +193,7 @@ def test_every_expression_has_a_drawing_and_every_tune_notes() -> None:
     assert set(get_args(face.Face)) <= set(FACES)
     assert set(face._FACE_OF) == set(get_args(face.Emotion))
     assert set(face._FACE_OF.values()) <= set(FACES)
-    assert set(get_args(bgm.Tune)) <= set(TUNES)
+    assert set(get_args(sound.Tune)) <= set(TUNES)
 
 
 def test_a_face_is_shown_for_its_time_and_then_the_one_before() -> None:
@@ -244,7 +244,7 @@ def test_speech_that_is_stopped_says_what_was_said() -> None:
     ],
 )
 def test_text_is_cut_into_phrases_at_their_certain_ends(pieces: list[str], said: list[str]) -> None:
-    assert list(speech.phrases(pieces)) == said
+    assert list(sound.phrases(pieces)) == said
 
 
 def test_a_phrase_is_said_before_the_text_behind_it_arrives() -> None:
@@ -255,7 +255,7 @@ def test_a_phrase_is_said_before_the_text_behind_it_arrives() -> None:
             arrived.append(piece)
             yield piece
 
-    assert next(speech.phrases(pieces())) == "Hello!"
+    assert next(sound.phrases(pieces())) == "Hello!"
     assert arrived == ["Hello!"]
 
 

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ghostshell_ros.robots.coco import gait, postures
-from ghostshell_ros.robots.coco.postures import Trajectory
+from ghostshell_ros.robots.coco import motions
+from ghostshell_ros.robots.coco.motions import Trajectory
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
 from skill_kernel.skills.skill import SkillReturn
 
@@ -54,7 +54,7 @@ class CocoBody:
         self.voice = Voice()
         self._commanded: dict[str, float] = {}
 
-    def pose(self, joints: Sequence[str] = postures.JOINTS) -> dict[str, float]:
+    def pose(self, joints: Sequence[str] = motions.JOINTS) -> dict[str, float]:
         """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured.
 
         Raises BodyError while a joint has not been measured: a guess could make it jump."""
@@ -83,17 +83,17 @@ class CocoBody:
     def move(self, goal: Mapping[str, float], seconds: float, stop: StopEvent) -> DriverResult:
         """Move some joints smoothly to an angle each."""
         joints = tuple(goal)
-        return self.play(postures.move(self.pose(joints), [(seconds, goal)], joints), stop)
+        return self.play(motions.move(self.pose(joints), [(seconds, goal)], joints), stop)
 
     def stay(self, joints: Sequence[str], seconds: float, stop: StopEvent) -> DriverResult:
         """Keep joints where they are for a time, on the drivers' clock."""
-        if seconds < postures.SAMPLE_S:
+        if seconds < motions.SAMPLE_S:
             return DriverResult(ok=True)
-        return self.play(postures.hold(self.pose(joints), seconds, joints), stop)
+        return self.play(motions.hold(self.pose(joints), seconds, joints), stop)
 
     def settle(self) -> DriverResult:
-        """Bring the legs into a stable stance after a motion was stopped; takes `postures.SETTLE_S`."""
-        return self.play(postures.settle(self.pose()), _GO_ON)
+        """Bring the legs into a stable stance after a motion was stopped; takes `motions.SETTLE_S`."""
+        return self.play(motions.settle(self.pose()), _GO_ON)
 
     def relax(self, goal: Mapping[str, float], seconds: float) -> DriverResult:
         """Move joints home after their skill was stopped; no stop event ends it early."""
@@ -102,7 +102,7 @@ class CocoBody:
     def ready(self, stop: StopEvent) -> DriverResult:
         """Stand up first unless CoCo stands already."""
         pose = self.pose()
-        return DriverResult(ok=True) if postures.is_standing(pose) else self.play(postures.stand(pose), stop)
+        return DriverResult(ok=True) if motions.is_standing(pose) else self.play(motions.stand(pose), stop)
 
     def legs(self, trajectories: Sequence[Trajectory], stop: StopEvent) -> DriverResult:
         """Play leg trajectories one after the other; if that is stopped in between, put all feet down."""
@@ -118,14 +118,14 @@ class CocoBody:
         """Walk `distance` metres (negative: backward) on the present course. Returns how it ended and how far CoCo
         came, by odometry where there is one."""
         start = self.senses.odometry()
-        reach, done = gait.walk_reach(speed, amplitude), 0.0
+        reach, done = motions.walk_reach(speed, amplitude), 0.0
         for _ in range(math.ceil(abs(distance) / reach) + MAX_CORRECTIONS):
             if abs(distance - done) <= WALK_TOLERANCE_M:
                 break
             aim = math.copysign(min(abs(distance - done), reach), distance - done)
             here = self.senses.odometry()
             error = _course_error(start, here, math.copysign(1.0, distance)) if start and here else 0.0
-            result = self.legs([gait.walk(self.pose(), aim, speed, amplitude, error)], stop)
+            result = self.legs([motions.walk(self.pose(), aim, speed, amplitude, error)], stop)
             now = self.senses.odometry()
             done = _along(start, now) if start and now else done + aim * _share(result)
             if not result.ok:
@@ -136,11 +136,11 @@ class CocoBody:
         """Turn on the spot by `angle` rad, left positive. Returns how it ended and how far CoCo turned, by odometry
         where there is one."""
         before, done = self.senses.odometry(), 0.0
-        for _ in range(math.ceil(abs(angle) / gait.turn_reach()) + MAX_CORRECTIONS):
+        for _ in range(math.ceil(abs(angle) / motions.turn_reach()) + MAX_CORRECTIONS):
             if abs(angle - done) <= TURN_TOLERANCE_RAD:
                 break
-            aim = math.copysign(min(abs(angle - done), gait.turn_reach()), angle - done)
-            result = self.legs([gait.turn(self.pose(), aim)], stop)
+            aim = math.copysign(min(abs(angle - done), motions.turn_reach()), angle - done)
+            result = self.legs([motions.turn(self.pose(), aim)], stop)
             now, step = self.senses.odometry(), aim * _share(result)
             if before and now:
                 step += _angle(now.yaw - before.yaw - step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of the head: yaw and pitch."""
+"""Skills of the head and of the ears, which have a channel a side, so that called one after the other they move together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.coco import postures
+from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import HEAD, CocoBody, outcome, wait_for_reset
-from ghostshell_ros.robots.coco.skills.ranges import Seconds
+from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
 from skill_kernel import Limited, SkillReturn, robot_skill
 
 STOP_S = 0.8
@@ -51,16 +51,7 @@ def head_act(
     look_around, circle, bow. duration: seconds in all, at least 0.6; longer means more nods or a longer look."""
     home = body.pose(HEAD)
     frames = _frames(action, max(duration, MIN_ACT_S), home)
-    rounds = 0
-    while not rounds or until_reset:
-        result = body.play(postures.move(body.pose(HEAD), frames, HEAD), stop_evt)
-        if not result.ok:
-            break
-        rounds += 1
-    if until_reset:
-        body.relax(home, RETURN_S)
-        return outcome(result, f"{action} until the reset, {rounds} times")
-    return outcome(result, action if result.ok else f"{action} not finished")
+    return _repeat(body, HEAD, frames, home, RETURN_S, stop_evt, until_reset, action)
 
 
 @robot_skill(subsystem="head", nominal_s=MOVE_S, stop_s=STOP_S, idempotent=True)
@@ -76,7 +67,7 @@ def head_pose(yaw: Yaw = 0.0, pitch: Pitch = 0.0, *, body: CocoBody, stop_evt: E
     return outcome(result, f"head at yaw {yaw:g}, pitch {pitch:g}" if result.ok else "head did not get there")
 
 
-def _frames(action: str, duration: float, home: postures.Pose) -> list[tuple[float, dict[str, float]]]:
+def _frames(action: str, duration: float, home: motions.Pose) -> list[tuple[float, dict[str, float]]]:
     """Key poses relative to where the head was; they take `duration` seconds and end there."""
 
     def at(offset: tuple[float, float]) -> dict[str, float]:
@@ -92,3 +83,118 @@ def _frames(action: str, duration: float, home: postures.Pose) -> list[tuple[flo
     beats = max(1, round((duration - 0.25) / _BEAT_S[action]))
     part_s = duration / (beats * len(beat) + 1)
     return [*((part_s, at(offset)) for _ in range(beats) for offset in beat), (part_s, dict(home))]
+
+
+EARS_STOP_S = 0.6
+EARS_MOVE_S = 0.3
+BOTH = ("ear_left", "ear_right")
+
+EarDegrees = Annotated[float, Field(ge=-180, le=180, description="deg"), Limited("ear_deg")]
+EarState = Literal["normal", "inquisitive", "opponent", "happy", "sad", "alert", "sleepy", "scared"]
+
+_STATES: dict[str, tuple[float, float]] = {
+    "normal": (0.0, 0.0),
+    "inquisitive": (0.7, -0.1),
+    "opponent": (-1.25, -1.25),
+    "happy": (0.3, 0.3),
+    "sad": (1.3, 1.3),
+    "alert": (0.12, 0.12),
+    "sleepy": (1.0, 1.3),
+    "scared": (-1.5, -1.5),
+}
+"""Left and right ear in rad."""
+
+
+def _swing_s(start_angle: float, end_angle: float, speed: float) -> float:
+    """Seconds of one swing from one angle to the other; the peak stays below the servos' speed."""
+    return max(0.12, abs(math.radians(end_angle - start_angle)) * 1.5 / motions.blend(1.2, 5.5, speed))
+
+
+def _swings(start_angle: float, end_angle: float, speed: float, duration: float) -> int:
+    return max(1, round((duration - 2.0 * EARS_MOVE_S) / _swing_s(start_angle, end_angle, speed)))
+
+
+@robot_skill(
+    subsystem="ear_{side}",
+    nominal_s=lambda start_angle, end_angle, speed, duration: (
+        2.0 * EARS_MOVE_S + _swings(start_angle, end_angle, speed, duration) * _swing_s(start_angle, end_angle, speed)
+    ),
+    stop_s=EARS_STOP_S,
+    idempotent=True,
+)
+def ear_swing(
+    side: Literal["left", "right"],
+    start_angle: EarDegrees = -40.0,
+    end_angle: EarDegrees = 40.0,
+    speed: Percent = 60.0,
+    duration: Seconds = 2.0,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Swing one ear to and fro. Angles in degrees: 0 upright, 90 pointing forward, -90 laid back. speed in percent.
+    duration: seconds; whole swings only. Call it for both sides one after the other and they move together."""
+    joint = f"ear_{side}"
+    first, last = {joint: math.radians(start_angle)}, {joint: math.radians(end_angle)}
+    swing_s = _swing_s(start_angle, end_angle, speed)
+    count = _swings(start_angle, end_angle, speed, duration)
+    frames = [(EARS_MOVE_S, first), *((swing_s, first if k % 2 else last) for k in range(count)), (EARS_MOVE_S, {joint: 0.0})]
+    return _repeat(body, (joint,), frames, {joint: 0.0}, EARS_MOVE_S, stop_evt, until_reset, f"{side} ear swung {count} times")
+
+
+@robot_skill(subsystem=BOTH, nominal_s=lambda duration: max(duration, 2.0 * EARS_MOVE_S), stop_s=EARS_STOP_S, idempotent=True)
+def ear_state(
+    state: EarState = "normal", duration: Seconds = 2.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
+) -> SkillReturn:
+    """Let both ears show a state of mind for a while, then stand upright again. duration: seconds in all."""
+    goal = dict(zip(BOTH, _STATES[state], strict=True))
+    result = body.move(goal, EARS_MOVE_S, stop_evt)
+    if result.ok and until_reset:
+        wait_for_reset(stop_evt)
+        body.relax(dict.fromkeys(BOTH, 0.0), EARS_MOVE_S)
+        return SkillReturn.success(f"ears {state} until the reset")
+    if result.ok:
+        result = body.stay(BOTH, duration - 2.0 * EARS_MOVE_S, stop_evt)
+    if result.ok:
+        result = body.move(dict.fromkeys(BOTH, 0.0), EARS_MOVE_S, stop_evt)
+    return outcome(result, f"ears {state}")
+
+
+_SHAKE_S = 0.2
+
+
+def _shakes(duration: float) -> int:
+    return max(1, round(duration / _SHAKE_S) - 1)
+
+
+@robot_skill(subsystem=BOTH, nominal_s=lambda duration: (_shakes(duration) + 1) * _SHAKE_S, stop_s=EARS_STOP_S, idempotent=True)
+def shake_ears(duration: Seconds = 1.5, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
+    """Shake both ears quickly, one forward while the other goes back. duration: seconds."""
+    count = _shakes(duration)
+    frames = [(_SHAKE_S, {"ear_left": s, "ear_right": -s}) for s in (0.32 if k % 2 else -0.32 for k in range(count))]
+    frames.append((_SHAKE_S, dict.fromkeys(BOTH, 0.0)))
+    return _repeat(body, BOTH, frames, dict.fromkeys(BOTH, 0.0), EARS_MOVE_S, stop_evt, until_reset, "shook the ears")
+
+
+def _repeat(
+    body: CocoBody,
+    joints: tuple[str, ...],
+    frames: list[tuple[float, dict[str, float]]],
+    home: motions.Pose,
+    home_s: float,
+    stop_evt: Event,
+    until_reset: bool,
+    done: str,
+) -> SkillReturn:
+    """Play key poses once, or again and again until the reset; then the joints go home."""
+    rounds = 0
+    while not rounds or until_reset:
+        result = body.play(motions.move(body.pose(joints), frames, joints), stop_evt)
+        if not result.ok:
+            break
+        rounds += 1
+    if until_reset:
+        body.relax(home, home_s)
+        return outcome(result, f"{done} until the reset, {rounds} times")
+    return outcome(result, done if result.ok else f"stopped before the end of: {done}")

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of the legs that change posture, place or heading."""
+"""Skills of the legs: posture, place and heading, and what they show on the spot."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.coco import gait, moves, postures
+from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import CocoBody, outcome, wait_for_reset
-from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
+from ghostshell_ros.robots.coco.motions import Pose, Trajectory
+from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds, Times
 from skill_kernel import Limited, SkillReturn, robot_skill
 
 STOP_S = 0.9
-"""0.2 s until the driver stops, `postures.SETTLE_S` to put the feet down, and what two driver calls cost."""
+"""0.2 s until the driver stops, `motions.SETTLE_S` to put the feet down, and what two driver calls cost."""
 
 HOLD_STOP_S = 0.4
 
@@ -23,7 +25,7 @@ Centimetres = Annotated[float, Field(ge=-1000, le=1000, description="cm"), Limit
 Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, motions.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_stand(
     posture: Literal["normal", "high", "low", "wide"] = "normal",
     duration: Seconds = 1.0,
@@ -34,11 +36,11 @@ def spider_stand(
 ) -> SkillReturn:
     """Stand up, or change how tall CoCo stands. duration: seconds in all, at least 0.8; CoCo stays standing
     afterwards."""
-    change = postures.stand(body.pose(), posture)
+    change = motions.stand(body.pose(), posture)
     return _posture(body, change, duration, stop_evt, until_reset, f"standing ({posture})")
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, postures.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, motions.MOVE_S), stop_s=HOLD_STOP_S, idempotent=True)
 def spider_sit(
     style: Literal["normal", "dog", "lie"] = "normal",
     duration: Seconds = 1.0,
@@ -49,13 +51,13 @@ def spider_sit(
 ) -> SkillReturn:
     """Sit down: normal (belly on the desk), dog (rear down, chest up) or lie (flat, legs spread). duration: seconds
     in all, at least 0.8; CoCo stays seated afterwards."""
-    change = postures.sit(body.pose(), style)
+    change = motions.sit(body.pose(), style)
     return _posture(body, change, duration, stop_evt, until_reset, f"sitting ({style})")
 
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, amplitude, distance: gait.walk_time_s(distance / 100.0, speed, amplitude),
+    nominal_s=lambda speed, amplitude, distance: motions.walk_time_s(distance / 100.0, speed, amplitude),
     stop_s=STOP_S,
     remaining=lambda progress, distance, **_: _left("distance", distance, progress["distance"], 1.0),
 )
@@ -80,7 +82,7 @@ def spider_run_distance(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda angle: gait.turn_time_s(math.radians(angle)),
+    nominal_s=lambda angle: motions.turn_time_s(math.radians(angle)),
     stop_s=STOP_S,
     remaining=lambda progress, angle: _left("angle", angle, progress["angle"], 2.0),
 )
@@ -101,34 +103,171 @@ def _left(name: str, whole: float, done: float, least: float) -> dict[str, float
     return {name: left} if abs(left) >= least else None
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * postures.MOVE_S), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda duration: max(duration, 2.0 * motions.MOVE_S), stop_s=STOP_S)
 def spider_body_lean(
-    direction: moves.Direction = "left", duration: Seconds = 2.5, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
+    direction: motions.Direction = "left",
+    duration: Seconds = 2.5,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
 ) -> SkillReturn:
     """Tilt the body to one side with all feet on the ground, and come back upright. duration: seconds in all, at
     least 1.6."""
     result = body.ready(stop_evt)
     if not result.ok:
         return outcome(result, "not leaned")
-    lean = moves.lean(body.pose(), direction)
-    stay = postures.hold(lean.end(), max(postures.SAMPLE_S, duration - 2.0 * postures.MOVE_S))
+    lean = motions.lean(body.pose(), direction)
+    stay = motions.hold(lean.end(), max(motions.SAMPLE_S, duration - 2.0 * motions.MOVE_S))
     if until_reset:
         result = body.legs([lean], stop_evt)
         if result.ok:
             wait_for_reset(stop_evt)
             body.settle()
     else:
-        result = body.legs([lean, stay, postures.stand(stay.end())], stop_evt)
+        result = body.legs([lean, stay, motions.stand(stay.end())], stop_evt)
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
 def _posture(
-    body: CocoBody, change: postures.Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str
+    body: CocoBody, change: motions.Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str
 ) -> SkillReturn:
     result = body.play(change, stop_evt)
     if result.ok:
-        result = body.stay(postures.JOINTS, duration - change.duration, stop_evt)
+        result = body.stay(motions.JOINTS, duration - change.duration, stop_evt)
         if result.ok and until_reset:
             wait_for_reset(stop_evt)
         return outcome(result, what)
     return outcome(result, f"not yet {what}")
+
+
+HOME_S = 0.4
+
+
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.wave_period_s(speed), stop_s=STOP_S)
+def spider_wave_move(
+    speed: Percent = 60.0,
+    amplitude: Percent = 60.0,
+    times: Times = 3,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Let a wave run round the body on the spot, a dance move. speed and amplitude in percent, times: number of
+    waves."""
+    return _perform(body, stop_evt, until_reset, lambda pose: [motions.wave(pose, speed, amplitude, times)], f"{times} waves")
+
+
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.shake_period_s(speed) + HOME_S, stop_s=STOP_S)
+def spider_shake_ass(
+    speed: Percent = 70.0,
+    amplitude: Percent = 60.0,
+    times: Times = 4,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Raise the rear and wag it from side to side. speed and amplitude in percent, times: number of wags."""
+
+    def motion(pose: Pose) -> Sequence[Trajectory]:
+        return [_home(motions.shake(pose, speed, amplitude, times))]
+
+    return _perform(body, stop_evt, until_reset, motion, f"{times} wags")
+
+
+def _push_ups(duration: float) -> int:
+    return max(1, round((duration - HOME_S) / motions.PUSH_UP_S))
+
+
+@robot_skill(subsystem="legs", nominal_s=lambda duration: _push_ups(duration) * motions.PUSH_UP_S + HOME_S, stop_s=STOP_S)
+def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
+    """Do push-ups. duration: seconds; one push-up takes 1.25 s and none is left half done."""
+    times = _push_ups(duration)
+    return _perform(body, stop_evt, until_reset, lambda pose: [_home(motions.push_up(pose, times))], f"{times} push-ups")
+
+
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda speed, times: times * motions.pull_period_s(speed) + motions.FREE_AND_BACK_S,
+    stop_s=STOP_S,
+)
+def spider_arm_pull(
+    direction: Literal["left", "right", "forward", "backward"] = "left",
+    speed: Percent = 60.0,
+    times: Times = 2,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Reach out with a front leg as an arm. direction: left or right pulls towards the body with that arm; backward
+    pulls with the right arm, forward pushes away with it. speed in percent, times: number of strokes."""
+    leg = 1 if direction == "left" else 2
+
+    def motion(pose: Pose) -> Sequence[Trajectory]:
+        free = motions.free_leg(pose, leg)
+        stroke = motions.pull(free.end(), leg, speed, times, inward=direction != "forward")
+        return [free.then(stroke).then(motions.unfree_leg(stroke.end(), leg))]
+
+    return _perform(body, stop_evt, until_reset, motion, f"{times} strokes {direction}")
+
+
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda speed, times: times * motions.knock_period_s(speed) + motions.FREE_AND_BACK_S,
+    stop_s=STOP_S,
+)
+def spider_arm_knock(
+    speed: Percent = 60.0, times: Times = 3, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
+) -> SkillReturn:
+    """Knock on the desk in front with the right front leg as an arm. speed in percent, times: number of knocks."""
+    return _knock(body, 2, speed, times, 0.55, stop_evt, until_reset)
+
+
+@robot_skill(
+    subsystem="legs",
+    nominal_s=lambda speed, times: times * motions.knock_period_s(speed) + motions.FREE_AND_BACK_S,
+    stop_s=STOP_S,
+)
+def spider_single_leg_knock(
+    leg: Literal[1, 2, 3, 4] = 1,
+    speed: Percent = 60.0,
+    times: Times = 3,
+    *,
+    body: CocoBody,
+    stop_evt: Event,
+    until_reset: bool = False,
+) -> SkillReturn:
+    """Knock on the desk with one leg. leg: 1 front left, 2 front right, 3 rear left, 4 rear right. speed in percent,
+    times: number of knocks."""
+    return _knock(body, leg, speed, times, 0.0, stop_evt, until_reset)
+
+
+def _knock(
+    body: CocoBody, leg: int, speed: float, times: int, forward: float, stop_evt: Event, until_reset: bool
+) -> SkillReturn:
+    def motion(pose: Pose) -> Sequence[Trajectory]:
+        free = motions.free_leg(pose, leg)
+        knocks = motions.knock(free.end(), leg, speed, times, forward)
+        return [free.then(knocks).then(motions.unfree_leg(knocks.end(), leg))]
+
+    return _perform(body, stop_evt, until_reset, motion, f"{times} knocks with leg {leg}")
+
+
+def _home(trajectory: Trajectory) -> Trajectory:
+    return trajectory.then(motions.move(trajectory.end(), [(HOME_S, motions.STAND["normal"])]))
+
+
+def _perform(
+    body: CocoBody, stop_evt: Event, until_reset: bool, motion: Callable[[Pose], Sequence[Trajectory]], what: str
+) -> SkillReturn:
+    result = body.ready(stop_evt)
+    rounds = 0
+    while result.ok and (until_reset or not rounds):
+        result = body.legs(motion(body.pose()), stop_evt)
+        rounds += result.ok
+    if until_reset:
+        return outcome(result, f"went on until the reset, {rounds} times {what}")
+    return outcome(result, f"did {what}" if result.ok else f"stopped before the end of {what}")

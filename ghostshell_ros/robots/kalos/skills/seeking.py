@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking for things, going up to them, following them; what is seen comes from the object detector."""
+"""Finding, going up to and following what the camera sees, and taking pictures."""
 
 from __future__ import annotations
 
 import math
+import time
 from threading import Event
 from typing import Literal
 
-from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, BlindError, KalosBody, outcome
-from ghostshell_ros.robots.kalos.control import Control, Pause
-from ghostshell_ros.robots.kalos.places import PLACES, Thing
-from ghostshell_ros.robots.kalos.skills.ranges import STOP_S, Near, Seconds
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, BlindError, Control, KalosBody, Pause, outcome
+from ghostshell_ros.robots.kalos.skills.parameters import PLACES, STOP_S, Near, Seconds, Thing
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.kernel.runner import SkillCaller
 from skill_kernel.skills.drivers import Detection
@@ -223,3 +222,26 @@ def _where(seen: Detection) -> str:
     degrees = math.degrees(seen.bearing)
     side = "straight ahead" if abs(degrees) < 5 else f"{abs(degrees):.0f} degrees to the {'left' if degrees > 0 else 'right'}"
     return f"{'at an unknown distance' if math.isnan(seen.distance) else f'{seen.distance:.1f} m away'}, {side}"
+
+
+TAKE_S = 2.5
+"""Longest time: 2 s until an image comes, and writing it."""
+
+
+@robot_skill(subsystem="default", nominal_s=TAKE_S, on_failure="continue")
+def take_pic(*, body: KalosBody) -> SkillReturn:
+    """Take a picture (photo) with the front camera and keep it; the result says where. It cannot be interrupted."""
+    from PIL import Image
+
+    pixels = body.senses.image()
+    if pixels is None:
+        return SkillReturn.failure("the camera sent no picture within 2 s; is the simulator or the camera running?")
+    seconds = body.wall()
+    name = time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds)) + f"-{int(seconds % 1 * 1000):03d}.png"
+    try:
+        body.pictures.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(body.pictures / name)
+    except OSError as error:
+        return SkillReturn.failure(f"the picture could not be kept in {body.pictures}: {error}")
+    height, width = pixels.shape[:2]
+    return SkillReturn.success(f"picture of {width} x {height} kept as {body.pictures / name}")

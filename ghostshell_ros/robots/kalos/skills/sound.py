@@ -10,8 +10,7 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.kalos.body import KalosBody, outcome
-from ghostshell_ros.robots.kalos.control import Control, Pause
+from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause, outcome
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 STOP_S = 0.3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speech: text of the stream is spoken phrase by phrase, in a voice that `speech_role` sets."""
+"""Speech, phrase by phrase in a voice that `speech_role` sets, and background music."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
-from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
+from ghostshell_ros.drivers.tunes import TUNES
+from ghostshell_ros.robots.coco.body import CocoBody, Voice, outcome, wait_for_reset
+from ghostshell_ros.robots.coco.skills.ranges import Percent
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 STOP_S = 0.3
@@ -90,3 +92,16 @@ def speech_role(
 
 def _so_far(said: list[str]) -> str:
     return f"said: {' '.join(said)}" if any(said) else "said nothing"
+
+
+Tune = Literal["dance", "happy", "calm", "sad", "suspense", "lullaby", "birthday", "ode_to_joy"]
+
+
+@robot_skill(subsystem="bgm", nominal_s=lambda name: TUNES[name].duration_s, stop_s=STOP_S)
+def play_bgm(
+    name: Tune = "dance", volume: Percent = 50.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
+) -> SkillReturn:
+    """Play background music. volume in percent. As an empty tag the tune plays once, around text or other calls
+    it goes on until the end tag."""
+    result = body.play_sound(name=name, stop=stop_evt, volume=volume / 100.0, loop=until_reset)
+    return outcome(result, f"played '{name}'" if result.ok else f"played part of '{name}'")

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define what Kalos's skills share: parameter types, with limits from the robot's YAML file, and stop times."""
+"""Define what Kalos's skills share: places and things, parameter types, with limits from its YAML file, and stop times."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.kalos.places import CONFIG
 from skill_kernel import Limited
-from skill_kernel.robot import BaseConfig
+from skill_kernel.robot import BaseConfig, RobotConfig
+
+CONFIG = RobotConfig.load("kalos")
+PLACES = tuple(CONFIG.waypoints)
+HALLWAY = tuple(name for name in PLACES if name.startswith("hallway"))
+ROOMS = tuple(name for name in PLACES if name not in HALLWAY)
+
+if TYPE_CHECKING:
+    Place = str
+else:
+    Place = Literal[PLACES]
+Thing = Literal["ball", "apple", "bottle", "person", "chair"]
+
 
 STOP_S = 0.5
 """A driver call returns within 0.2 s of its stop event; the base then needs its speed over its deceleration."""

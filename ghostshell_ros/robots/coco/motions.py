@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CoCo's motions as pure functions: from the present joint angles to a sampled trajectory.
+
+Angles are rad, times s, lengths m. Coxae turn about +z; a positive knee lifts its foot. Legs: 1 front left, 2 front right,
+3 rear left, 4 rear right. The gait is calibrated in simulation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Pose = Mapping[str, float]
+
+LEGS = (1, 2, 3, 4)
+FRONT = {1: 1.0, 2: 1.0, 3: -1.0, 4: -1.0}
+LEFT = {1: 1.0, 2: -1.0, 3: 1.0, 4: -1.0}
+FORE = {1: -1.0, 2: 1.0, 3: -1.0, 4: 1.0}
+"""Sign of the coxa that takes the foot forward."""
+
+JOINTS = tuple(f"leg{leg}_{part}" for leg in LEGS for part in ("coxa", "knee"))
+
+SAMPLE_S = 0.04
+MOVE_S = 0.8
+"""Time of a change of posture."""
+
+SETTLE_S = 0.35
+"""Time in which a leg motion that was stopped puts its feet down."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """`positions[k][i]` is joint `joints[i]` at `times[k]`; the first point is where the motion starts."""
+
+    joints: tuple[str, ...]
+    times: tuple[float, ...]
+    positions: tuple[tuple[float, ...], ...]
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first to the last point."""
+        return self.times[-1]
+
+    def end(self) -> dict[str, float]:
+        """Return the last point by joint."""
+        return dict(zip(self.joints, self.positions[-1], strict=True))
+
+    def then(self, other: Trajectory) -> Trajectory:
+        """Return this motion followed by `other`, which moves the same joints and starts where this one ends."""
+        if other.joints != self.joints:
+            raise ValueError(f"trajectories of different joints cannot be joined: {self.joints} and {other.joints}")
+        times = (*self.times, *(self.duration + t for t in other.times[1:]))
+        return Trajectory(self.joints, times, (*self.positions, *other.positions[1:]))
+
+
+def legs_pose(coxa: Mapping[int, float] | float = 0.0, knee: Mapping[int, float] | float = 0.0) -> dict[str, float]:
+    """Return a pose of all legs from one angle for all, or one per leg (0 where a leg is missing)."""
+    pose = {}
+    for leg in LEGS:
+        pose[f"leg{leg}_coxa"] = coxa.get(leg, 0.0) if isinstance(coxa, Mapping) else coxa
+        pose[f"leg{leg}_knee"] = knee.get(leg, 0.0) if isinstance(knee, Mapping) else knee
+    return pose
+
+
+STAND = {
+    "normal": legs_pose(),
+    "high": legs_pose(knee=-0.38),
+    "low": legs_pose(knee=0.35),
+    "wide": legs_pose({leg: -FORE[leg] * FRONT[leg] * -0.3 for leg in LEGS}, 0.2),
+}
+SIT = {
+    "normal": legs_pose(knee=0.85),
+    "dog": legs_pose({3: -0.35, 4: 0.35}, {1: -0.25, 2: -0.25, 3: 0.95, 4: 0.95}),
+    "lie": legs_pose({1: -0.5, 2: 0.5, 3: 0.5, 4: -0.5}, 1.1),
+}
+
+
+def smooth(u: float) -> float:
+    """0 to 1 with no velocity at either end."""
+    u = min(1.0, max(0.0, u))
+    return u * u * (3.0 - 2.0 * u)
+
+
+def blend(low: float, high: float, percent: float) -> float:
+    """Return the value at `percent` of the way from `low` to `high`."""
+    return low + (high - low) * min(100.0, max(0.0, percent)) / 100.0
+
+
+def move(start: Pose, frames: Sequence[tuple[float, Pose]], joints: Sequence[str] = JOINTS) -> Trajectory:
+    """From `start` through key poses, each reached smoothly in its own number of seconds. A joint that a key pose
+    leaves out stays; one that `start` leaves out is taken to be at 0."""
+    at = [start.get(joint, 0.0) for joint in joints]
+    times, positions, now = [0.0], [tuple(at)], 0.0
+    for seconds, frame in frames:
+        goal = [frame.get(joint, value) for joint, value in zip(joints, at, strict=True)]
+        count = max(1, math.ceil(seconds / SAMPLE_S - 1e-9))
+        for k in range(1, count + 1):
+            share = smooth(k / count)
+            times.append(now + seconds * k / count)
+            positions.append(tuple(a + (g - a) * share for a, g in zip(at, goal, strict=True)))
+        now, at = now + seconds, goal
+    return Trajectory(tuple(joints), tuple(times), tuple(positions))
+
+
+def hold(pose: Pose, seconds: float, joints: Sequence[str] = JOINTS) -> Trajectory:
+    """Stay in a pose."""
+    point = tuple(pose.get(joint, 0.0) for joint in joints)
+    return Trajectory(tuple(joints), (0.0, seconds), (point, point))
+
+
+def is_standing(pose: Pose) -> bool:
+    """Return whether the legs carry the body near the normal stand, so that a gait may start without a change of posture."""
+    normal = STAND["normal"]
+    return all(abs(pose.get(joint, 0.0) - normal[joint]) < 0.2 for joint in JOINTS)
+
+
+def stand(start: Pose, posture: str = "normal") -> Trajectory:
+    """Stand up, or change the posture, in `MOVE_S`."""
+    return move(start, [(MOVE_S, STAND[posture])])
+
+
+def sit(start: Pose, style: str = "normal") -> Trajectory:
+    """Sit down in `MOVE_S`."""
+    return move(start, [(MOVE_S, SIT[style])])
+
+
+def settle(start: Pose) -> Trajectory:
+    """Put all feet down from any phase of a motion, with the coxae where they are, in `SETTLE_S`."""
+    pose = {joint: start.get(joint, 0.0) for joint in JOINTS}
+    for leg in LEGS:
+        pose[f"leg{leg}_knee"] = 0.0
+    return move(start, [(SETTLE_S, pose)])
+
+
+PAIRS = ((1, 4), (2, 3))
+"""Legs that step together."""
+
+STEP_LIFT = 0.28
+WALK_CENTRE = 0.25
+"""Legs point this much more sideways while walking, which lessens the zigzag of a trot with two joints a leg."""
+
+MAX_HALVES = 10
+"""Half steps in one trajectory; then the pose is measured anew."""
+
+MAX_TURN_AMPLITUDE = 0.42
+TURN_STEP_S = 0.30
+TURN_PER_RAD = 0.535
+"""Radians the body turns for each radian a coxa sweeps, measured in simulation."""
+
+
+def walk_amplitude(amplitude: float) -> float:
+    """Sweep of a coxa to either side in rad at an amplitude in percent."""
+    return blend(0.18, 0.55, amplitude)
+
+
+def step_time_s(speed: float, amplitude: float) -> float:
+    """Seconds of a half step at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
+    return max(blend(0.42, 0.20, speed), 0.75 * walk_amplitude(amplitude))
+
+
+def metres_per_rad(step_s: float, sweep: float) -> float:
+    """Metres the body moves for each radian a coxa sweeps, fitted to the simulation (12 % at worst): the lag of the
+    servos costs most in short steps, the arc of the feet in wide ones."""
+    return 0.0932 - 0.00636 / step_s - 0.0319 * sweep
+
+
+def walk_halves(distance: float, speed: float, amplitude: float) -> int:
+    """Half steps of the first trajectory towards `distance` metres: an even number, because the zigzag of an odd one
+    leaves the course."""
+    sweep = walk_amplitude(amplitude)
+    units = abs(distance) / metres_per_rad(step_time_s(speed, amplitude), sweep)
+    halves = _halves(units, sweep)
+    return min(MAX_HALVES, halves + halves % 2)
+
+
+def turn_halves(angle: float) -> int:
+    """Half steps of the first trajectory towards `angle` rad."""
+    return _halves(abs(angle) / TURN_PER_RAD, MAX_TURN_AMPLITUDE)
+
+
+def _halves(units: float, amplitude: float) -> int:
+    return min(MAX_HALVES, 1 + max(1, math.ceil(units / (2.0 * amplitude) - 1e-6)))
+
+
+def walk_reach(speed: float, amplitude: float) -> float:
+    """Metres one trajectory covers at most."""
+    sweep = walk_amplitude(amplitude)
+    return 2.0 * (MAX_HALVES - 1) * sweep * metres_per_rad(step_time_s(speed, amplitude), sweep)
+
+
+def turn_reach() -> float:
+    """Radians one trajectory turns at most."""
+    return 2.0 * (MAX_HALVES - 1) * MAX_TURN_AMPLITUDE * TURN_PER_RAD
+
+
+def walk_time_s(distance: float, speed: float, amplitude: float) -> float:
+    """Seconds `distance` metres take in as many trajectories as it needs, without corrections."""
+    full, rest = divmod(abs(distance), walk_reach(speed, amplitude))
+    halves = full * MAX_HALVES + (walk_halves(rest, speed, amplitude) if rest > 0.0 else 0)
+    return halves * step_time_s(speed, amplitude)
+
+
+def turn_time_s(angle: float) -> float:
+    """Seconds a turn by `angle` rad takes, without corrections."""
+    full, rest = divmod(abs(angle), turn_reach())
+    return (full * MAX_HALVES + (turn_halves(rest) if rest > 0.0 else 0)) * TURN_STEP_S
+
+
+def walk(start: Pose, distance: float, speed: float, amplitude: float, heading_error: float = 0.0) -> Trajectory:
+    """Trot `distance` metres forward (negative: backward), or as far as one trajectory reaches, and stand.
+    `heading_error` is how far the body has turned from its course, in rad, left positive; the steps take it back."""
+    distance = math.copysign(min(abs(distance), walk_reach(speed, amplitude)), distance)
+    halves, step_s = walk_halves(distance, speed, amplitude), step_time_s(speed, amplitude)
+    sweep = 0.0
+    for _ in range(3):
+        sweep = distance / metres_per_rad(step_s, abs(sweep)) / (2.0 * (halves - 1))
+    steer = -heading_error / TURN_PER_RAD / (2.0 * (halves - 1))
+    return _trot(start, halves, step_s, sweep, max(-0.15, min(0.15, steer)), WALK_CENTRE)
+
+
+def turn(start: Pose, angle: float) -> Trajectory:
+    """Turn on the spot by `angle` rad, left positive, or as far as one trajectory reaches, and stand."""
+    angle = math.copysign(min(abs(angle), turn_reach()), angle)
+    halves = turn_halves(angle)
+    return _trot(start, halves, TURN_STEP_S, 0.0, angle / TURN_PER_RAD / (2.0 * (halves - 1)), 0.0)
+
+
+def _trot(start: Pose, halves: int, step_s: float, sweep: float, steer: float, centre: float) -> Trajectory:
+    """Diagonal pairs swing in turn while the others push. The first half step sets out from the middle and the last
+    returns to it, so all feet stand at both ends and the coxae sweep 2 (halves - 1) amplitudes in all. A leg takes on
+    its centre, and leaves it, only while it swings: a foot on the ground would turn the body."""
+    offset = dict.fromkeys(LEGS, 0.0)
+    before = {joint: start.get(joint, 0.0) for joint in JOINTS}
+    count = max(3, math.ceil(step_s / SAMPLE_S - 1e-9))
+    times, positions = [0.0], [tuple(before[joint] for joint in JOINTS)]
+    for half in range(halves):
+        swinging = PAIRS[half % 2]
+        goal = {}
+        for leg in LEGS:
+            reach = 0.0 if half == halves - 1 else (1.0 if leg in swinging else -1.0)
+            if leg in swinging:
+                offset[leg] = -centre * FORE[leg] * FRONT[leg] if half < halves - 2 else 0.0
+            goal[f"leg{leg}_coxa"] = offset[leg] + reach * (FORE[leg] * sweep + steer)
+            goal[f"leg{leg}_knee"] = 0.0
+        for k in range(1, count + 1):
+            u = k / count
+            point = {joint: before[joint] + (goal[joint] - before[joint]) * smooth(u) for joint in JOINTS}
+            for leg in swinging:
+                point[f"leg{leg}_knee"] += STEP_LIFT * math.sin(math.pi * u)
+            times.append(step_s * (half + u))
+            positions.append(tuple(point[joint] for joint in JOINTS))
+        before = goal
+    return Trajectory(JOINTS, tuple(times), tuple(positions))
+
+
+Direction = Literal["left", "right", "forward", "backward"]
+
+
+def lean_pose(direction: Direction) -> dict[str, float]:
+    """Return the body tilted about 10 degrees to one side: the legs there bend, the others stretch."""
+    side = {"left": LEFT, "right": LEFT, "forward": FRONT, "backward": FRONT}[direction]
+    sign = 0.36 if direction in ("left", "forward") else -0.36
+    return legs_pose(knee={leg: sign * side[leg] for leg in LEGS})
+
+
+def lean(start: Pose, direction: Direction) -> Trajectory:
+    """Lean to one side in `MOVE_S`."""
+    return move(start, [(MOVE_S, lean_pose(direction))])
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Describe how one joint swings about a pose: amplitude in rad and phase in turns."""
+
+    joint: str
+    amplitude: float
+    phase: float = 0.0
+
+
+def oscillate(start: Pose, about: Pose, swings: Sequence[Swing], period_s: float, times: float) -> Trajectory:
+    """Swing joints about a pose `times` periods long, fading in and out over half a period: the building block of
+    dances. Takes `times * period_s`, and ends in `about`."""
+    by_joint = {swing.joint: swing for swing in swings}
+    total = times * period_s
+    fade = min(period_s / 2.0, total / 2.0)
+    count = max(2, math.ceil(total / SAMPLE_S - 1e-9))
+    points = [tuple(start.get(joint, 0.0) for joint in JOINTS)]
+    for k in range(1, count + 1):
+        now = total * k / count
+        envelope = smooth(now / fade) * smooth((total - now) / fade)
+        arrived = smooth(now / fade)
+        point = []
+        for joint in JOINTS:
+            value = start.get(joint, 0.0) + (about.get(joint, 0.0) - start.get(joint, 0.0)) * arrived
+            if (swing := by_joint.get(joint)) is not None:
+                value += envelope * swing.amplitude * math.sin(2.0 * math.pi * (now / period_s + swing.phase))
+            point.append(value)
+        points.append(tuple(point))
+    return Trajectory(JOINTS, tuple(total * k / count for k in range(count + 1)), tuple(points))
+
+
+def wave_period_s(speed: float) -> float:
+    """Seconds of one wave of the body at a speed in percent."""
+    return blend(2.0, 0.8, speed)
+
+
+def wave(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
+    """Run a wave round the legs, so that the body circles."""
+    height = blend(0.10, 0.34, amplitude)
+    order = {1: 0.0, 2: 0.25, 4: 0.5, 3: 0.75}
+    swings = [Swing(f"leg{leg}_knee", height, phase) for leg, phase in order.items()]
+    return oscillate(start, STAND["normal"], swings, wave_period_s(speed), times)
+
+
+def shake_period_s(speed: float) -> float:
+    """Seconds of one shake of the rear at a speed in percent."""
+    return blend(1.2, 0.5, speed)
+
+
+def shake(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
+    """Raise the rear and swing it left and right."""
+    sweep = blend(0.10, 0.32, amplitude)
+    about = legs_pose(knee={1: 0.22, 2: 0.22, 3: -0.22, 4: -0.22})
+    swings = [Swing(f"leg{leg}_coxa", sweep * (0.6 if FRONT[leg] > 0 else 1.0)) for leg in LEGS]
+    return oscillate(start, about, swings, shake_period_s(speed), times)
+
+
+PUSH_UP_S = 1.25
+
+
+def push_up(start: Pose, times: int) -> Trajectory:
+    """Down and up `times` times, `PUSH_UP_S` each."""
+    down, up = legs_pose(knee=0.6), legs_pose(knee=-0.3)
+    return move(start, [frame for _ in range(times) for frame in ((PUSH_UP_S * 0.55, down), (PUSH_UP_S * 0.45, up))])
+
+
+SHIFT_S = 0.35
+NEIGHBOURS = {1: (2, 3), 2: (4, 1), 3: (1, 4), 4: (3, 2)}
+"""For each leg the neighbour that turns counter-clockwise towards it, and the one that turns clockwise."""
+
+
+def _tripod(leg: int) -> dict[str, float]:
+    ccw, cw = NEIGHBOURS[leg]
+    opposite = 5 - leg
+    return legs_pose({ccw: 0.62, cw: -0.62}, {opposite: 0.12, ccw: 0.04, cw: 0.04})
+
+
+def free_leg(start: Pose, leg: int) -> Trajectory:
+    """Step the two neighbours of a leg towards it, so that the other three legs carry the body and it may be lifted."""
+    goal = _tripod(leg)
+    ccw, cw = NEIGHBOURS[leg]
+    up = dict(goal)
+    for neighbour in (ccw, cw):
+        joint = f"leg{neighbour}_coxa"
+        up[joint] = (start.get(joint, 0.0) + goal[joint]) / 2.0
+        up[f"leg{neighbour}_knee"] = 0.32
+    return move(start, [(SHIFT_S / 2.0, up), (SHIFT_S / 2.0, goal)])
+
+
+def unfree_leg(start: Pose, leg: int) -> Trajectory:
+    """Back from `free_leg` to the normal stand: the freed leg down first, then its neighbours home."""
+    normal = STAND["normal"]
+    down = {**_tripod(leg), f"leg{leg}_coxa": 0.0, f"leg{leg}_knee": 0.0}
+    up = dict(normal)
+    for neighbour in NEIGHBOURS[leg]:
+        up[f"leg{neighbour}_coxa"] = down[f"leg{neighbour}_coxa"] / 2.0
+        up[f"leg{neighbour}_knee"] = 0.32
+    return move(start, [(SHIFT_S, down), (SHIFT_S / 2.0, up), (SHIFT_S / 2.0, normal)])
+
+
+FREE_AND_BACK_S = 3.0 * SHIFT_S
+
+
+def knock_period_s(speed: float) -> float:
+    """Seconds of one knock at a speed in percent."""
+    return blend(1.1, 0.55, speed)
+
+
+def knock(start: Pose, leg: int, speed: float, times: int, forward: float = 0.0) -> Trajectory:
+    """Knock on the ground with a leg that `free_leg` freed, its coxa turned forward by `forward` rad."""
+    period = knock_period_s(speed)
+    base = _tripod(leg)
+    coxa = {f"leg{leg}_coxa": FORE[leg] * forward}
+    raised = {**base, **coxa, f"leg{leg}_knee": 0.85}
+    tapped = {**base, **coxa, f"leg{leg}_knee": 0.10}
+    return move(start, [frame for _ in range(times) for frame in ((period * 0.6, raised), (period * 0.4, tapped))])
+
+
+def pull_period_s(speed: float) -> float:
+    """Seconds of one pull of an arm at a speed in percent."""
+    return blend(1.8, 0.8, speed)
+
+
+def pull(start: Pose, leg: int, speed: float, times: int, inward: bool = True) -> Trajectory:
+    """Reach out with a freed front leg and draw something in, or push it away when `inward` is false."""
+    period = pull_period_s(speed)
+    base = _tripod(leg)
+    far, near = FORE[leg] * 0.65, FORE[leg] * -0.45
+    first, second = (far, near) if inward else (near, far)
+    reach = {**base, f"leg{leg}_coxa": first, f"leg{leg}_knee": 0.9}
+    lower = {**base, f"leg{leg}_coxa": first, f"leg{leg}_knee": 0.22}
+    drawn = {**base, f"leg{leg}_coxa": second, f"leg{leg}_knee": 0.22}
+    cycle = ((period * 0.4, reach), (period * 0.2, lower), (period * 0.4, drawn))
+    return move(start, [frame for _ in range(times) for frame in cycle])
