@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that take a time, or as long as a child process makes a sound."""
+"""Goals that take a time, or as long as a child process makes a sound."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
-from ghostshell_ros.runtime.node import Later
+from ghostshell_ros.runtime.node import Later, NodeStartError
 
 LOOP_PAUSE_S = 0.05
 """Between two rounds of a looping command, so that one which ends at once does not take the processor."""
@@ -40,39 +41,72 @@ class TimedJob(Job):
             self._timer.cancel()
 
 
-class CommandJob(Job):
-    """Lasts as long as a command runs, but not longer than `deadline_s`; one that loops starts again when it ends.
+class SoundDriver(Driver):
+    """A driver whose goals are heard through a program where there is a sound device, and otherwise last for their time."""
+
+    failure: int
+    """The action's code for a sound that could not be made; the text says why."""
+
+    def find_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> str:
+        """Declare who makes the sound: the program, nobody (timing), or either (auto); return the program's path.
+
+        Raises NodeStartError when the program is asked for and not installed.
+        """
+        said = f"auto: {package} if it is installed and there is a sound device; timing: silent, for its time"
+        wanted = self.declare(parameter, "auto", said, choices=("auto", choice, "timing"))
+        path = next(filter(None, map(shutil.which, names)), None)
+        if wanted == choice and path is None:
+            raise NodeStartError(f"{parameter} is '{choice}', but {package} is not installed; install it or use 'timing'")
+        self.heard = wanted == choice or (wanted == "auto" and path is not None and has_sound_device())
+        self._falls_back = wanted == "auto"
+        self.get_logger().info("its sounds are heard" if self.heard else "its sounds are silent, for their timing only")
+        return str(path)
+
+    def failed(self, text: str) -> DriverRefusal:
+        """Return the refusal of a goal whose program failed; where there is a choice, the next ones are silent."""
+        if self._falls_back:
+            self.heard = False
+            self.get_logger().warning(f"its sounds are silent from now on: {text}")
+        return DriverRefusal(self.failure, text)
+
+
+class SoundJob(TimedJob):
+    """Lasts as long as a command runs, or `duration_s` where its driver is silent; one that loops starts again at its end.
 
     The command runs in a session of its own, so that a cancel ends it with all its children. What `stdin` returns, called
-    on a thread of its own, is written to it. `on_failure` makes the refusal of a command that failed, from its reason.
+    on a thread of its own, is written to it.
     """
+
+    driver: SoundDriver
 
     def __init__(
         self,
-        driver: Driver,
+        driver: SoundDriver,
         goal: Goal,
+        duration_s: float,
         command: tuple[str, ...],
         stdin: Callable[[], bytes],
         *,
-        deadline_s: float,
-        on_failure: Callable[[str], DriverRefusal],
         loop: bool = False,
     ) -> None:
-        super().__init__(driver, goal)
-        self._command, self._stdin, self._deadline_s, self._loop = command, stdin, deadline_s, loop
-        self._on_failure = on_failure
+        heard = driver.heard and duration_s > 0.0
+        super().__init__(driver, goal, None if heard or loop else duration_s)
+        self._command, self._stdin, self._loop = command, stdin, loop
+        self._deadline_s = 10.0 + 3.0 * duration_s
         self._process: subprocess.Popen[bytes] | None = None
         self._again: Later | None = None
         self._failure = ""
         self._over = False
-        self._start()
+        if heard:
+            self._start()
 
     def step(self, now: float) -> bool:
         if self._failure:
-            raise self._on_failure(self._failure)
-        return self._over
+            raise self.driver.failed(self._failure)
+        return self._over or super().step(now)
 
     def ended(self) -> None:
+        super().ended()
         self._over = True
         if self._again is not None:
             self._again.cancel()
