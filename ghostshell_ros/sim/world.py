@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ghostshell_ros.sim.gait import euler
 from skill_kernel.skills.drivers import Pose2D
 
 if "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY"):
@@ -29,7 +30,6 @@ CONTROL_S = 0.005
 """What is attached to a world is called in steps of this many seconds, or of one step of the model where that is longer."""
 ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
 """Where nothing has been faster for so long [m/s, rad/s], forces are in balance."""
-FELL_AT_RAD = math.radians(50.0)
 
 Image = npt.NDArray[np.uint8]
 State = npt.NDArray[np.float64]
@@ -45,25 +45,26 @@ class Imu:
     """One reading: orientation as quaternion (w, x, y, z), angular velocity in rad/s, specific force in m/s^2, all in
     the IMU's frame."""
 
-    orientation: tuple[float, float, float, float]
-    angular_velocity: tuple[float, float, float]
-    linear_acceleration: tuple[float, float, float]
+    orientation: tuple[float, ...]
+    angular_velocity: tuple[float, ...]
+    linear_acceleration: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class BaseState:
     """Hold the state of the robot's base.
 
-    It is the planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose down), and the velocity in the
-    base's own frame in m/s and rad/s.
+    It is the planar pose, height in m, roll and pitch in rad (REP 103: a positive pitch is nose down), the orientation in the
+    world as (w, x, y, z), and the velocity in the base's own frame in m/s and rad/s.
     """
 
     pose: Pose2D
     height: float
     roll: float
     pitch: float
-    linear_velocity: tuple[float, float, float]
-    angular_velocity: tuple[float, float, float]
+    orientation: tuple[float, ...]
+    linear_velocity: tuple[float, ...]
+    angular_velocity: tuple[float, ...]
 
 
 class SimWorld:
@@ -199,11 +200,6 @@ class SimWorld:
         """Names of the position-controlled joints in the order of the model's actuators."""
         return tuple(self._actuators)
 
-    def joint_limits(self) -> dict[str, tuple[float, float]]:
-        """Lower and upper limit of each controlled joint in rad, as the model has them."""
-        ranges = {name: self.model.jnt_range[joint] for name, joint in self._joints.items()}
-        return {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
-
     def place(self, joints: Mapping[str, float], height: float) -> None:
         """Put the robot there at once, upright over its start, with the joints (rad) as given and as their targets."""
         for name, position in joints.items():
@@ -222,10 +218,6 @@ class SimWorld:
                 raise SimWorldError(f"target {target} of joint '{name}' is not a finite number")
         for name, target in targets.items():
             self.data.ctrl[self._actuators[name]] = target
-
-    def joint_targets(self) -> dict[str, float]:
-        """Return the targets that are set, in rad by joint."""
-        return {name: float(self.data.ctrl[i]) for name, i in self._actuators.items()}
 
     def joint_positions(self) -> dict[str, float]:
         """Positions in rad by joint."""
@@ -246,49 +238,17 @@ class SimWorld:
     def base(self) -> BaseState:
         """State of the robot's base in the odom frame, which is the world's."""
         q, v = self._base_qpos, self._base_dof
-        x, y, height = (float(c) for c in self.data.qpos[q : q + 3])
-        qw, qx, qy, qz = (float(c) for c in self.data.qpos[q + 3 : q + 7])
-        yaw = math.atan2(2 * (qw * qz + qx * qy), 1 - 2 * (qy * qy + qz * qz))
-        pitch = math.asin(max(-1.0, min(1.0, 2 * (qw * qy - qz * qx))))
-        roll = math.atan2(2 * (qw * qx + qy * qz), 1 - 2 * (qx * qx + qy * qy))
+        x, y, height = self.data.qpos[q : q + 3].tolist()
+        orientation = self.data.qpos[q + 3 : q + 7]
+        roll, pitch, yaw = euler(orientation)
         rotation = self.data.xmat[self._base].reshape(3, 3)
-        linear = rotation.T @ self.data.qvel[v : v + 3]
-        angular = self.data.qvel[v + 3 : v + 6]
-        return BaseState(
-            Pose2D(x, y, yaw),
-            height,
-            roll,
-            pitch,
-            (float(linear[0]), float(linear[1]), float(linear[2])),
-            (float(angular[0]), float(angular[1]), float(angular[2])),
-        )
-
-    def base_quaternion(self) -> tuple[float, float, float, float]:
-        """Orientation of the base in the world as (w, x, y, z)."""
-        w, x, y, z = (float(c) for c in self.data.qpos[self._base_qpos + 3 : self._base_qpos + 7])
-        return w, x, y, z
+        linear, angular = rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
+        return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *map(_floats, (orientation, linear, angular)))
 
     def imu(self) -> Imu:
         """Return the readings of the sensors `orientation`, `gyro` and `accelerometer` of the model."""
-        w, x, y, z = (float(c) for c in self.data.sensor("orientation").data)
-        gx, gy, gz = (float(c) for c in self.data.sensor("gyro").data)
-        ax, ay, az = (float(c) for c in self.data.sensor("accelerometer").data)
-        return Imu((w, x, y, z), (gx, gy, gz), (ax, ay, az))
-
-    def tilt(self) -> float:
-        """Angle between the base's z axis and the vertical in rad."""
-        return math.acos(max(-1.0, min(1.0, float(self.data.xmat[self._base][8]))))
-
-    def upright(self) -> bool:
-        """Return whether the robot is upright."""
-        return self.tilt() < FELL_AT_RAD
-
-    @property
-    def face_size(self) -> tuple[int, int] | None:
-        """Width and height in pixels of the robot's display (the first 2-D texture named `*_face`), or None without
-        one."""
-        texture = self._face_texture()
-        return None if texture is None else (int(self.model.tex_width[texture]), int(self.model.tex_height[texture]))
+        names = ("orientation", "gyro", "accelerometer")
+        return Imu(*(_floats(self.data.sensor(name).data) for name in names))
 
     def set_face(self, name: str, image: Image | None = None) -> None:
         """Remember `name` as what the display shows, and show `image` (height x width x 3, any size) on it. Without an
@@ -359,3 +319,7 @@ class SimWorld:
             if self.model.texture(texture).name.endswith("_face"):
                 return texture
         return None
+
+
+def _floats(values: State) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from lockstep import SimDrivers, SimStop
+from sim_probe import joint_targets, tilt
 
 from ghostshell_ros.robots.coco.body import CocoBody
 from ghostshell_ros.sim.world import SimWorld
@@ -104,7 +105,7 @@ class CocoSim:
             deg(min(self._rolls)),
             deg(max(self._pitches)),
             deg(min(self._pitches)),
-            deg(self.world.tilt()),
+            deg(tilt(self.world)),
             self._beyond,
             self._speed,
         )
@@ -120,22 +121,22 @@ class CocoSim:
     def _clear(self) -> None:
         base = self.world.base()
         self._yaw, self._last_yaw = 0.0, base.pose.yaw
-        self._tilt, self._beyond, self._speed = self.world.tilt(), 0.0, 0.0
+        self._tilt, self._beyond, self._speed = tilt(self.world), 0.0, 0.0
         self._rolls, self._pitches = [base.roll], [base.pitch]
-        self._targets = self.world.joint_targets()
+        self._targets = joint_targets(self.world)
 
     def _observe(self) -> None:
         base, limits = self.world.base(), config().joints
         turned = base.pose.yaw - self._last_yaw
         self._yaw += math.atan2(math.sin(turned), math.cos(turned))
         self._last_yaw = base.pose.yaw
-        self._tilt = max(self._tilt, self.world.tilt())
+        self._tilt = max(self._tilt, tilt(self.world))
         self._rolls.append(base.roll)
         self._pitches.append(base.pitch)
         for joint, position in self.world.joint_positions().items():
             over = max(position - limits[joint].upper, limits[joint].lower - position)
             self._beyond = max(self._beyond, over)
-        targets = self.world.joint_targets()
+        targets = joint_targets(self.world)
         change = max(abs(targets[j] - self._targets[j]) for j in targets)
         self._speed = max(self._speed, change / 0.02)
         self._targets = targets

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from ghostshell_ros.sim.actors import Actors
+from sim_probe import tilt
+
 from ghostshell_ros.sim.parts import Legged, Lidar
+from ghostshell_ros.sim.stage import Actors
 from ghostshell_ros.sim.world import SimWorld
 
 MODEL = "robots/kalos/kalos.xml"
@@ -39,7 +41,7 @@ class KalosSim:
             self.world.advance(COMMAND_S)
             base = self.world.base()
             self.turned += math.remainder(base.pose.yaw - yaw, math.tau)
-            self.tilt, self.lowest = max(self.tilt, self.world.tilt()), min(self.lowest, base.height)
+            self.tilt, self.lowest = max(self.tilt, tilt(self.world)), min(self.lowest, base.height)
 
     def until(self, posture: str, at_most: float) -> float:
         """Command a posture until it is reached; gives the seconds, raises TimeoutError after `at_most`."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sim_probe import joint_targets
 
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.drivers.speech import SpeechTiming
@@ -135,7 +136,7 @@ class SimDrivers:
         return self.world.base().pose if self._with_odometry else None
 
     def _command(self, wanted: Mapping[str, float]) -> None:
-        current = self.world.joint_targets()
+        current = joint_targets(self.world)
         targets = {}
         for joint, value in wanted.items():
             limits = self._joints[joint]

@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from ghostshell_ros.sim.actors import Actors
-from ghostshell_ros.sim.arrangement import Spot, Stage, read_arrangement
+from sim_probe import upright
+
 from ghostshell_ros.sim.parts import Legged, Lidar
+from ghostshell_ros.sim.stage import Actors, Spot, Stage, read_arrangement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 WORLD = SimWorld("robots/kalos/kalos.xml", world="building")
@@ -39,7 +40,7 @@ def test_the_robot_stands_where_it_is_put_and_goes_on_standing(stage: Stage) -> 
     WORLD.advance(1.0)
     base = WORLD.base()
     assert (base.pose.x, base.pose.y, base.pose.yaw) == pytest.approx((9.5, 2.0, 1.2), abs=0.03)
-    assert WORLD.upright() and 0.27 < base.height < 0.31 and LEGGED.gait.state == "stand"
+    assert upright(WORLD) and 0.27 < base.height < 0.31 and LEGGED.gait.state == "stand"
 
 
 def test_what_sat_and_was_on_its_way_stands_at_rest_after_a_reset(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from coco_sim import CocoSim, Measured
 from lockstep import SimStop
+from sim_probe import joint_targets, tilt, upright
 
 from ghostshell_ros.robots.coco import motions
 from ghostshell_ros.robots.coco.body import BodyError
@@ -183,7 +184,7 @@ def test_no_extreme_makes_it_fall_or_passes_a_limit(name: str, arguments: dict) 
     _stood(measured)
     assert measured.peak_speed <= 6.0 + 1e-6
     sim.settle()
-    assert math.degrees(sim.world.tilt()) < 3
+    assert math.degrees(tilt(sim.world)) < 3
 
 
 STOPPED = [
@@ -213,7 +214,7 @@ def test_stopped_at_any_moment_it_stands_stable_within_its_stop_time(name: str, 
     still = sim.world.base().pose
     sim.settle(1.0)
     feet = [float(sim.world.data.geom(f"foot{leg}").xpos[2]) for leg in (1, 2, 3, 4)]
-    assert sim.world.upright() and math.degrees(sim.world.tilt()) < 3
+    assert upright(sim.world) and math.degrees(tilt(sim.world)) < 3
     assert name == "spider_sit" or max(feet) < 0.012
     moved = sim.world.base().pose
     assert math.hypot(moved.x - still.x, moved.y - still.y) < 0.02
@@ -232,18 +233,18 @@ def test_what_it_reports_when_stopped_is_how_far_it_came() -> None:
 def test_the_test_drivers_clamp_speed_and_range_as_the_gate_does() -> None:
     sim = CocoSim()
     sim.drivers.move_joints(trajectory=joint_trajectory(("leg1_knee",), (0.02,), ((9.0,),)), stop=SimStop(sim.world))
-    assert sim.world.joint_targets()["leg1_knee"] == pytest.approx(6.0 * 0.02)
+    assert joint_targets(sim.world)["leg1_knee"] == pytest.approx(6.0 * 0.02)
     sim.drivers.move_joints(trajectory=joint_trajectory(("leg1_knee",), (0.5,), ((9.0,),)), stop=SimStop(sim.world))
-    assert sim.world.joint_targets()["leg1_knee"] == pytest.approx(1.3)
+    assert joint_targets(sim.world)["leg1_knee"] == pytest.approx(1.3)
 
 
 def test_nothing_moves_before_the_joints_have_been_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = CocoSim()
-    before = sim.world.joint_targets()
+    before = joint_targets(sim.world)
     monkeypatch.setattr(sim.drivers, "joint_positions", dict)
     with pytest.raises(BodyError, match="not been measured"):
         sim.run("spider_stand", posture="high")
-    assert sim.world.joint_targets() == before
+    assert joint_targets(sim.world) == before
 
 
 def test_a_driver_that_refuses_fails_the_skill_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

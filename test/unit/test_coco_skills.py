@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 from coco_sim import CocoSim, config, registry
+from sim_probe import tilt
 
 from ghostshell_ros.drivers.faces import FACES
 from ghostshell_ros.drivers.tunes import TUNES
@@ -114,7 +115,7 @@ def test_an_open_element_ends_within_the_stop_time_of_its_reset(name: str) -> No
     assert reset_at <= measured.seconds <= reset_at + measured.stop_bound_s
     assert measured.result.ok or measured.result.interrupted
     sim.settle()
-    assert math.degrees(sim.world.tilt()) < 3
+    assert math.degrees(tilt(sim.world)) < 3
 
 
 @pytest.mark.parametrize(("name", "times_s"), [("spider_shake_ass", 3.2), ("head_act", 1.5), ("shake_ears", 1.6)])

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from coco_sim import config
+from sim_probe import face_size, joint_limits, joint_targets, upright
 
 from ghostshell_ros.drivers.faces import FACES, draw
 from ghostshell_ros.sim.world import ROOT, SimWorld, SimWorldError
@@ -26,7 +27,7 @@ def world(shared_world: SimWorld) -> SimWorld:
 
 
 def test_model_yaml_and_urdf_agree_on_joints_and_the_yaml_stays_within_the_models_limits(world: SimWorld) -> None:
-    limits = world.joint_limits()
+    limits = joint_limits(world)
     assert set(limits) == set(config().joints)
     assert len(limits) == 12
     urdf = ElementTree.parse(ROOT / "robots/coco/coco.urdf").getroot()
@@ -50,12 +51,12 @@ def test_urdf_weighs_what_the_model_weighs(world: SimWorld) -> None:
 def test_it_stands_by_itself_and_the_imu_feels_gravity(world: SimWorld) -> None:
     world.advance(2.0)
     base, imu = world.base(), world.imu()
-    assert world.upright()
+    assert upright(world)
     assert 0.05 < base.height < 0.09
     assert math.hypot(base.pose.x, base.pose.y) < 0.005
     assert imu.linear_acceleration == pytest.approx((0.0, 0.0, 9.81), abs=0.2)
     assert imu.angular_velocity == pytest.approx((0.0, 0.0, 0.0), abs=0.05)
-    assert imu.orientation == pytest.approx(world.base_quaternion(), abs=1e-3)
+    assert imu.orientation == pytest.approx(world.base().orientation, abs=1e-3)
 
 
 def test_the_same_targets_give_the_same_world_to_the_last_bit() -> None:
@@ -77,19 +78,19 @@ def test_time_advances_by_whole_steps(world: SimWorld) -> None:
 
 
 def test_a_bad_target_is_refused_as_a_whole(world: SimWorld) -> None:
-    before = world.joint_targets()
+    before = joint_targets(world)
     with pytest.raises(SimWorldError, match="no joint 'leg9_knee'"):
         world.set_joint_targets({"leg1_knee": 0.3, "leg9_knee": 0.1})
     with pytest.raises(SimWorldError, match="not a finite number"):
         world.set_joint_targets({"leg1_knee": 0.3, "leg2_knee": float("nan")})
-    assert world.joint_targets() == before
+    assert joint_targets(world) == before
 
 
 def test_a_wild_target_does_not_take_a_joint_past_its_limit(world: SimWorld) -> None:
     world.set_joint_targets({"leg1_coxa": 50.0, "head_yaw": -50.0})
     world.advance(1.0)
-    assert world.joint_positions()["leg1_coxa"] < world.joint_limits()["leg1_coxa"][1] + 0.03
-    assert world.joint_positions()["head_yaw"] > world.joint_limits()["head_yaw"][0] - 0.03
+    assert world.joint_positions()["leg1_coxa"] < joint_limits(world)["leg1_coxa"][1] + 0.03
+    assert world.joint_positions()["head_yaw"] > joint_limits(world)["head_yaw"][0] - 0.03
 
 
 def test_a_missing_or_broken_model_is_named(tmp_path) -> None:
@@ -106,7 +107,7 @@ def test_a_missing_or_broken_model_is_named(tmp_path) -> None:
 
 
 def test_a_face_of_the_wrong_kind_is_refused(world: SimWorld) -> None:
-    assert world.face_size == (320, 240)
+    assert face_size(world) == (320, 240)
     with pytest.raises(SimWorldError, match="face image"):
         world.set_face("happy", np.zeros((4, 4), dtype=np.uint8))
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from kalos_sim import MODEL, KalosSim, kalos
+from sim_probe import joint_limits, upright
 
 from ghostshell_ros.sim.gait import JOINTS, Gait
 from ghostshell_ros.sim.parts import Legged
@@ -23,7 +24,7 @@ def robot() -> KalosSim:
 
 def test_model_and_urdf_agree_on_joints_and_masses(robot: KalosSim) -> None:
     urdf = ElementTree.parse(ROOT / "robots/kalos/kalos.urdf").getroot()
-    limits = robot.world.joint_limits()
+    limits = joint_limits(robot.world)
     assert tuple(limits) == JOINTS
     ranges = {
         j.get("name"): (float(j.find("limit").get("lower")), float(j.find("limit").get("upper")))
@@ -145,7 +146,7 @@ def test_half_way_to_a_posture_it_stays_until_it_is_told_to_go_on_or_back(robot:
     joints = robot.world.joint_positions()
     robot.go(2.0)
     assert robot.gait.state == "moving" and robot.world.joint_positions() == pytest.approx(joints, abs=0.02)
-    assert robot.tilt < 0.5 and robot.world.upright()
+    assert robot.tilt < 0.5 and upright(robot.world)
     robot.go(0.1, posture="lie")
     step = [abs(b - joints[name]) for name, b in robot.world.joint_positions().items()]
     assert max(step) < 0.25, "from where it is, not in a leap"
@@ -180,7 +181,7 @@ def test_attitudes_turn_the_trunk_over_standing_feet(robot: KalosSim) -> None:
         assert math.hypot(base.pose.x, base.pose.y) < 0.04
     robot.gait.set_attitude(9.0, 9.0, 9.0)
     robot.go(1.0)
-    assert robot.world.upright() and robot.world.base().pitch < 0.55
+    assert upright(robot.world) and robot.world.base().pitch < 0.55
 
 
 def test_the_lidar_sees_walls_and_ball_but_never_the_robot(robot: KalosSim) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sim_probe import joint_limits
 
 from ghostshell_ros.drivers.faces import draw
 from ghostshell_ros.sim.pictures import NICE, PictureProcess, PictureThread, Request, Shot
@@ -49,7 +50,7 @@ def far_from(one: Image, other: Image) -> float:
 def test_a_picture_shows_the_state_that_was_sent(world: SimWorld, process: PictureProcess) -> None:
     world.reset()
     at_rest = process.draw(request(world))
-    world.set_joint_targets({joint: high for joint, (_, high) in world.joint_limits().items()})
+    world.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
     world.advance(1.0)
     moved = process.draw(request(world))
     world.reset()

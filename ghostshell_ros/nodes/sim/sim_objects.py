@@ -10,8 +10,7 @@ from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import SetBool, Trigger
 
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
-from ghostshell_ros.sim.actors import Actors
-from ghostshell_ros.sim.arrangement import Stage, read_arrangement
+from ghostshell_ros.sim.stage import Actors, Stage, read_arrangement
 from ghostshell_ros.sim.world import SimWorldError
 from ghostshell_ros.wire.qos import MEASUREMENTS
 

@@ -52,14 +52,13 @@ class SimSensors:
         """Publish everything; `before` gets the odometry first and may disturb it."""
         with self._lock:
             state, now = self._world.base(), self._stamp()
-            quaternion = self._world.base_quaternion()
         if self._clock is not None:
             self._clock.publish(Clock(clock=now))
         odom = self._odom_message
         odom.header.stamp = now
         at, turned = odom.pose.pose.position, odom.pose.pose.orientation
         at.x, at.y, at.z = state.pose.x, state.pose.y, state.height
-        turned.w, turned.x, turned.y, turned.z = quaternion
+        turned.w, turned.x, turned.y, turned.z = state.orientation
         linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
         linear.x, linear.y, linear.z = state.linear_velocity
         angular.x, angular.y, angular.z = state.angular_velocity
