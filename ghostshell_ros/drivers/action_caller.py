@@ -131,16 +131,16 @@ class ActionCaller:
         found_by = self._node.steady_now() + AVAILABLE_S
         self._node.call_soon(self._send, goal, call, found_by)
         with call.changed:
-            state = self._wait(call, stop, found_by + 2 * STOP_LOOK_S, {_State.SENDING})
-            if state is _State.SENT:
-                state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
-                if state is _State.SENT and call.sent is not None:
-                    call.sent.ask()
-                    state = self._wait(call, stop, self._node.steady_now() + ANSWER_S, {_State.SENT})
+            state = self._wait(call, stop, {_State.SENDING}, found_by + 2 * STOP_LOOK_S)
+            for asked in (False, True):
+                if state is _State.SENT:
+                    if asked and call.sent is not None:
+                        call.sent.ask()
+                    state = self._wait(call, stop, {_State.SENT}, self._node.steady_now() + ANSWER_S)
             if state is _State.INACTIVE:
                 return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
             if state is _State.ACCEPTED:
-                state = self._wait_for_end(call, stop)
+                state = self._wait(call, stop, {_State.ACCEPTED}, None)
             if state is _State.ENDED:
                 return self._ended(call, action)
             call.given_up = True
@@ -162,7 +162,8 @@ class ActionCaller:
         result = DriverResult(False, cancelled=True)
         if call.sent is not None:
             call.sent.cancel()
-            if not self._wait_confirmed(call):
+            confirm_by = self._node.steady_now() + CANCEL_S
+            if self._wait(call, None, set(_State) - {_State.ENDED}, confirm_by) is not _State.ENDED:
                 call.sent.abandon()
                 self._client.doubt()
                 text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
@@ -173,27 +174,15 @@ class ActionCaller:
         text = f"{action} had not ended within {late:g} s and was stopped"
         return replace(result, cancelled=False, error_code=CallCode.DEADLINE, error_msg=text)
 
-    def _wait(self, call: _Call, stop: StopEvent, deadline: float, while_in: set[_State]) -> _State:
-        while call.state in while_in and not stop.is_set():
-            left = deadline - self._node.steady_now()
+    def _wait(self, call: _Call, stop: StopEvent | None, while_in: set[_State], until: float | None) -> _State:
+        """Wait while the call is in these states, until a time (None: until the driver is silent) or the stop event."""
+        while call.state in while_in and not (stop is not None and stop.is_set()):
+            by = call.heard_at + SILENCE_S + STALL_GRACE_S if until is None else until
+            left = by - self._node.steady_now()
             if left <= 0:
                 break
             call.changed.wait(min(left, STOP_LOOK_S))
         return call.state
-
-    def _wait_for_end(self, call: _Call, stop: StopEvent) -> _State:
-        while call.state is _State.ACCEPTED and not stop.is_set():
-            left = call.heard_at + SILENCE_S + STALL_GRACE_S - self._node.steady_now()
-            if left <= 0:
-                break
-            call.changed.wait(min(left, STOP_LOOK_S))
-        return call.state
-
-    def _wait_confirmed(self, call: _Call) -> bool:
-        deadline = self._node.steady_now() + CANCEL_S
-        while call.state is not _State.ENDED and (left := deadline - self._node.steady_now()) > 0:
-            call.changed.wait(left)
-        return call.state is _State.ENDED
 
     def _ended(self, call: _Call, action: str, *, stopped: bool = False) -> DriverResult:
         if call.end is GoalEnd.REJECTED or call.end is GoalEnd.UNKNOWN or call.result is None:

@@ -13,10 +13,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import DriverRefusal
-from ghostshell_ros.drivers.grid_navigator import GridNavigator, GridSettings
 from ghostshell_ros.drivers.moving import Move, MovingDriver
-from ghostshell_ros.drivers.nav2_navigator import Nav2Navigator, Nav2Settings
-from ghostshell_ros.drivers.navigator import Destination, Navigator
+from ghostshell_ros.drivers.navigators import Destination, GridNavigator, GridSettings, Nav2Navigator, Nav2Settings, Navigator
 from ghostshell_ros.navigation.motion import DriveError, DriveMotion, DriveTolerance, StallWatch, in_the_way
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level

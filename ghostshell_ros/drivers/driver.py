@@ -15,6 +15,8 @@ from ghostshell_ros.runtime.goal_server import Goal, GoalServer, with_reason
 from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.wire.qos import LATCHED
 
+FREE_S = 0.35
+"""How long a goal waits to hear that a halt was cleared or the base given back, of which the kernel may hear sooner."""
 FEEDBACK_S = 0.1
 """Time between two feedbacks of a goal; a caller takes 0.5 s without as the driver's death."""
 HALTED = "the safety gate is halted: call clear_halt when it is safe"
@@ -43,6 +45,16 @@ class Job:
     def elapsed_s(self) -> float:
         """Seconds since its begin."""
         return self.driver.steady_now() - self.begun_at
+
+    def held_back(self, now: float, *, begun: bool, halted: int, busy: int) -> bool:
+        """Return whether a halt or an operator keeps the goal from moving the base. Raises DriverRefusal, with the code of
+        either, where that ends it: once it has `begun`, or when it lasts."""
+        driver = self.driver
+        if not (driver.halted or driver.operator):
+            return False
+        if begun or now > self.begun_at + FREE_S:
+            raise DriverRefusal(halted, HALTED) if driver.halted else DriverRefusal(busy, TELEOP)
+        return True
 
     @abstractmethod
     def step(self, now: float) -> bool:

@@ -11,7 +11,7 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 
-from ghostshell_ros.drivers.driver import HALTED, TELEOP, Driver, DriverRefusal, Job
+from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
@@ -26,8 +26,6 @@ from skill_kernel.skills.drivers import Pose2D
 ODOMETRY_S = 0.7
 """Less than the silence that halts at the gate (1 s), so that the reason told is the odometry's."""
 SCAN_S = 1.0
-FREE_S = 0.35
-"""How long a goal waits to hear that a halt was cleared or the base given back, of which the kernel may hear sooner."""
 
 
 class MovingDriver(Driver):
@@ -138,9 +136,7 @@ class Move(Job):
 
     def step(self, now: float) -> bool:
         driver = self.driver
-        if driver.halted or driver.operator:
-            if self._moving or now > self.begun_at + FREE_S:
-                raise DriverRefusal(self.HALTED, HALTED) if driver.halted else DriverRefusal(self.BUSY, TELEOP)
+        if self.held_back(now, begun=self._moving, halted=self.HALTED, busy=self.BUSY):
             return False
         if not self._moving:
             if not self._may_begin(now):

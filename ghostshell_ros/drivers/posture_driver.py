@@ -11,15 +11,13 @@ from geometry_msgs.msg import Vector3
 from ghostshell.action import SetPosture
 from std_msgs.msg import String
 
-from ghostshell_ros.drivers.driver import HALTED, TELEOP, Driver, DriverRefusal, Job
+from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from skill_kernel.safety.base_gate import HOLD, POSTURES
 
 STATE_S = 0.2
 """How long a body that was held takes to say whether it had left its posture."""
-FREE_S = 0.35
-"""How long a goal waits to hear that a halt was cleared or the base given back, of which the kernel may hear sooner."""
 Attitude = tuple[float, float, float]
 LEVEL: Attitude = (0.0, 0.0, 0.0)
 
@@ -90,9 +88,8 @@ class _Posture(Job):
 
     def step(self, now: float) -> bool:
         driver, wished = self.driver, self.goal.request
-        if driver.halted or driver.operator:
-            if self._free or now > self.begun_at + FREE_S:
-                raise self._why_not()
+        halted, busy = SetPosture.Goal.BASE_HALTED, SetPosture.Goal.POSTURE_BUSY
+        if self.held_back(now, begun=self._free, halted=halted, busy=busy):
             return False
         self._free = True
         if self._lead is None:
@@ -125,11 +122,6 @@ class _Posture(Job):
             driver.at = (roll, pitch, yaw)
             driver.attitude.publish(Vector3(x=roll, y=pitch, z=yaw))
         return now - began >= duration + (driver.settle_s if aim != start else 0.0)
-
-    def _why_not(self) -> DriverRefusal:
-        if self.driver.halted:
-            return DriverRefusal(SetPosture.Goal.BASE_HALTED, HALTED)
-        return DriverRefusal(SetPosture.Goal.POSTURE_BUSY, TELEOP)
 
     def feedback(self) -> SetPosture.Feedback:
         return SetPosture.Feedback(posture=self.driver.state)

@@ -14,10 +14,19 @@ from typing import Any
 
 from lxml import etree
 
-from ghostshell_ros.launcher import ament, substitution, values
-from ghostshell_ros.launcher.specs import InlineParameters, LaunchError, ProcessSpec, nearest
+from ghostshell_ros.launcher import substitution, values
+from ghostshell_ros.launcher.specs import (
+    InlineParameters,
+    LaunchError,
+    ProcessSpec,
+    nearest,
+    package_executable,
+    package_prefix,
+    package_share,
+)
 from ghostshell_ros.launcher.substitution import Call, Template
 
+PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
 """The variable in which launch keeps the pushed namespace."""
 
@@ -70,12 +79,18 @@ class DeclaredArgument:
     conditional: bool
 
 
-def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str, str]) -> list[ProcessSpec]:
-    """Return the processes that `path` starts, in its order, without starting or writing anything.
+def describe(
+    name: str | os.PathLike[str], arguments: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> list[ProcessSpec]:
+    """Return the processes that a launch file starts with these arguments, in its order; nothing is started or written.
 
-    Raises LaunchError for anything that `ros2 launch` would not do in the same way.
+    `name` is a file, or the name of one in the package's launch folder; `environment` defaults to the process's own.
+    Raises LaunchError, whose message names file, line, cause and remedy, for anything that `ros2 launch` would not do in
+    the same way.
     """
-    performer = _Performer(dict(arguments), dict(environment))
+    surroundings = dict(os.environ if environment is None else environment)
+    path = _find(name, surroundings)
+    performer = _Performer(dict(arguments), surroundings)
     performer.include(path, tuple(arguments), None)
     for name in arguments:
         if name in performer.fixed and name not in performer.declared:
@@ -88,9 +103,27 @@ def describe(path: Path, arguments: Mapping[str, str], environment: Mapping[str,
     return performer.specs
 
 
-def declared_arguments(path: Path) -> list[DeclaredArgument]:
-    """Return the arguments that the file at `path` declares itself, in its order."""
-    return list(_declared(_read(path)))
+def declared_arguments(name: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> list[DeclaredArgument]:
+    """Return the arguments that the launch file declares itself, in its order; `name` and `environment` as in `describe`."""
+    return list(_declared(_read(_find(name, os.environ if environment is None else environment))))
+
+
+def _find(name: str | os.PathLike[str], environment: Mapping[str, str]) -> Path:
+    """Return the file called `name`, or the package's launch file of that name with or without `.launch.xml`.
+
+    Raises LaunchError, which lists the existing files, when there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if path.name != str(path):
+        raise LaunchError(f"there is no launch file '{path}'")
+    folder = package_share(PACKAGE, environment) / "launch"
+    for candidate in (folder / path.name, folder / f"{path.name}.launch.xml"):
+        if candidate.is_file():
+            return candidate
+    there = ", ".join(sorted(file.name for file in folder.glob("*.launch.xml"))) or "none"
+    raise LaunchError(f"there is no launch file '{path}' here nor in '{folder}'; there: {there}")
 
 
 def _declared(root: Any) -> Iterator[DeclaredArgument]:
@@ -284,7 +317,7 @@ class _Performer:
         executable = get("exec")
         if "pkg" in node.attrib:
             try:
-                executable = str(ament.package_executable(get("pkg"), executable, self.environment))
+                executable = str(package_executable(get("pkg"), executable, self.environment))
             except LaunchError as error:
                 raise LaunchError(str(error), place) from error
         words: list[str | InlineParameters] = [executable, *self._words(node, "args")]
@@ -385,7 +418,7 @@ class _Performer:
                 return self._directory()
             if call.name == "eval":
                 return values.evaluate(arguments[0])
-            find = ament.package_share if call.name == "find-pkg-share" else ament.package_prefix
+            find = package_share if call.name == "find-pkg-share" else package_prefix
             return str(find(arguments[0], self.environment))
         except (LaunchError, ValueError) as error:
             raise LaunchError(f"$({call.name} …): {error}", place) from error

@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Those who find the way of a base: the embedded navigation, a map built from the lidar and paths through it, or Nav2."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from abc import abstractmethod
+from array import array
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped, TransformStamped, Twist
+from ghostshell.action import NavigateTo
+from nav_msgs.msg import OccupancyGrid as OccupancyGridMessage
+from nav_msgs.msg import Odometry, Path
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import LaserScan
+from tf2_msgs.msg import TFMessage
+
+from ghostshell_ros.drivers.driver import DriverRefusal
+from ghostshell_ros.navigation.motion import StallWatch, composed, wrapped
+from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, PlannerCosts, plan
+from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
+from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
+from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.wire.values import seconds, yaw_of
+from skill_kernel.codes import CallCode
+from skill_kernel.robot import BaseConfig
+from skill_kernel.safety.base_gate import STILL, Velocity
+from skill_kernel.safety.obstacles import Points
+from skill_kernel.skills.drivers import Pose2D
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where to go, in the map frame: m and rad; `yaw` None leaves the heading open. Within `tolerance` m it is there."""
+
+    x: float
+    y: float
+    yaw: float | None
+    tolerance: float
+
+
+class Navigator:
+    """Carries out one destination at a time. All calls come on the executor's thread; times are steady."""
+
+    @abstractmethod
+    def begin(self, destination: Destination, map_frame: str) -> None:
+        """Start. Raises DriverRefusal."""
+
+    @abstractmethod
+    def step(self, now: float) -> Velocity | None:
+        """Return the velocity to wish for, or None at the destination. Raises DriverRefusal when it cannot be reached."""
+
+    @abstractmethod
+    def where(self) -> tuple[Pose2D | None, float]:
+        """Return the pose in the map frame, None while unknown, and the m that are left."""
+
+    @abstractmethod
+    def ended(self) -> None:
+        """Come to rest and let nothing go on: the destination is reached or given up."""
+
+    def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
+        """Called with each odometry."""
+
+    def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
+        """Called with each scan; `pose` is the last odometry's."""
+
+    def complaint(self) -> str:
+        """Return why it cannot work now; empty when it can."""
+        return ""
+
+    def close(self) -> None:
+        """Release threads."""
+
+
+TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+TRIP_CODES = {TripEnd.NO_PATH: NavigateTo.Goal.NO_PATH, TripEnd.BLOCKED: NavigateTo.Goal.BLOCKED}
+
+
+@dataclass(frozen=True)
+class GridSettings:
+    """Lengths in m, times in s."""
+
+    resolution: float
+    size: float
+    map_s: float
+    scan_s: float
+    margin: float
+    goal_reach: float
+    limits: TripLimits
+
+    @classmethod
+    def declared(cls, node: RuntimeNode) -> GridSettings:
+        """Return the node's parameters. Raises NodeStartError."""
+        say = node.declare
+        return cls(
+            resolution=say("resolution_m", 0.05, "edge of a map cell [m]", minimum=0.02, maximum=0.2),
+            size=say("map_size_m", 24.0, "edge of the map that goes with the robot [m]", minimum=4.0, maximum=60.0),
+            map_s=say("map_s", 1.0, "between two published maps [s]", minimum=0.2, maximum=60.0),
+            scan_s=say("scan_s", 0.2, "between two scans taken into the map [s]", minimum=0.05, maximum=2.0),
+            margin=say("margin_m", 0.05, "kept free around the base besides [m]", minimum=0.0, maximum=0.5),
+            goal_reach=say(
+                "goal_reach_m", 0.4, "a goal too near to an obstacle is moved by so much at most [m]", minimum=0.0, maximum=2.0
+            ),
+            limits=TripLimits(
+                no_path_s=say("no_path_s", 4.0, "how long to look for a path [s]", minimum=0.5, maximum=60.0),
+                blocked_s=say("blocked_s", 6.0, "without progress for so long, it ends [s]", minimum=1.0, maximum=60.0),
+                replan_s=say("replan_s", 2.0, "between two plannings on the way [s]", minimum=0.2, maximum=30.0),
+            ),
+        )
+
+
+class GridNavigator(Navigator):
+    """A rolling occupancy grid, A*, replanning when the way changes.
+
+    The map frame is the odometry's frame where the robot started (published as such on `/tf_static`): there is no
+    localisation here that would correct a drift.
+
+    Publishes `map` (nav_msgs/OccupancyGrid, latched, every `map_s` while somebody listens) and `plan` (nav_msgs/Path).
+    """
+
+    def __init__(
+        self, node: RuntimeNode, base: BaseConfig, settings: GridSettings, seen: Callable[[], tuple[Pose2D, Points | None]]
+    ) -> None:
+        """`seen` gives the last odometry and the obstacles around it, None without a scan."""
+        self._node, self._base, self._set, self._seen = node, base, settings, seen
+        self._costs = PlannerCosts(base.radius, margin=settings.margin)
+        cells = 2 * round(settings.size / settings.resolution / 2)
+        self._grid = OccupancyGrid(resolution=settings.resolution, size=cells)
+        self._odom_frame = self._map_frame = ""
+        self._past: deque[tuple[float, Pose2D]] = deque(maxlen=60)
+        self._mapped_at = -math.inf
+        self._trip: Trip | None = None
+        self._planning = False
+        self._planner = ThreadPoolExecutor(1, thread_name_prefix="planner")
+        self._published = -1
+        self._map = node.create_publisher(OccupancyGridMessage, "map", LATCHED)
+        self._plan = node.create_publisher(Path, "plan", LATCHED)
+        self._tf_static = node.create_publisher(TFMessage, "/tf_static", TF_STATIC)
+        node.steady_timer(settings.map_s, self._publish_map)
+
+    def begin(self, destination: Destination, map_frame: str) -> None:
+        self._trip = Trip(
+            self._base,
+            (destination.x, destination.y),
+            yaw=destination.yaw,
+            tolerance=destination.tolerance,
+            now=self._node.steady_now(),
+            limits=self._set.limits,
+        )
+
+    def step(self, now: float) -> Velocity | None:
+        trip = self._trip
+        assert trip is not None
+        pose, points = self._seen()
+        wish = trip.step(now, pose, self._grid, points)
+        if trip.end is TripEnd.ARRIVED:
+            return None
+        if trip.end is not None:
+            raise DriverRefusal(TRIP_CODES[trip.end], trip.reason)
+        if not self._planning and trip.wants_plan(now):
+            self._planning = True
+            reach = max(self._set.goal_reach, trip.tolerance)
+            self._planner.submit(self._plan_apart, trip, self._grid.copy(), (pose.x, pose.y), reach)
+        return wish if wish is not None else STILL
+
+    def _plan_apart(self, trip: Trip, grid: OccupancyGrid, start: Place, reach: float) -> None:
+        """On the planner's thread: what it costs must not delay commands or feedback."""
+        try:
+            found = plan(grid, self._costs, start, trip.goal, goal_reach=reach)
+        except Exception:  # noqa: BLE001 - logged; the trip ends for want of a path
+            self._node.get_logger().error(f"planning failed:\n{traceback.format_exc()}")
+            found = None
+        self._node.call_soon(self._planned, trip, found)
+
+    def _planned(self, trip: Trip, found: Plan | None) -> None:
+        self._planning = False
+        if trip is not self._trip:
+            return
+        trip.planned(self._node.steady_now(), found)
+        path = Path()
+        path.header.frame_id = self._map_frame
+        path.header.stamp = self._node.get_clock().now().to_msg()
+        for x, y in found.places if found is not None else ():
+            place = PoseStamped(header=path.header)
+            place.pose.position.x, place.pose.position.y, place.pose.orientation.w = x, y, 1.0
+            path.poses.append(place)
+        self._plan.publish(path)
+
+    def where(self) -> tuple[Pose2D | None, float]:
+        pose = self._past[-1][1] if self._past else None
+        return pose, self._trip.left(pose) if self._trip is not None and pose is not None else 0.0
+
+    def ended(self) -> None:
+        self._trip = None
+
+    def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
+        self._past.append((seconds(message.header.stamp), pose))
+        if message.header.frame_id != self._odom_frame:
+            self._odom_frame, self._map_frame = message.header.frame_id, map_frame
+            same = TransformStamped(child_frame_id=self._odom_frame)
+            same.header.stamp = message.header.stamp
+            same.header.frame_id = map_frame
+            same.transform.rotation.w = 1.0
+            self._tf_static.publish(TFMessage(transforms=[same]))
+
+    def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
+        """Take the scan into the map from where the robot was at its time."""
+        now = self._node.steady_now()
+        if pose is None or now - self._mapped_at < self._set.scan_s * 0.9:
+            return
+        self._mapped_at = now
+        self._grid.follow(pose.x, pose.y)
+        laser = composed(self._pose_at(seconds(message.header.stamp)), Pose2D(*self._base.laser))
+        self._grid.add_scan(
+            laser,
+            message.angle_min,
+            message.angle_increment,
+            message.ranges,
+            range_min=max(message.range_min, 0.0),
+            range_max=min(message.range_max, 30.0) if message.range_max > 0 else 10.0,
+        )
+
+    def _pose_at(self, stamp: float) -> Pose2D:
+        """Return the pose between the two odometries around a time, or the last one."""
+        later = self._past[-1]
+        for earlier in reversed(self._past):
+            if earlier[0] <= stamp <= later[0] and later[0] > earlier[0]:
+                share = (stamp - earlier[0]) / (later[0] - earlier[0])
+                a, b = earlier[1], later[1]
+                turned = wrapped(b.yaw - a.yaw)
+                return Pose2D(a.x + share * (b.x - a.x), a.y + share * (b.y - a.y), a.yaw + share * turned)
+            later = earlier
+        return self._past[-1][1]
+
+    def _publish_map(self) -> None:
+        grid = self._grid
+        if grid.updates == self._published or not self._map.get_subscription_count():
+            return
+        self._published = grid.updates
+        message = OccupancyGridMessage(data=array("b", grid.occupancy().tobytes()))
+        message.header.frame_id = self._map_frame
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.info.resolution = grid.resolution
+        message.info.width = message.info.height = grid.size
+        message.info.origin.position.x = grid.origin[0] * grid.resolution
+        message.info.origin.position.y = grid.origin[1] * grid.resolution
+        self._map.publish(message)
+
+    def close(self) -> None:
+        self._planner.shutdown(wait=False, cancel_futures=True)
+
+
+FRESH_S = 0.15
+"""An older velocity of Nav2 counts no more; its controller sends 20 a second by default."""
+ANSWER_S = 1.0
+"""A goal that was not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
+PROGRESS_M = 0.1
+DETOUR_M = 0.3
+"""A way that grows by more is a new one, and its progress counts anew."""
+DETOURS = 8
+NAV2_CODES = {NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208), NavigateTo.Goal.LOCALISATION_LOST: (102, 202)}
+"""Of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
+NAV2_NAMES = {
+    101: "unknown controller",
+    102: "no transform",
+    103: "bad path",
+    104: "patience exceeded",
+    105: "no progress",
+    106: "no valid control",
+    107: "controller timed out",
+    201: "unknown planner",
+    202: "no transform",
+    203: "start outside the map",
+    204: "goal outside the map",
+    205: "start occupied",
+    206: "goal occupied",
+    207: "planning timed out",
+    208: "no valid path",
+}
+
+
+@dataclass(frozen=True)
+class Nav2Settings:
+    """Names may be relative to the robot's namespace; times in s."""
+
+    action: str
+    wait_s: float
+    silence_s: float
+    patience_s: float
+
+    @classmethod
+    def declared(cls, node: RuntimeNode) -> Nav2Settings:
+        """Return the node's parameters. Raises NodeStartError."""
+        say = node.declare
+        return cls(
+            action=say("nav2_action", "navigate_to_pose", "Nav2's action, relative to the robot's namespace or absolute"),
+            wait_s=say("nav2_wait_s", 3.0, "how long a goal waits for Nav2 to appear [s]", minimum=0.0, maximum=30.0),
+            silence_s=say("nav2_silence_s", 3.0, "so long without Nav2's feedback, a goal ends [s]", minimum=0.5, maximum=30.0),
+            patience_s=say(
+                "nav2_patience_s", 60.0, "so long without progress, recoveries too, a goal ends [s]", minimum=1.0, maximum=600.0
+            ),
+        )
+
+
+class Nav2Navigator(Navigator):
+    """Client of `navigate_to_pose` (nav2_msgs/NavigateToPose, parameter `nav2_action`). Map, localisation and path are Nav2's.
+
+    Subscribes `cmd_vel_nav2` (geometry_msgs/Twist): what Nav2 would send to the base. It goes to `cmd_vel_in` while a goal
+    of this driver runs and nobody has stopped it; at any other time, as for a goal that was set in RViz, it goes nowhere.
+    """
+
+    def __init__(self, node: RuntimeNode, settings: Nav2Settings, send: Callable[[Velocity], None]) -> None:
+        """`send` takes a velocity to the gate. Raises NodeStartError without nav2_msgs."""
+        try:
+            from nav2_msgs.action import NavigateToPose
+        except ImportError as error:
+            raise NodeStartError(
+                f"navigation 'nav2' needs nav2_msgs ({error}): install it (`sudo apt install ros-jazzy-navigation2`) and "
+                "source ROS again, or set navigation to 'embedded'"
+            ) from error
+        self._node, self._set, self._send = node, settings, send
+        self._type = NavigateToPose
+        self._client = GoalClient(node, NavigateToPose, settings.action)
+        self._destination: Destination | None = None
+        self._frame = "map"
+        self._sent: SentGoal | None = None
+        self._end: tuple[GoalEnd, Any] | None = None
+        self._begun_at = self._sent_at = self._heard_at = 0.0
+        self._at: Pose2D | None = None
+        self._left = math.inf
+        self._stall = StallWatch(settings.patience_s, PROGRESS_M)
+        self._detours = 0
+        self._wish: tuple[float, Velocity] = (-math.inf, STILL)
+        node.create_subscription(Twist, "cmd_vel_nav2", self._on_velocity, SENSORS)
+
+    def complaint(self) -> str:
+        # Asking is what probes the server, so that the first goal need not wait for it.
+        return "" if self._client.server_is_ready() else self._absent()
+
+    def begin(self, destination: Destination, map_frame: str) -> None:
+        self._destination, self._frame = destination, map_frame
+        self._sent = self._end = self._at = None
+        self._begun_at = self._node.steady_now()
+        self._left, self._detours = math.inf, 0
+        self._stall = StallWatch(self._set.patience_s, PROGRESS_M)
+        self._wish = (-math.inf, STILL)
+
+    def step(self, now: float) -> Velocity | None:
+        goal = self._destination
+        assert goal is not None
+        if self._end is not None:
+            self._judge(*self._end)
+            return None
+        if self._sent is None:
+            self._send_when_ready(now, goal)
+            return STILL
+        if not self._sent.accepted:
+            self._wait_for_answer(now)
+            return STILL
+        if now - self._heard_at > self._set.silence_s:
+            text = f"Nav2 sent no feedback for {self._set.silence_s:g} s: it died, hangs or has lost where the robot is"
+            raise DriverRefusal(CallCode.DRIVER_LOST, text)
+        if goal.yaw is None and self._at is not None and self._away(self._at) <= goal.tolerance:
+            return None
+        if self._stall.stalled(now, self._left):
+            text = f"Nav2 made no progress in {self._set.patience_s:g} s; {self._left:.1f} m are left"
+            raise DriverRefusal(NavigateTo.Goal.BLOCKED, text)
+        heard_at, wish = self._wish
+        return wish if now - heard_at <= FRESH_S else STILL
+
+    def where(self) -> tuple[Pose2D | None, float]:
+        return self._at, 0.0 if self._at is None else self._left
+
+    def ended(self) -> None:
+        if self._sent is not None:
+            self._sent.abandon()
+        self._destination = self._sent = None
+
+    def _send_when_ready(self, now: float, goal: Destination) -> None:
+        if not self._client.server_is_ready():
+            if now - self._begun_at > self._set.wait_s:
+                raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, self._absent())
+            return
+        pose = PoseStamped()
+        pose.header.frame_id = self._frame
+        pose.header.stamp = self._node.get_clock().now().to_msg()
+        pose.pose.position.x, pose.pose.position.y = goal.x, goal.y
+        yaw = goal.yaw or 0.0
+        pose.pose.orientation.w, pose.pose.orientation.z = math.cos(yaw / 2), math.sin(yaw / 2)
+        self._sent_at = self._heard_at = now
+        # The callbacks know their goal: one that was given up must not end its successor.
+        sent = self._client.send(
+            self._type.Goal(pose=pose),
+            on_end=lambda end, result: self._on_end(sent, end, result),
+            on_accepted=self._on_accepted,
+            on_feedback=self._on_feedback,
+        )
+        self._sent = sent
+
+    def _absent(self) -> str:
+        action = self._node.resolve_topic_name(self._set.action)
+        return f"no action server {action} answers: start Nav2 (bt_navigator, activated), or set navigation to 'embedded'"
+
+    def _wait_for_answer(self, now: float) -> None:
+        assert self._sent is not None
+        if now - self._sent_at > ANSWER_S:
+            self._sent.ask()
+        if now - self._sent_at > 2 * ANSWER_S:
+            self._client.doubt()
+            text = f"Nav2 did not answer within {2 * ANSWER_S:g} s: is bt_navigator alive?"
+            raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
+
+    def _judge(self, end: GoalEnd, result: Any) -> None:
+        """Return when Nav2 has arrived; else raise DriverRefusal with the reason."""
+        if end is GoalEnd.SUCCEEDED:
+            return
+        if end is GoalEnd.REJECTED:
+            text = "Nav2 rejected the goal: activate bt_navigator (`ros2 lifecycle get bt_navigator` shows its state)"
+            raise DriverRefusal(CallCode.DRIVER_INACTIVE, text)
+        if end is GoalEnd.UNKNOWN:
+            raise DriverRefusal(CallCode.DRIVER_LOST, "Nav2 does not know the goal any more: it was started anew")
+        if end is GoalEnd.CANCELED:
+            raise DriverRefusal(NavigateTo.Goal.NAVIGATION_BUSY, "somebody else cancelled the goal at Nav2: ask again")
+        raise DriverRefusal(*_why(int(result.error_code), str(result.error_msg)))
+
+    def _away(self, at: Pose2D) -> float:
+        assert self._destination is not None
+        return math.dist((self._destination.x, self._destination.y), (at.x, at.y))
+
+    def _on_accepted(self) -> None:
+        self._heard_at = self._node.steady_now()
+
+    def _on_feedback(self, feedback: Any) -> None:
+        if self._destination is None:
+            return
+        self._heard_at = self._node.steady_now()
+        at = feedback.current_pose.pose
+        self._at = Pose2D(at.position.x, at.position.y, yaw_of(at.orientation))
+        # It is 0 while there is no path.
+        left = max(float(feedback.distance_remaining), self._away(self._at))
+        if left > self._left + DETOUR_M and self._detours < DETOURS:
+            self._detours += 1
+            self._stall.restart(self._heard_at)
+        self._left = left
+
+    def _on_end(self, sent: SentGoal, end: GoalEnd, result: Any) -> None:
+        if sent is self._sent:
+            self._end = (end, result)
+
+    def _on_velocity(self, message: Twist) -> None:
+        if self._sent is None or not self._sent.accepted or self._sent.ended:
+            return
+        wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
+        self._wish = (self._node.steady_now(), wish)
+        self._send(wish)
+
+
+def _why(code: int, text: str) -> tuple[int, str]:
+    """Return the code of NavigateTo for a code of Nav2's, and a sentence for it."""
+    if code == 0:
+        text = text or "another goal took its place, it does not know where the robot is, or its behaviour tree failed"
+        return NavigateTo.Goal.BLOCKED, f"Nav2 gave up without a code ({text}): see the log of bt_navigator"
+    kind = next((kind for kind, codes in NAV2_CODES.items() if code in codes), NavigateTo.Goal.BLOCKED)
+    return kind, f"Nav2 gave up with code {code} ({text or NAV2_NAMES.get(code, 'see nav2_msgs')}): see its log and its map"
