@@ -89,10 +89,10 @@ class SimWorld:
         except ValueError as error:
             raise SimWorldError(f"model '{path}' does not compile: {error}") from error
         self.data = mujoco.MjData(self.model)
-        self._base = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, base_body)
-        if self._base < 0 or self.model.body_dofnum[self._base] != 6:
+        self.base_id = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, base_body)
+        if self.base_id < 0 or self.model.body_dofnum[self.base_id] != 6:
             raise SimWorldError(f"model '{path}' has no body '{base_body}' with a free joint")
-        base_joint = self.model.body_jntadr[self._base]
+        base_joint = self.model.body_jntadr[self.base_id]
         self._base_qpos = int(self.model.jnt_qposadr[base_joint])
         self._base_dof = int(self.model.jnt_dofadr[base_joint])
         self._actuators: dict[str, int] = {}
@@ -110,6 +110,9 @@ class SimWorld:
         self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
         self._control_steps = max(1, round(CONTROL_S / self.timestep))
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
+        named = (i for i in range(self.model.ntex) if self.model.texture(i).name.endswith("_face"))
+        self.face_texture = next(named, None)
+        """The model's number of the robot's display (the first 2-D texture named `*_face`), or None without one."""
         self._face_version = 0
         self._uploaded: dict[tuple[int, int], int] = {}
         self.face = ""
@@ -191,11 +194,6 @@ class SimWorld:
         self.step(max(0, round(dt / self.timestep)))
 
     @property
-    def base_id(self) -> int:
-        """Return the model's number of the robot's base."""
-        return self._base
-
-    @property
     def joint_names(self) -> tuple[str, ...]:
         """Names of the position-controlled joints in the order of the model's actuators."""
         return tuple(self._actuators)
@@ -241,7 +239,7 @@ class SimWorld:
         x, y, height = self.data.qpos[q : q + 3].tolist()
         orientation = self.data.qpos[q + 3 : q + 7]
         roll, pitch, yaw = euler(orientation)
-        rotation = self.data.xmat[self._base].reshape(3, 3)
+        rotation = self.data.xmat[self.base_id].reshape(3, 3)
         linear, angular = rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
         return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *map(_floats, (orientation, linear, angular)))
 
@@ -254,7 +252,7 @@ class SimWorld:
         """Remember `name` as what the display shows, and show `image` (height x width x 3, any size) on it. Without an
         image only the name changes. A robot without a display takes any face and shows none."""
         self.face = name
-        texture = self._face_texture()
+        texture = self.face_texture
         if image is None or texture is None:
             return
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
@@ -298,11 +296,10 @@ class SimWorld:
                 ) from error
         renderer = self._renderers[size]
         if self._uploaded.get(size) != self._face_version:
-            texture = self._face_texture()
-            if texture is not None:
+            if self.face_texture is not None:
                 if renderer._gl_context is not None:
                     renderer._gl_context.make_current()
-                mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, texture)
+                mujoco.mjr_uploadTexture(self.model, renderer._mjr_context, self.face_texture)
             self._uploaded[size] = self._face_version
         renderer.update_scene(self.data, camera)
         return np.array(renderer.render(), dtype=np.uint8)
@@ -313,12 +310,6 @@ class SimWorld:
             renderer.close()
         self._renderers.clear()
         self._uploaded.clear()
-
-    def _face_texture(self) -> int | None:
-        for texture in range(self.model.ntex):
-            if self.model.texture(texture).name.endswith("_face"):
-                return texture
-        return None
 
 
 def _floats(values: State) -> tuple[float, ...]:

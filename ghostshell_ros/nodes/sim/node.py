@@ -89,10 +89,13 @@ class Sim(RuntimeNode):
         self._face = ""
 
         self._simulated_time = clock
-        prefix = self._prefix = self.declare("frame_prefix", f"{self.get_namespace()}/".lstrip("/"), "before each frame's name")
+        prefix = self.declare("frame_prefix", f"{self.get_namespace()}/".lstrip("/"), "before each frame's name")
         sim = Simulated(self, self._world, self._lock, self._stamp, prefix)
         self._sensors = SimSensors(sim, clock=clock)
-        shots = [self._camera_shot(), self._film_shot()]
+        shots = [
+            self._shot("camera", "head_camera", 3.0, (320, 240), "camera/image_raw", f"{prefix}camera_optical_frame"),
+            self._shot("film", "film", 8.0, (480, 360), "film/image_raw", f"{prefix}film"),
+        ]
         try:
             self._objects = SimObjects(sim, truth_rate, start)
             self._base = SimBase(sim, scan_rate, charge) if robot.base is not None else None
@@ -102,7 +105,7 @@ class Sim(RuntimeNode):
             self.create_subscription(JointState, "joint_command", self._on_command, SET_POINTS)
         self._frames = SimFrames(sim, robot.name, str(self.get_parameter("camera").value))
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
-        if self._world.face_size is not None:
+        if self._world.face_texture is not None:
             self.create_subscription(String, "face", self._on_face, LATCHED)
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
         self._rest_period_s = 1.0 / self.declare(
@@ -119,49 +122,38 @@ class Sim(RuntimeNode):
         self._pace_from = (self.steady_now(), self._world.time)
         self._physics.start()
 
-    def _camera_shot(self) -> Shot[Time]:
-        camera = self._declare_camera("camera", "head_camera")
-        rate = self.declare("camera_rate_hz", 3.0, "robot's camera images a second [Hz]", minimum=0.1, maximum=30.0)
-        width = self.declare("camera_width", 320, "width of the robot's camera image [px]", minimum=16, maximum=1280)
-        height = self.declare("camera_height", 240, "height of the robot's camera image [px]", minimum=16, maximum=960)
-        images = self.create_publisher(Image, "camera/image_raw", IMAGES)
-        infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES)
-        fovy = math.radians(float(self._world.model.camera(camera).fovy[0]))
-        focal = height / 2 / math.tan(fovy / 2)
+    def _shot(self, name: str, camera: str, rate: float, size: tuple[int, int], topic: str, frame: str) -> Shot[Time]:
+        """Declare the parameters of a camera and publish its pictures on a topic; the robot's own has camera_info as well."""
+        camera = self.declare(name, camera, "name of a camera in the robot's model")
+        if camera not in self._world.cameras():
+            known = ", ".join(self._world.cameras())
+            raise NodeStartError(f"parameter {name}: the model has no camera '{camera}'; use one of {known}")
+        rate = self.declare(f"{name}_rate_hz", rate, "its images a second [Hz]", minimum=0.1, maximum=60.0)
+        width = self.declare(f"{name}_width", size[0], "width of its image [px]", minimum=16, maximum=1280)
+        height = self.declare(f"{name}_height", size[1], "height of its image [px]", minimum=16, maximum=960)
+        images = self.create_publisher(Image, topic, IMAGES)
+        infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES) if name == "camera" else None
+        info = self._camera_info(camera, width, height)
+
+        def deliver(pixels: Pixels, stamp: Time) -> None:
+            image = to_message(pixels, stamp, frame)
+            images.publish(image)
+            if infos is not None:
+                info.header = image.header
+                infos.publish(info)
+
+        def wanted() -> bool:
+            return any(publisher is not None and publisher.get_subscription_count() > 0 for publisher in (images, infos))
+
+        return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
+
+    def _camera_info(self, camera: str, width: int, height: int) -> CameraInfo:
+        focal = height / 2 / math.tan(math.radians(float(self._world.model.camera(camera).fovy[0])) / 2)
         info = CameraInfo(width=width, height=height, distortion_model="plumb_bob", d=[0.0] * 5)
         info.k = [focal, 0.0, width / 2, 0.0, focal, height / 2, 0.0, 0.0, 1.0]
         info.r = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
         info.p = [focal, 0.0, width / 2, 0.0, 0.0, focal, height / 2, 0.0, 0.0, 0.0, 1.0, 0.0]
-
-        def deliver(pixels: Pixels, stamp: Time) -> None:
-            image = to_message(pixels, stamp, f"{self._prefix}camera_optical_frame")
-            info.header = image.header
-            images.publish(image)
-            infos.publish(info)
-
-        def wanted() -> bool:
-            return images.get_subscription_count() > 0 or infos.get_subscription_count() > 0
-
-        return Shot(camera, width, height, 1.0 / rate, wanted, deliver)
-
-    def _film_shot(self) -> Shot[Time]:
-        camera = self._declare_camera("film", "film")
-        rate = self.declare("film_rate_hz", 8.0, "film images a second [Hz]", minimum=0.1, maximum=60.0)
-        width = self.declare("film_width", 480, "width of the film's image [px]", minimum=16, maximum=1280)
-        height = self.declare("film_height", 360, "height of the film's image [px]", minimum=16, maximum=960)
-        images = self.create_publisher(Image, "film/image_raw", IMAGES)
-
-        def deliver(pixels: Pixels, stamp: Time) -> None:
-            images.publish(to_message(pixels, stamp, f"{self._prefix}film"))
-
-        return Shot(camera, width, height, 1.0 / rate, lambda: images.get_subscription_count() > 0, deliver)
-
-    def _declare_camera(self, parameter: str, default: str) -> str:
-        name = self.declare(parameter, default, "name of a camera in the robot's model")
-        if name not in self._world.cameras():
-            known = ", ".join(self._world.cameras())
-            raise NodeStartError(f"parameter {parameter}: the model has no camera '{name}'; use one of {known}")
-        return name
+        return info
 
     def _step(self) -> None:
         """On the physics thread: simulated time follows steady time, whatever the executor does."""
@@ -261,10 +253,8 @@ class Sim(RuntimeNode):
     def _show_face_in_viewer(self, pixels: Pixels) -> None:
         with self._lock:
             self._world.set_face(self._face, pixels)
-            texture = next(
-                (i for i in range(self._world.model.ntex) if self._world.model.texture(i).name.endswith("_face")), -1
-            )
-        if self._viewer is not None and texture >= 0:
+            texture = self._world.face_texture
+        if self._viewer is not None and texture is not None:
             self._viewer.update_texture(texture)
 
     def close(self) -> None:

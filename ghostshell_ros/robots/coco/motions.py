@@ -301,9 +301,13 @@ def oscillate(start: Pose, about: Pose, swings: Sequence[Swing], period_s: float
     return Trajectory(JOINTS, tuple(total * k / count for k in range(count + 1)), tuple(points))
 
 
-def wave_period_s(speed: float) -> float:
-    """Seconds of one wave of the body at a speed in percent."""
-    return blend(2.0, 0.8, speed)
+PERIODS_S = {"wave": (2.0, 0.8), "shake": (1.2, 0.5), "knock": (1.1, 0.55), "pull": (1.8, 0.8)}
+"""Of each move repeated, at speeds of 0 and 100 %."""
+
+
+def period_s(move: str, speed: float) -> float:
+    """Seconds of one move at a speed in percent."""
+    return blend(*PERIODS_S[move], speed)
 
 
 def wave(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
@@ -311,12 +315,7 @@ def wave(start: Pose, speed: float, amplitude: float, times: float) -> Trajector
     height = blend(0.10, 0.34, amplitude)
     order = {1: 0.0, 2: 0.25, 4: 0.5, 3: 0.75}
     swings = [Swing(f"leg{leg}_knee", height, phase) for leg, phase in order.items()]
-    return oscillate(start, STAND["normal"], swings, wave_period_s(speed), times)
-
-
-def shake_period_s(speed: float) -> float:
-    """Seconds of one shake of the rear at a speed in percent."""
-    return blend(1.2, 0.5, speed)
+    return oscillate(start, STAND["normal"], swings, period_s("wave", speed), times)
 
 
 def shake(start: Pose, speed: float, amplitude: float, times: float) -> Trajectory:
@@ -324,7 +323,7 @@ def shake(start: Pose, speed: float, amplitude: float, times: float) -> Trajecto
     sweep = blend(0.10, 0.32, amplitude)
     about = legs_pose(knee={1: 0.22, 2: 0.22, 3: -0.22, 4: -0.22})
     swings = [Swing(f"leg{leg}_coxa", sweep * (0.6 if FRONT[leg] > 0 else 1.0)) for leg in LEGS]
-    return oscillate(start, about, swings, shake_period_s(speed), times)
+    return oscillate(start, about, swings, period_s("shake", speed), times)
 
 
 PUSH_UP_S = 1.25
@@ -373,14 +372,9 @@ def unfree_leg(start: Pose, leg: int) -> Trajectory:
 FREE_AND_BACK_S = 3.0 * SHIFT_S
 
 
-def knock_period_s(speed: float) -> float:
-    """Seconds of one knock at a speed in percent."""
-    return blend(1.1, 0.55, speed)
-
-
 def knock(start: Pose, leg: int, speed: float, times: int, forward: float = 0.0) -> Trajectory:
     """Knock on the ground with a leg that `free_leg` freed, its coxa turned forward by `forward` rad."""
-    period = knock_period_s(speed)
+    period = period_s("knock", speed)
     base = _tripod(leg)
     coxa = {f"leg{leg}_coxa": FORE[leg] * forward}
     raised = {**base, **coxa, f"leg{leg}_knee": 0.85}
@@ -388,14 +382,9 @@ def knock(start: Pose, leg: int, speed: float, times: int, forward: float = 0.0)
     return move(start, [frame for _ in range(times) for frame in ((period * 0.6, raised), (period * 0.4, tapped))])
 
 
-def pull_period_s(speed: float) -> float:
-    """Seconds of one pull of an arm at a speed in percent."""
-    return blend(1.8, 0.8, speed)
-
-
 def pull(start: Pose, leg: int, speed: float, times: int, inward: bool = True) -> Trajectory:
     """Reach out with a freed front leg and draw something in, or push it away when `inward` is false."""
-    period = pull_period_s(speed)
+    period = period_s("pull", speed)
     base = _tripod(leg)
     far, near = FORE[leg] * 0.65, FORE[leg] * -0.45
     first, second = (far, near) if inward else (near, far)

@@ -144,7 +144,7 @@ def _posture(
 HOME_S = 0.4
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.wave_period_s(speed), stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("wave", speed), stop_s=STOP_S)
 def spider_wave_move(
     speed: Percent = 60.0,
     amplitude: Percent = 60.0,
@@ -159,7 +159,7 @@ def spider_wave_move(
     return _perform(body, stop_evt, until_reset, lambda pose: [motions.wave(pose, speed, amplitude, times)], f"{times} waves")
 
 
-@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.shake_period_s(speed) + HOME_S, stop_s=STOP_S)
+@robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("shake", speed) + HOME_S, stop_s=STOP_S)
 def spider_shake_ass(
     speed: Percent = 70.0,
     amplitude: Percent = 60.0,
@@ -190,7 +190,7 @@ def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, 
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.pull_period_s(speed) + motions.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * motions.period_s("pull", speed) + motions.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_arm_pull(
@@ -216,7 +216,7 @@ def spider_arm_pull(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.knock_period_s(speed) + motions.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * motions.period_s("knock", speed) + motions.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_arm_knock(
@@ -228,7 +228,7 @@ def spider_arm_knock(
 
 @robot_skill(
     subsystem="legs",
-    nominal_s=lambda speed, times: times * motions.knock_period_s(speed) + motions.FREE_AND_BACK_S,
+    nominal_s=lambda speed, times: times * motions.period_s("knock", speed) + motions.FREE_AND_BACK_S,
     stop_s=STOP_S,
 )
 def spider_single_leg_knock(
