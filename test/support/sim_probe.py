@@ -11,25 +11,26 @@ FELL_AT_RAD = math.radians(50.0)
 
 
 def joint_limits(world: SimWorld) -> dict[str, tuple[float, float]]:
-    """Lower and upper limit of each controlled joint in rad, as the model has them."""
+    """Return the lower and upper limit of each controlled joint in rad, as the model has them."""
     return {name: tuple(map(float, world.model.joint(name).range)) for name in world.joint_names}
 
 
 def joint_targets(world: SimWorld) -> dict[str, float]:
-    """The targets that are set, in rad by joint."""
+    """Return the targets that are set, in rad by joint."""
     return dict(zip(world.joint_names, map(float, world.data.ctrl), strict=True))
 
 
 def tilt(world: SimWorld) -> float:
-    """Angle between the base's z axis and the vertical in rad."""
+    """Return the angle between the base's z axis and the vertical in rad."""
     return math.acos(max(-1.0, min(1.0, float(world.data.xmat[world.base_id][8]))))
 
 
 def upright(world: SimWorld) -> bool:
+    """Return whether the robot has not fallen."""
     return tilt(world) < FELL_AT_RAD
 
 
 def face_size(world: SimWorld) -> tuple[int, int]:
-    """Width and height in px of the robot's display."""
+    """Return width and height in px of the robot's display."""
     (texture,) = (i for i in range(world.model.ntex) if world.model.texture(i).name.endswith("_face"))
     return int(world.model.tex_width[texture]), int(world.model.tex_height[texture])
