@@ -138,7 +138,7 @@ def test_what_stands_still_is_not_drawn_again_and_what_moves_is(world: SimWorld)
     try:
         _, one, other = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(3)]
         assert one is other
-        world.set_joint_targets({joint: high for joint, (_, high) in world.joint_limits().items()})
+        world.set_joint_targets({joint: high for joint, (_, high) in joint_limits(world).items()})
         world.advance(1.0)
         while not taken.pictures.empty():
             taken.pictures.get()
