@@ -181,7 +181,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=steps)
 def test_no_sequence_breaks_limits_accelerations_ranks_or_halt(steps: list[tuple[str, object, object]]) -> None:
     gate, now, before = BaseGate(BASE), 0.0, STILL
@@ -212,7 +211,7 @@ def test_no_sequence_breaks_limits_accelerations_ranks_or_halt(steps: list[tuple
         before = gate.output
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     posts=st.lists(st.tuples(st.floats(0.5, 2.5), st.floats(-math.pi, math.pi)), min_size=1, max_size=12),
     wishes=st.lists(st.builds(Velocity, st.floats(-2, 2), st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=4),

@@ -38,7 +38,7 @@ class KernelAgainstModel(RuleBasedStateMachine):
         self.both.close()
 
 
-KernelAgainstModel.TestCase.settings = settings(max_examples=50, stateful_step_count=60, deadline=None)
+KernelAgainstModel.TestCase.settings = settings(max_examples=50, stateful_step_count=60)
 TestKernelAgainstModel = KernelAgainstModel.TestCase
 
 

@@ -111,7 +111,7 @@ def test_private_records_stay_out_of_the_answers_of_others(memory: Memory) -> No
 
 
 @given(text=st.text(min_size=1, max_size=80))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_question_is_read_as_one_form(text: str) -> None:
     if text.strip():
         assert read(text, NOON, ("kalos",)).form in {*FORMS, "other"}

@@ -127,7 +127,7 @@ def test_without_the_extra_the_answer_says_that_full_text_alone_was_used(with_me
     st.one_of(st.none(), st.sets(st.integers(1, 40), max_size=10)),
     st.sampled_from([8, 1000]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_vector_index_finds_what_a_plain_loop_finds(
     added: list[int], count: int, among: set[int] | None, limit: int
 ) -> None:

@@ -93,9 +93,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
 
 def test_the_store_does_what_a_plain_model_does() -> None:
-    run_state_machine_as_test(
-        StoreAgainstModel, settings=settings(max_examples=40, stateful_step_count=30, deadline=None, print_blob=True)
-    )
+    run_state_machine_as_test(StoreAgainstModel, settings=settings(max_examples=40, stateful_step_count=30, print_blob=True))
 
 
 WRITER = """
@@ -284,7 +282,7 @@ def test_no_query_text_is_syntax(store: Store, text: str) -> None:
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_stored_found_again_and_never_an_error(store: Store, text: str) -> None:
     (record_id,) = store.put(note(1.0, text)).result()
     assert store.get([record_id])[0].text == text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -50,7 +50,7 @@ def inside(degrees: float, name: str) -> bool:
 RANGE = st.one_of(st.floats(0.06, 11.0), st.sampled_from([math.inf, -math.inf, math.nan, 0.0, 0.02, 30.0, -1.0]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     ranges=st.lists(RANGE, min_size=1, max_size=120),
     start=st.floats(-math.pi, math.pi),

@@ -185,7 +185,7 @@ def test_only_the_labels_of_the_robots_file_count_where_it_names_any() -> None:
     assert len(scene.observation().fields["object_detections"].value) == 1  # type: ignore[arg-type]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.lists(

@@ -14,7 +14,7 @@ from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from skill_kernel.codes import ParseCode
 
-LAX = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+LAX = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 Event = tuple[Any, ...]
 
 NAMES = ["walk", "a", "ear_swing", "think2", "x-y.z", "步行", "ns-é"]

@@ -108,7 +108,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(EVENTS)
 def test_laws_hold_in_any_order_of_events(events: list[tuple[str, object]]) -> None:
     """What is done stays done, ids name one thing, revisions count up, nothing is asked while paused or twice at a time,
