@@ -68,7 +68,7 @@ class Memory:
         ]
 
     def recall(self, query: Query) -> Answer:
-        """The records that fit a query, without words of its own; see `retrieve`."""
+        """Return the records that fit a query, without words of its own; see `retrieve`."""
         return retrieve(self.store, self.embeddings, query)
 
     def ask(self, question: str, *, viewer: Viewer | None = None, robot: str = "", limit: int = MAX_SOURCES) -> Answer:
@@ -93,7 +93,7 @@ class Memory:
         return replace(answer, sources=answer.sources[:limit], note="; ".join(filter(None, notes)))
 
     def _worded(self, question: str, found: Answer, now_s: float) -> Answer:
-        """What was found with a text by the model, or else by the first of the records."""
+        """Return what was found with a text by the model, or else by the first of the records."""
         notes = [found.note]
         if self._model is not None and found.sources:
             if text := self._model.answer(question, found.sources, now_s):
@@ -111,7 +111,7 @@ class Memory:
             return {known.removeprefix(key) for (known,) in keys}
 
     def examples(self, instruction: str, count: int = 5, viewer: Viewer | None = None) -> list[InteractionExample]:
-        """The interaction examples nearest to an instruction, best first."""
+        """Return the interaction examples nearest to an instruction, best first."""
         query = Query(text=instruction, kinds=(Kind.EXAMPLE.value,), viewer=viewer, limit=count)
         return [example_of(r) for r in self.recall(query).sources]
 

@@ -15,7 +15,7 @@ from planners.memory.store import Store
 
 
 def listed(items: Iterable[str], limit: int = 8) -> str:
-    """`a, b and c`; of many the first ones and how many more."""
+    """Return `a, b and c`; of many the first ones and how many more."""
     names = list(items)
     if len(names) > limit:
         names = [*names[:limit], f"{len(names) - limit} more"]
@@ -23,7 +23,7 @@ def listed(items: Iterable[str], limit: int = 8) -> str:
 
 
 def clock(time_s: float, now_s: float | None = None) -> str:
-    """A time of day, with its date unless it lies on the same day as `now_s`."""
+    """Return a time of day, with its date unless it lies on the same day as `now_s`."""
     then = time.localtime(time_s)
     if now_s is None:
         return time.strftime("%Y-%m-%d %H:%M:%S", then)
@@ -39,7 +39,7 @@ def where(spot: Spot) -> str:
 
 
 def readable(name: str) -> str:
-    """A name without its underscores."""
+    """Return a name without its underscores."""
     return name.replace("_", " ")
 
 
@@ -49,7 +49,7 @@ def times(count: int) -> str:
 
 
 def with_article(label: str) -> str:
-    """`a ball`, `an apple`."""
+    """Return `a ball`, `an apple`."""
     return f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}"
 
 
@@ -79,7 +79,7 @@ class Answerer:
         self._complete = True
 
     def answer(self) -> Answer | None:
-        """The answer, or None where the form of the question has none."""
+        """Return the answer, or None where the form of the question has none."""
         form = self._asked.form
         way = {
             "places": self._places,
@@ -235,7 +235,7 @@ class Answerer:
         return self._store.find(self._query((kind,), robot, limit))
 
     def _words(self, text: str, kinds: Sequence[Kind], robot: str = "", limit: int = 50) -> list[Record]:
-        """The newest records that hold all these words."""
+        """Return the newest records that hold all these words."""
         if not words_of(text):
             return []
         found, complete = self._store.search(self._query(kinds, robot, limit, text), every=True)

@@ -46,7 +46,7 @@ class ModelWriter:
         """Why the last answer failed, "" when it did not."""
 
     def answer(self, question: str, passages: Sequence[Record], now_s: float) -> str:
-        """An answer in words, or "" when the model gave none."""
+        """Return an answer in words, or "" when the model gave none."""
         told = [
             quoted({"when": clock(r.time_s, now_s), "robot": r.provenance.robot, "kind": r.kind, "text": r.text})
             for r in passages[:MAX_PASSAGES]
@@ -54,7 +54,7 @@ class ModelWriter:
         return self._ask(_ANSWER, "Passages:\n" + "\n".join(told) + f"\nQuestion: {quoted(question)}")
 
     def summarise(self, plain: str, sentences: Sequence[str]) -> str:
-        """A better wording of a summary, or "" when the model gave none."""
+        """Return a better wording of a summary, or "" when the model gave none."""
         lines = "\n".join(quoted(s) for s in (plain, *sentences[-40:]))
         return self._ask(_SUMMARY, f"Log:\n{lines}")
 
@@ -148,7 +148,7 @@ class Consolidator:
         return worked
 
     def _try(self, what: str, make: Callable[[], T]) -> T | None:
-        """What is made, or None: a strange record, imported perhaps, must not end all consolidation."""
+        """Return what is made, or None: a strange record, imported perhaps, must not end all consolidation."""
         try:
             return make()
         except (StoreError, sqlite3.Error):
@@ -205,7 +205,7 @@ class Consolidator:
     # -- summaries and knowledge --------------------------------------------------------------------------------------
 
     def _digest(self, file: sqlite3.Connection, summaries: list[int]) -> bool:
-        """The next hour of a robot that is over."""
+        """Return the next hour of a robot that is over."""
         for robot, now_s in self._clocks.items():
             name = f"digested:{robot}"
             (first,) = file.execute(
@@ -272,7 +272,7 @@ class Consolidator:
 
 
 def _during(file: sqlite3.Connection, kinds: tuple[str, ...], who: Viewer, since_s: float, until_s: float) -> list[Record]:
-    """The sentences of a robot that this process may read, or for no process those that no process keeps to itself."""
+    """Return the sentences of a robot that this process may read, or for no process those that no process keeps to itself."""
     asked = Query(kinds=kinds, robot=who.robot, viewer=who, since_s=since_s, until_s=until_s, limit=SUMMARY_SENTENCES)
     return query.find(file, asked)[0][::-1]
 

@@ -160,7 +160,7 @@ class Embeddings:
             return False
 
     def _take_over(self, name: str) -> None:
-        """The vectors that are there, or, when they are another model's, begin anew."""
+        """Return the vectors that are there, or, when they are another model's, begin anew."""
         with self._store.reading(60.0) as file:
             if schema.meta(file, _MODEL) == name:
                 newest = file.execute("SELECT id, value FROM vector ORDER BY id DESC LIMIT ?", (self._index.limit,))
@@ -213,7 +213,7 @@ _RANK = 60.0
 
 
 def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Answer:
-    """The records that fit a query, best first: by the words and the meaning of its text; without one the newest. Raises
+    """Return the records that fit a query, best first: by the words and the meaning of its text; without one the newest. Raises
     StoreError."""
     if not query.text:
         return Answer("", tuple(store.find(query)))

@@ -40,7 +40,7 @@ class Distiller:
                 self._extend(seen, Kind.SIGHTING, label, spot, [int(t.get("track", 0)) for t in same])
 
     def runs(self) -> list[Record]:
-        """The sentences, still without text, that are new or have grown; what is stored already has its id."""
+        """Return the sentences, still without text, that are new or have grown; what is stored already has its id."""
         return [run for run in (*self._over, *self._going_on.values()) if run.parents]
 
     def _extend(self, seen: Record, kind: Kind, subject: str, spot: Spot, tracks: list[int]) -> None:
@@ -68,7 +68,7 @@ class Distiller:
         )
 
     def _stored(self, slot: tuple[str, str], kind: Kind, now_s: float) -> Record | None:
-        """The newest of what was going on before, for one that may go on still."""
+        """Return the newest of what was going on before, for one that may go on still."""
         prefix = "\x1f".join(slot)
         newest = (
             "record INDEXED BY record_kind WHERE kind = ? AND time >= ? AND key >= ? AND key < ? ORDER BY time DESC LIMIT 1"
@@ -78,7 +78,7 @@ class Distiller:
 
 
 def worded(run: Record) -> Record:
-    """A visit or sighting with its text."""
+    """Return a visit or sighting with its text."""
     robot = run.provenance.robot
     begun, ended = clock(run.start_s), clock(run.time_s)[11:]
     lasted = f"from {begun} to {ended}" if run.time_s > run.start_s else f"at {begun}"
@@ -94,7 +94,7 @@ HOUR_S = 3600.0
 
 
 def task_episode(outcome: Record, during: Sequence[Record]) -> Record:
-    """The summary of a task: `outcome` is the record of its end, `during` the sentences of its robot in that time."""
+    """Return the summary of a task: `outcome` is the record of its end, `during` the sentences of its robot in that time."""
     who, told = outcome.provenance, outcome.data
     done: dict[str, Counter[str]] = {}
     used = [outcome]
@@ -129,7 +129,7 @@ def task_episode(outcome: Record, during: Sequence[Record]) -> Record:
 
 
 def hour_digest(robot: str, during: Sequence[Record]) -> Record:
-    """The summary of the visits and sightings of an hour, whatever the robot was working on."""
+    """Return the summary of the visits and sightings of an hour, whatever the robot was working on."""
     begun_s, ended_s = min(r.start_s for r in during), max(r.time_s for r in during)
     hour_s = min(r.time_s for r in during) // HOUR_S * HOUR_S
     scene, data = _scene(during, robot)
@@ -162,7 +162,7 @@ def _scene(during: Sequence[Record], who: str) -> tuple[list[str], dict[str, Any
 
 
 def _narrowest(records: Sequence[Record]) -> Visibility:
-    """A summary is shown to nobody who may not see all that it was made of."""
+    """Return who may see a summary: nobody who may not see all that it was made of."""
     return min((r.visibility for r in records), default=Visibility.SHARED)
 
 

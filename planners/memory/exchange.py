@@ -44,7 +44,7 @@ class _Line(NamedTuple):
 
 
 def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) -> Iterator[str]:
-    """The store's records, those for which `keep` holds, as lines; read in small pieces, so that nobody waits."""
+    """Return the store's records, those for which `keep` holds, as lines; read in small pieces, so that nobody waits."""
     name = store.name
     yield json.dumps({"format": FORMAT, "version": VERSION, "store": name})
     last = 0
@@ -113,7 +113,7 @@ def _restore(file: sqlite3.Connection, chunk: list[_Line], own: str) -> int:
 
 
 def _read(line: str) -> _Line | None:
-    """The record of a line, None for the head. Raises ValueError and others for what is neither."""
+    """Return the record of a line, None for the head. Raises ValueError and others for what is neither."""
     told = json.loads(line) if len(line) <= MAX_LINE else None
     if not isinstance(told, dict):
         raise ValueError(f"it is no JSON object of at most {MAX_LINE} characters")

@@ -51,7 +51,7 @@ _EXAMPLE, _ROUTINE = TypeAdapter(InteractionExample), TypeAdapter(TaughtRoutine)
 
 
 def taught_record(taught: InteractionExample | TaughtRoutine, time_s: float, provenance: Provenance) -> Record:
-    """The record of an example, found by its instruction, or of a routine; a newer one of that instruction or name replaces
+    """Return the record of an example, found by its instruction, or of a routine; a newer one of the same name replaces
     it."""
     if isinstance(taught, TaughtRoutine):
         kind, name, text = Kind.ROUTINE, taught.name, f"{taught.name}: {taught.description}"
@@ -63,12 +63,12 @@ def taught_record(taught: InteractionExample | TaughtRoutine, time_s: float, pro
 
 
 def example_of(record: Record) -> InteractionExample:
-    """The example of a record. Raises ValueError for one of another kind."""
+    """Return the example of a record. Raises ValueError for one of another kind."""
     return _EXAMPLE.validate_python(record.data)
 
 
 def routine_of(record: Record) -> TaughtRoutine:
-    """The routine of a record. Raises ValueError for one of another kind."""
+    """Return the routine of a record. Raises ValueError for one of another kind."""
     return _ROUTINE.validate_python(record.data)
 
 
@@ -133,7 +133,7 @@ class Recorder:
         return found
 
     def call(self, call: CallEvent) -> list[Record]:
-        """What was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
+        """Return what was done and how it ended; also the place it brought the robot to, where no observation names rooms."""
         if call.function in OWN:
             return []
         arguments, outcome = call.arguments, call.outcome_name or "?"

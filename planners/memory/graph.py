@@ -25,7 +25,7 @@ Graph: TypeAlias = "nx.MultiDiGraph[str]"
 
 
 def entity(type_: str, name: str, time_s: float, attributes: Mapping[str, Any] | None = None, **fields: Any) -> Record:
-    """The record of a node `type:name`: a person, place, object, facility or robot. Attributes are, for a person, such as
+    """Return the record of a node `type:name`: person, place, object, facility or robot. Attributes are, for a person, such as
     `availability`; what is left out stays as it is. `fields` are those of a record."""
     if not name.strip():
         raise ValueError("a node of the graph needs a name")
@@ -35,7 +35,7 @@ def entity(type_: str, name: str, time_s: float, attributes: Mapping[str, Any] |
 
 
 def relation(subject: str, name: str, target: str, time_s: float, count: int = 1, **fields: Any) -> Record:
-    """The record of an edge between two nodes, such as `person:alice owns object:laptop`. Noted again, its count rises."""
+    """Return the record of an edge between two nodes (`person:alice owns object:laptop`). Noted again, its count rises."""
     said = " ".join(readable(part.partition(":")[2] or part) for part in (subject, name, target))
     data = {"subject": subject, "relation": name, "object": target, "count": count, "since_s": time_s, "attributes": {}}
     return Record(Tier.M3, Kind.RELATION, time_s, said, data, key=f"relation:{subject}|{name}|{target}", **fields)
@@ -61,7 +61,7 @@ def _merged(old: Record, new: Record) -> Record:
 
 
 def load(store: Store, viewer: Viewer | None = None) -> Graph:
-    """The graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from. A
+    """Return the graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from. A
     record that is no node or edge, imported perhaps, is left out."""
     import networkx as nx  # 16 MB, which only questions about relations need
 
@@ -87,7 +87,7 @@ def load(store: Store, viewer: Viewer | None = None) -> Graph:
 
 
 def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = True) -> list[Record]:
-    """What a sentence (M1) says about the graph: who or what was where, and who spoke with whom. Not `fresh`: it was told
+    """Return what a sentence (M1) says about the graph: who or what was where, who spoke with whom. Not `fresh`: it was told
     before and has only grown, so counts stay."""
     robot, spot, room = record.provenance.robot, record.spot, record.spot.room
     if not robot or record.kind not in (Kind.VISIT.value, Kind.SIGHTING.value, Kind.HEARD.value):
@@ -126,7 +126,7 @@ MAX_HABIT_PARENTS = 100
 
 
 def habits_of(summaries: Iterable[Record]) -> list[Record]:
-    """The regularities in all summaries that there are; computed whole, so that what was forgotten leaves no trace."""
+    """Return the regularities in all summaries that there are; computed whole, so that what was forgotten leaves no trace."""
     counts: defaultdict[tuple[str, str, str], Counter[Any]] = defaultdict(Counter)
     on: defaultdict[tuple[str, str, str], list[Record]] = defaultdict(list)
 

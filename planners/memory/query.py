@@ -73,7 +73,7 @@ class Query:
 
 
 def conditions(query: Query) -> tuple[str, list[Any]]:
-    """The WHERE of a query without its text, and its values."""
+    """Return the WHERE of a query without its text, and its values."""
     found = ["time BETWEEN ? AND ?"]
     values: list[Any] = [query.since_s or 0.0, MAX_TIME_S if query.until_s is None else query.until_s]
     if not query.revoked:
@@ -97,13 +97,13 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
 
 
 def index_of(query: Query) -> str:
-    """The index to go through, newest first: of a room, kind or tier, or of all."""
+    """Return the index to go through, newest first: of a room, kind or tier, or of all."""
     one = {"room": query.room, "kind": len(query.kinds) == 1, "tier": len(query.tiers) == 1}
     return f"record_{next((name for name, chosen in one.items() if chosen), 'time')}"
 
 
 def find(file: sqlite3.Connection, query: Query, *, every: bool = False) -> tuple[list[Record], bool]:
-    """The records that fit, newest first, and whether older ones cannot have been left out.
+    """Return the records that fit, newest first, and whether older ones cannot have been left out.
 
     With a text those with more and rarer words come first, or, with `every`, only those that hold all the words are found.
     """
@@ -127,19 +127,19 @@ def all_ids(file: sqlite3.Connection, query: Query) -> list[int]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text worth looking for, each once; when none is left, all of them."""
+    """Return the words of a text worth looking for, each once; when none is left, all of them."""
     all_words = list(dict.fromkeys(w.casefold().replace("’", "'") for w in _WORD.findall(text)))
     telling = [w for w in all_words if w not in STOP_WORDS]
     return (telling or all_words)[:MAX_WORDS]
 
 
 def _match(words: list[str], by: str = " AND ") -> str:
-    """The words as FTS5 strings, in which nothing is an operator."""
+    """Return the words as FTS5 strings, in which nothing is an operator."""
     return by.join(f'"{word}"' for word in words)
 
 
 def _scores(file: sqlite3.Connection, words: list[str], every: bool) -> tuple[dict[int, float], bool]:
-    """The records with these words and how much each tells, and whether older ones cannot have been left out."""
+    """Return the records with these words and how much each tells, and whether older ones cannot have been left out."""
 
     def newest(match: str, limit: int = RARE) -> list[int]:
         sql = "SELECT rowid FROM record_text WHERE record_text MATCH ? ORDER BY rowid DESC LIMIT ?"

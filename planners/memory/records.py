@@ -31,7 +31,7 @@ _FULL_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def named(error: Exception, path: Path) -> StoreError:
-    """The error by its name. What SQLite calls an I/O error while writing is nearly always a full or vanished disk."""
+    """Return the error by its name. What SQLite calls an I/O error while writing is nearly always a full or vanished disk."""
     if isinstance(error, StoreError):
         return error
     if not isinstance(error, (sqlite3.Error, OSError)):
@@ -206,7 +206,7 @@ def clean(text: str) -> str:
 
 
 def encoded(data: Mapping[str, Any]) -> str:
-    """Data as it is stored. Raises ValueError for what JSON cannot hold."""
+    """Return data as it is stored. Raises ValueError for what JSON cannot hold."""
     try:
         text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))) if data else "{}"
     except (TypeError, ValueError, RecursionError) as error:

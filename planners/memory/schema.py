@@ -76,7 +76,7 @@ KNOWLEDGE = "knowledge"
 
 
 def connect(path: Path, *, write: bool = False, power_safe: bool = True) -> sqlite3.Connection:
-    """A connection in WAL mode; without `write` it makes no file and cannot change anything.
+    """Return a connection in WAL mode; without `write` it makes no file and cannot change anything.
 
     `power_safe` flushes each commit to the disk, so that it also survives a power cut; without, a killed process loses
     nothing, but a power cut may take the last commits with it.
@@ -125,7 +125,7 @@ def prepare(path: Path) -> None:
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
-    """The record's values of all written columns but the id. Raises ValueError for data that is no JSON."""
+    """Return the record's values of all written columns but the id. Raises ValueError for data that is no JSON."""
     spot = record.spot
     return (
         int(record.tier),
@@ -146,7 +146,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
 
 
 def select(file: sqlite3.Connection, rest: str, values: Sequence[Any] = ()) -> list[Record]:
-    """The records of a SELECT on `record`, of which this is all that follows FROM."""
+    """Return the records of a SELECT on `record`, of which this is all that follows FROM."""
     return [_record_of(row) for row in file.execute(f"SELECT {COLUMNS} FROM {rest}", values)]
 
 
@@ -175,14 +175,14 @@ def _record_of(row: tuple[Any, ...]) -> Record:
 
 
 def by_ids(file: sqlite3.Connection, ids: Iterable[int]) -> list[Record]:
-    """Records by id, in that order; those that are no more are left out."""
+    """Return records by id, in that order; those that are no more are left out."""
     chosen = list(ids)
     found = {r.id: r for r in select(file, "record WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(chosen)])}
     return [found[i] for i in chosen if i in found]
 
 
 def parents_of(file: sqlite3.Connection, record_id: int) -> tuple[int, ...]:
-    """The ids of the records that a record was made of."""
+    """Return the ids of the records that a record was made of."""
     return tuple(p for (p,) in file.execute("SELECT parent FROM link WHERE child = ? ORDER BY parent", (record_id,)))
 
 
@@ -325,7 +325,7 @@ def _unlink(file: sqlite3.Connection, record_id: int) -> None:
 
 
 def meta(file: sqlite3.Connection, name: str, default: str = "") -> str:
-    """A value the store keeps of its own state."""
+    """Return a value the store keeps of its own state."""
     row = file.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return str(row[0]) if row else default
 

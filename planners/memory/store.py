@@ -81,7 +81,7 @@ class Ticket(Future[T]):
         self._store, self.job, self.records = store, job, records
 
     def result(self, timeout: float | None = 10.0) -> T:
-        """What was written (for records, their ids), once it is on disk and survives a kill.
+        """Return what was written (for records, their ids), once it is on disk and survives a kill.
 
         Raises StoreError when it was refused or dropped, when writing fails at present (it may still be written later),
         or when the time [s] is over.
@@ -221,7 +221,7 @@ class Store:
             self.changed.notify_all()
 
     def _next(self) -> list[Ticket[Any]]:
-        """The next tickets for one transaction: a job alone, or what records there are. Empty at the end."""
+        """Return the next tickets for one transaction: a job alone, or what records there are. Empty at the end."""
         with self.changed:
             while not self._waiting and not self._urgent and not self._ending:
                 if self.state.problem is not None:
@@ -279,27 +279,27 @@ class Store:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def find(self, query: Query, *, deadline_s: float = QUERY_S) -> list[Record]:
-        """The records that fit, newest first; with a text the best first."""
+        """Return the records that fit, newest first; with a text the best first."""
         return self.search(query, deadline_s=deadline_s)[0]
 
     def search(self, query: Query, *, every: bool = False, deadline_s: float = QUERY_S) -> tuple[list[Record], bool]:
-        """The records, and whether older ones cannot have been left out; see `query.find`."""
+        """Return the records, and whether older ones cannot have been left out; see `query.find`."""
         with self.reading(deadline_s) as file:
             return queries.find(file, query, every=every)
 
     def all_ids(self, query: Query, *, deadline_s: float = 60.0) -> list[int]:
-        """The ids of all records that fit and hold all words of the query's text, whatever its limit."""
+        """Return the ids of all records that fit and hold all words of the query's text, whatever its limit."""
         with self.reading(deadline_s) as file:
             return queries.all_ids(file, query)
 
     def get(self, ids: Sequence[int], *, parents: bool = False) -> list[Record]:
-        """Records by id, in that order; those that are no more are left out."""
+        """Return records by id, in that order; those that are no more are left out."""
         with self.reading() as file:
             found = schema.by_ids(file, ids)
             return [replace(r, parents=schema.parents_of(file, r.id)) for r in found] if parents else found
 
     def by_key(self, key: str) -> Record | None:
-        """The shared record of a key, or None."""
+        """Return the shared record of a key, or None."""
         with self.reading() as file:
             return next(iter(select(file, "record WHERE key = ?", (f"\x1f{key}",))), None)
 
@@ -311,7 +311,7 @@ class Store:
 
     @contextmanager
     def reading(self, deadline_s: float = QUERY_S) -> Iterator[sqlite3.Connection]:
-        """A connection for reading. What SQLite raises comes out as StoreError."""
+        """Return a connection for reading. What SQLite raises comes out as StoreError."""
         end = time.monotonic() + deadline_s
         try:
             with closing(connect(self.path)) as file:
