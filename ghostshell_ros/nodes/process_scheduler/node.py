@@ -397,6 +397,8 @@ class ProcessSchedulerNode(RuntimeNode):
         self._advice.event(event)
         if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
             return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
+        if event.kind is ProcessKind.INTERRUPTED:  # perhaps by somebody else
+            self._core.learn_epoch(event.epoch)
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
         if report := _REPORTS.get(event.kind):
