@@ -175,9 +175,8 @@ def test_nothing_is_activated_without_a_gate_that_is_not_halted(
     start_drivers(processes, robot_file)
     processes.start(MANAGER)
     wait_until(lambda: engineer.all_are("unconfigured"), 15.0, "the manager hears them")
-    told = engineer.drivers
-    wait_until(lambda: all("hears no sensors" in d.why for d in told.values()), 8.0, "a gate is there, in the engineer's place")
-    assert all(d.coming_up for d in told.values()), "a call may wait for what is just starting"
+    wait_until(lambda: all("hears no sensors" in d.why for d in engineer.drivers.values()), 5.0, "the engineer's gate is seen")
+    assert all(d.coming_up for d in engineer.drivers.values()), "a call may wait for what is just starting"
     engineer.call_soon(engineer.gate.publish, Bool(data=True))
     wait_until(lambda: not any(d.coming_up for d in engineer.drivers.values()), 3.0, "nothing comes up while it is halted")
     time.sleep(0.3)
