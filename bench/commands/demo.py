@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ghostshell.action import RunTask
 
     from bench.demo.film import FilmReel
-    from ghostshell_ros.cli.task_view import TaskView
+    from ghostshell_ros.cli.follow import TaskView
     from ghostshell_ros.launcher import LaunchRun
 
 INSTRUCTION = (

@@ -62,7 +62,7 @@ def _show(console: Console, observation: Observation) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from planners.prompts.quoting import quoted
+    from planners.prompts.blocks import quoted
     from skill_kernel.config.observation import Serialise
     from skill_kernel.observation.render import shown
 

@@ -4,18 +4,380 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from function_tokens.routines import Routine, RoutineError, check_name
-from planners.language.compose import Item, element, in_sequence, tag
+from planners.language.compose import NOTHING, Item, element, in_a_row, in_sequence, repeated, speech, tag, together
 from planners.language.conditional import is_question
-from planners.language.instruction import InstructionReader, Unclear
-from planners.language.lexicon import FILLERS, word_set
-from planners.language.skills import MAX_REPEATS, Matcher
-from planners.language.words import clean, words_of
+from planners.language.lexicon import ALWAYS_QUESTION, CONDITIONS, FILLERS, LIGHT, NEGATIONS, POLITE, word_set
+from planners.language.skills import DIRECTIONS, MAX_REPEATS, CannotDo, Matcher, NotUnderstood
+from planners.language.words import Word, clean, words_of
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.skills.skill import MAIN, Skill
+
+_ON_MAIN = frozenset({MAIN})
+_JOINTS = ("then", "and", "while", "meanwhile")
+_EVERYTHING = word_set("everything all moving motion it that")
+_DANCE_WORDS = LIGHT | word_set("little short")
+_PERFORM = LIGHT | word_set("run execute start play")
+_FIGURES = (
+    ("stand up", "smile"),
+    ("wave", "nod"),
+    ("lean left", "shake both ears"),
+    ("lean right", "shake head"),
+    ("wag bottom", "wink"),
+    ("turn left 45 degrees", "nod"),
+    ("turn right 45 degrees", "shake head"),
+)
+"""Figures of a dance; the movements of one figure are made at once where channels allow. What turns comes back."""
+
+
+class Unclear(Exception):
+    """Part of an instruction is not done; the text says which and why.
+
+    `understood`: the words were clear, the act is not possible. `before` stood in front of it in the same step and is done.
+    """
+
+    def __init__(self, text: str, *, understood: bool = False) -> None:
+        super().__init__(text)
+        self.understood = understood
+        self.before = NOTHING
+
+
+class InstructionReader:
+    """Reads one instruction.
+
+    `routines` maps the words of a routine's name to the name, `names` are the robot's, `text` is the cleaned instruction,
+    which words point into.
+    """
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        options: GrammarOptions,
+        routines: Mapping[tuple[str, ...], str],
+        names: frozenset[str],
+        text: str,
+    ) -> None:
+        self._matcher, self._options, self._routines, self._names, self._text = matcher, options, routines, names, text
+        self._previous: list[Word] = []
+        """Words of the clause before."""
+
+    def read(self, steps: list[Item]) -> None:
+        """Add the steps of all sentences. Raises Unclear, with what was read before it already added."""
+        sentence: list[Word] = []
+        for word in [*words_of(self._text), Word(".", 0, 0, "mark")]:
+            if word.kind != "mark" or word.text not in ".!?;":
+                sentence.append(word)
+            elif sentence:
+                asks = word.text == "?" and not _is_request(sentence)
+                self._sentence(sentence, asks or any(w.text == "@ask" for w in sentence), steps)
+                sentence = []
+
+    def _quote(self, words: Sequence[Word]) -> str:
+        """Return the instruction's own text from the first to the last of these words."""
+        return self._text[words[0].start : max(w.end for w in words)].strip() if words else ""
+
+    def _not_understood(self, words: Sequence[Word], more: str = "") -> Unclear:
+        return Unclear(f"I did not understand “{self._quote(words)}”{more}.")
+
+    # -- sentences ----------------------------------------------------------------------------------------------------
+
+    def _sentence(self, words: list[Word], asks: bool, steps: list[Item]) -> None:
+        whole = self._quote(words)
+        words = self._without_address(words)
+        if not words:
+            return
+        if asks or words[0].among(ALWAYS_QUESTION):
+            raise Unclear(f"“{whole}” is a question; I only follow direct commands.")
+        spoken = next((i for i, w in enumerate(words) if _says(w)), len(words))
+        rest = words[spoken + 1 :]
+        unquoted = bool(rest) and all(w.kind == "word" and w.text not in _JOINTS for w in rest)
+        for word in words[:spoken] if unquoted else words:
+            if word.among(NEGATIONS):
+                raise Unclear(f"I did nothing about “{whole}”, because it says what not to do.")
+            if word.among(CONDITIONS):
+                raise Unclear(
+                    f"I did nothing about “{whole}”, because I do not understand conditions and choices (“{word.text}”)."
+                )
+        self._previous = []
+        for part in self._steps(words):
+            try:
+                steps.append(self._step(part))
+            except Unclear as trouble:
+                steps.append(trouble.before)
+                raise
+
+    def _without_address(self, words: list[Word]) -> list[Word]:
+        """Return the sentence without the robot's name, politeness and commas in front."""
+        aside = self._names | {"then", "first", "please"}
+        while words and (words[0].kind == "mark" or words[0].among(aside)):
+            words = words[1:]
+        if words and (found := POLITE.match(self._text[words[0].start :])):
+            begin = words[0].start + found.end()
+            rest = [w for w in words if w.start >= begin]
+            return self._without_address(rest) if rest and len(rest) < len(words) else words
+        return words
+
+    def _steps(self, words: list[Word]) -> list[list[Word]]:
+        """Cut at commas and 'then'.
+
+        An unquoted text to say runs on over commas unless a command follows; a `while` in front joins what is behind its
+        comma; `together` at the end joins the list before it.
+        """
+        parts: list[list[Word]] = [[]]
+        for at, word in enumerate(words):
+            if word.among(("then",)):
+                parts.append([])
+            elif word.kind == "mark" and word.text in ",:":
+                says = _speaks(parts[-1]) and not self._reads(words[at + 1 :])
+                leads = bool(parts[-1]) and parts[-1][0].text == "while"
+                if says or leads or (parts[-1] and _says(parts[-1][-1])):
+                    parts[-1].append(word)
+                else:
+                    parts.append([])
+            elif word.text in ("meanwhile", "@side") and not parts[-1] and len(parts) > 1:
+                parts.pop()
+                parts[-1].append(word)
+            elif word.text == "@together" and len(parts) > 1 and parts[-2] and at == len(words) - 1:
+                last = parts.pop()
+                parts[-1] += [Word("meanwhile", word.start, word.start), *last, word]
+            elif parts[-1] or not word.among(("and", "first")):
+                parts[-1].append(word)
+        return [part for part in parts if any(w.text not in FILLERS | self._names for w in part)]
+
+    def _reads(self, words: Sequence[Word]) -> bool:
+        """Return whether the words up to the next cut are a command of their own."""
+        clause: list[Word] = []
+        for word in words:
+            if word.kind != "mark" and word.text not in _JOINTS:
+                clause.append(word)
+            elif clause:
+                break
+        try:
+            self._clause(clause)
+        except Unclear:
+            return False
+        return bool(clause)
+
+    def _step(self, words: list[Word]) -> Item:
+        at_once = any(w.text == "@together" for w in words)
+        sides = [i for i, w in enumerate(words) if w.text == "@side"]  # “一边 … 一边 …”: the second joins
+        words = [
+            replace(w, text="while") if i in sides[1:] else w
+            for i, w in enumerate(words)
+            if w.text != "@together" and i not in sides[:1]
+        ]
+        if words and words[0].text == "while":
+            comma = next((i for i, w in enumerate(words) if w.kind == "mark"), None)
+            if comma is None:
+                raise self._not_understood(words)
+            return self._at_once(words[comma + 1 :], words[1:comma], "while")
+        for at, word in enumerate(words):
+            if word.among(("while", "meanwhile")) and at:
+                return self._at_once(words[:at], words[at + 1 :], word.text)
+        return self._row(words, at_once=at_once)
+
+    def _at_once(self, first: list[Word], second: list[Word], how: str) -> Item:
+        """Join two rows that belong together: both are done or neither is."""
+        try:
+            items = [self._row(first), self._row(second)]
+        except Unclear as trouble:
+            trouble.before = NOTHING
+            raise
+        return together(*items) if how == "while" else in_a_row(sorted(items, key=_is_on_main))
+
+    def _row(self, words: list[Word], *, at_once: bool = False) -> Item:
+        """Join clauses by 'and'. Where they are said to be at once, those of one channel still come one after the other, and
+        it says so."""
+        clauses: list[list[Word]] = [[]]
+        for at, word in enumerate(words):
+            if word.among(("and",)) and (not _speaks(clauses[-1]) or self._reads(words[at + 1 :])):
+                clauses.append([])
+            else:
+                clauses[-1].append(word)
+        items: list[Item] = []
+        try:
+            for clause in filter(None, clauses):
+                items += [self._clause(side) for side in _sides_apart(clause)]
+        except Unclear as trouble:
+            trouble.before = NOTHING if at_once else in_a_row(items)
+            raise
+        if at_once:
+            taken: set[str] = set()
+            for item in items:
+                if shared := (taken & item.channels) - _ON_MAIN:
+                    note = speech(f"These both need my {', '.join(sorted(shared))}, so I do them one after the other.")
+                    return in_a_row([note, *items])
+                taken |= item.channels
+            items.sort(key=_is_on_main)
+        return in_a_row(items)
+
+    # -- clauses ------------------------------------------------------------------------------------------------------
+
+    def _clause(self, words: Sequence[Word]) -> Item:
+        """Return one command. A clause of modifiers alone takes its verb from the clause before. Raises Unclear."""
+        kept = [w for w in words if w.kind != "mark"]
+        bare = [w for w in kept if not w.among(FILLERS | self._names)]
+        if not bare:
+            raise self._not_understood(words)
+        if (own := self._builtin(list(words), bare)) is not None:
+            return own
+        try:
+            item = self._matcher.item([w for w in kept if not w.among(self._names)])
+            self._previous = kept
+            return item
+        except CannotDo as error:
+            raise Unclear(f"I did not do “{self._quote(kept)}”: {error}.", understood=True) from error
+        except NotUnderstood as error:
+            if self._previous and all(_modifies(w) for w in bare):
+                return self._inherited(kept)
+            odd = ", ".join(f"“{self._text[w.start : w.end]}”" for w in error.words)
+            if error.words and all(w.kind == "number" for w in error.words):
+                odd += " without a unit"
+            hints = [odd] if odd and odd != f"“{self._quote(kept)}”" else []
+            if meant := self._matcher.meant(error.words or bare):
+                hints.append(f"did you mean “{meant}”?")
+            raise self._not_understood(kept, f" ({'; '.join(hints)})" if hints else "") from error
+
+    def _inherited(self, words: list[Word]) -> Item:
+        verbs = [w for w in self._previous if not _modifies(w)]
+        try:
+            return self._matcher.item([*verbs, *words])
+        except (NotUnderstood, CannotDo) as error:
+            raise self._not_understood(words) from error
+
+    def _builtin(self, words: list[Word], bare: list[Word]) -> Item | None:
+        """Return speech, routines, dancing, waiting and stopping: what needs no skill of its own."""
+        first, rest = bare[0], bare[1:]
+        if (routine := self._routine(bare)) is not None:
+            return routine
+        if _says(first):
+            return self._speech(words[words.index(first) + 1 :])
+        if first.stem == "count" and (numbers := [w for w in rest if w.kind == "number"]):
+            return self._counting(words, rest, numbers)
+        if first.meaning == "dance" or (rest and first.text in LIGHT and bare[-1].concept == "dance"):
+            return self._dance(bare)
+        if first.meaning == "wait" and len(rest) == 1 and rest[0].dimension == "time":
+            if not 0 <= (seconds := rest[0].value) <= 3600:
+                raise Unclear(f"I can wait 0 to 3600 seconds, not {seconds:g}.", understood=True)
+            return Item(tag(self._options.tag("sleep"), {"seconds": f"{seconds:g}"}), _ON_MAIN)
+        return self._stop(rest) if first.meaning == "stop" else None
+
+    def _routine(self, bare: Sequence[Word]) -> Item | None:
+        """Return `perform X`, `do X twice`, or a routine's bare name."""
+        counts = [w for w in bare if w.is_count()]
+        rest = [w for w in bare if w not in counts]
+        named = len(rest) > 1 and rest[0].text in _PERFORM
+        for words in (rest, rest[1:] if named else []):
+            texts = [w.text.casefold() for w in words]
+            for said in (texts, [t for t in texts if t != "routine"]):
+                name = self._routines.get(tuple(" ".join(said).split()))
+                if said and name is not None and len(counts) <= 1:
+                    count = int(counts[0].value) if counts else 1
+                    if count > MAX_REPEATS:
+                        why = f"{count} times are too many; at most {MAX_REPEATS}"
+                        raise Unclear(f"I did not perform “{name}”: {why}.", understood=True)
+                    return repeated(Item(tag(self._options.tag("run"), {"name": name}), _ON_MAIN), count)
+        if named and any(w.text == "routine" for w in rest):
+            wanted = self._quote([w for w in rest[1:] if w.text != "routine"])
+            known = ", ".join(self._routines.values()) or "none yet"
+            raise Unclear(f"I know no routine “{wanted}”; I know: {known}.", understood=True)
+        return None
+
+    def _speech(self, words: list[Word]) -> Item:
+        quotes = [w for w in words if w.kind == "quote"]
+        if quotes:
+            others = [w for w in words if w.kind not in ("quote", "mark") and w.text not in FILLERS]
+            if len(others) > 1 or not all(w.is_count(MAX_REPEATS) for w in others):
+                raise self._not_understood(others, " after what to say")
+            return speech(" ".join([w.text for w in quotes] * (int(others[0].value) if others else 1)))
+        while words and words[0].kind == "mark":
+            words = words[1:]
+        if not words:
+            raise Unclear("I did not understand what to say.")
+        return speech(self._quote(words))
+
+    def _counting(self, words: list[Word], rest: list[Word], numbers: list[Word]) -> Item:
+        low, high = (numbers[0].value, numbers[1].value) if len(numbers) == 2 else (1.0, numbers[0].value)
+        others = [w for w in rest if w.text != "from" and w not in numbers]
+        if others or len(numbers) > 2 or not all(n.value == int(n.value) for n in numbers):
+            raise self._not_understood(words)
+        if abs(high - low) > 100:
+            raise Unclear("I count at most 100 numbers.", understood=True)
+        step = 1 if high >= low else -1
+        return speech(", ".join(str(n) for n in range(int(low), int(high) + step, step)))
+
+    def _dance(self, bare: Sequence[Word]) -> Item:
+        """Return the robot's own dance, or one of the figures it can make, to music if it can play some."""
+        if any(w.concept != "dance" and w.text not in _DANCE_WORDS for w in bare):
+            raise self._not_understood(bare)
+        if "dance" in "".join(k.text for e in self._matcher.entries for k in e.name):
+            return self._matcher.item(bare)
+        figures: list[Item] = []
+        for phrases in _FIGURES:
+            moves: list[Item] = []
+            for move in map(self._movement, phrases):
+                if move is not None and not any(move.channels & other.channels for other in moves):
+                    moves.append(move)
+            if moves:
+                figures.append(in_a_row(moves))
+        if len({f.source for f in figures}) < 2:
+            raise Unclear("I have no movements to make a dance of.", understood=True)
+        dance = in_sequence(figures, self._options.tag("wait"))
+        music = self._movement("play music")
+        return music.around(dance) if music and music.opening and not music.channels & dance.channels else dance
+
+    def _movement(self, phrase: str) -> Item | None:
+        try:
+            return self._matcher.item(words_of(phrase))
+        except (NotUnderstood, CannotDo):
+            return None
+
+    def _stop(self, rest: Sequence[Word]) -> Item:
+        """Stop a channel; when it is not clear which, everything."""
+        name = self._options.tag("stop")
+        channels: tuple[str, ...] = ()
+        if not all(w.text in _EVERYTHING or w.concept == "dance" for w in rest):
+            try:
+                channels = self._matcher.channels_named(rest)
+            except (NotUnderstood, CannotDo):
+                channels = ()
+        return Item("".join(tag(name, {"channel": c}) for c in channels) or tag(name, {}), _ON_MAIN)
+
+
+def _is_request(words: Sequence[Word]) -> bool:
+    """Return whether a sentence with a question mark asks for something to be done (could you …, would you …, … please)."""
+    texts = [w.text for w in words if w.kind == "word"]
+    return texts[:2] in (["could", "you"], ["would", "you"]) or "please" in texts
+
+
+def _is_on_main(item: Item) -> bool:
+    return item.channels == _ON_MAIN
+
+
+def _says(word: Word) -> bool:
+    """Return whether this is a verb of saying."""
+    return word.meaning == "say"
+
+
+def _speaks(words: Sequence[Word]) -> bool:
+    """Return whether words say something that is not quoted, so that what follows may still belong to it."""
+    return any(_says(w) for w in words) and not any(w.kind == "quote" for w in words)
+
+
+def _modifies(word: Word) -> bool:
+    return word.kind in ("quantity", "number") or word.concept in (*DIRECTIONS, "slow", "fast") or word.text in FILLERS
+
+
+def _sides_apart(words: list[Word]) -> list[list[Word]]:
+    """Return two commands for `look left and right`, one for `shake your head left and right`."""
+    at = next((i for i, w in enumerate(words) if w.text == "@sideways"), None)
+    if at is None or any(w.concept in ("shake", "wave") for w in words):
+        return [words]
+    return [[*words[:at], replace(words[at], text=side), *words[at + 1 :]] for side in ("left", "right")]
+
 
 _SAVE = re.compile(
     r"^\s*(?:please\s+)?(?:remember|save|store|learn|keep(?=\s+(?:this|that|it)\b))\s+(?P<what>.*?)\s*"

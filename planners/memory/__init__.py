@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock
+from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, read
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
 from planners.memory.embedding import Embedder, Embeddings, retrieve
-from planners.memory.experience import InteractionExample, example_of
 from planners.memory.graph import Graph, load
 from planners.memory.query import Circle, Query
-from planners.memory.questions import read
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Background, Store, Ticket
 
@@ -109,11 +107,6 @@ class Memory:
             key = "\x1fentity:robot:"
             keys = file.execute("SELECT key FROM record WHERE key >= ? AND key < ?", (key, f"{key}\U0010ffff"))
             return {known.removeprefix(key) for (known,) in keys}
-
-    def examples(self, instruction: str, count: int = 5, viewer: Viewer | None = None) -> list[InteractionExample]:
-        """Return the interaction examples nearest to an instruction, best first."""
-        query = Query(text=instruction, kinds=(Kind.EXAMPLE.value,), viewer=viewer, limit=count)
-        return [example_of(r) for r in self.recall(query).sources]
 
     def graph(self, viewer: Viewer | None = None) -> Graph:
         """People, places, objects, facilities and robots with their relations."""

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot sees, hears, does and was taught, as records: observations, tasks, calls, events; interaction examples
-(incremental learning 3.4) and routines."""
+"""Make records of what a robot sees, hears and does: observations, tasks, calls and events."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from planners.memory.answers import readable
 from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier
@@ -16,61 +12,6 @@ from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent
 from skill_kernel.observation.model import Observation, Pose, SeenObject
 from skill_kernel.processes.process import Process, ProcessSource
-
-
-@dataclass(frozen=True)
-class Correction:
-    """What a person said was wrong, and the code that was right then."""
-
-    feedback: str
-    code: str
-
-
-@dataclass(frozen=True)
-class InteractionExample:
-    """One interaction to learn from: the instruction, the code that should be written for it, how it came to that, and
-    whether a person approved. `learned_from` is the process, "" for one that was given beforehand."""
-
-    instruction: str
-    code: str
-    corrections: tuple[Correction, ...] = ()
-    approved_by: str = ""
-    learned_from: str = ""
-
-
-@dataclass(frozen=True)
-class TaughtRoutine:
-    """A routine by its name: what it is for, and its body as a stream of function tokens."""
-
-    name: str
-    description: str
-    body: str
-
-
-_EXAMPLE, _ROUTINE = TypeAdapter(InteractionExample), TypeAdapter(TaughtRoutine)
-
-
-def taught_record(taught: InteractionExample | TaughtRoutine, time_s: float, provenance: Provenance) -> Record:
-    """Return the record of an example, found by its instruction, or of a routine; a newer one of the same name replaces
-    it."""
-    if isinstance(taught, TaughtRoutine):
-        kind, name, text = Kind.ROUTINE, taught.name, f"{taught.name}: {taught.description}"
-    else:
-        kind, name = Kind.EXAMPLE, " ".join(taught.instruction.split())
-        text = name
-    key = f"{kind.value}:{name.casefold()[:500]}"
-    return Record(Tier.M3, kind, time_s, text, asdict(taught), provenance, key=key)
-
-
-def example_of(record: Record) -> InteractionExample:
-    """Return the example of a record. Raises ValueError for one of another kind."""
-    return _EXAMPLE.validate_python(record.data)
-
-
-def routine_of(record: Record) -> TaughtRoutine:
-    """Return the routine of a record. Raises ValueError for one of another kind."""
-    return _ROUTINE.validate_python(record.data)
-
 
 IN_SIGHT_S = 1.0
 """What was last detected longer ago is followed still, but no longer seen."""

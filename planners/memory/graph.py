@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from planners.memory.answers import readable, times
-from planners.memory.episodes import SOURCE
 from planners.memory.query import MAX_LIMIT, Query
-from planners.memory.records import NOWHERE, Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
+from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
 from planners.memory.schema import insert, select
 from planners.memory.store import Store
 

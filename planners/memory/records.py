@@ -72,7 +72,7 @@ class Tier(IntEnum):
     M2 = 2
     """Summaries of episodes: of a task, of an hour."""
     M3 = 3
-    """Lasting knowledge: habits, usual places, entities and their relations, routines, examples."""
+    """Lasting knowledge: habits, usual places, entities and their relations."""
 
 
 class Kind(str, Enum):
@@ -90,8 +90,6 @@ class Kind(str, Enum):
     HABIT = "habit"
     ENTITY = "entity"
     RELATION = "relation"
-    EXAMPLE = "example"
-    ROUTINE = "routine"
     NOTE = "note"
 
 
@@ -118,6 +116,8 @@ class Provenance:
 
 
 NOBODY = Provenance()
+SOURCE = "consolidation"
+"""Provenance of what the memory made itself."""
 
 
 @dataclass(frozen=True)

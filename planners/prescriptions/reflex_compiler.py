@@ -14,8 +14,8 @@ from html import unescape
 
 from planners.models.base import CancelToken, Message, ModelClient, ModelRequest, TextDelta
 from planners.prescriptions.grammar import Grammar
+from planners.prompts.blocks import quoted
 from planners.prompts.prompt import stub
-from planners.prompts.quoting import quoted
 from reflexes.rule import LONGEST_ACTION_S, ReflexError
 from skill_kernel.guard import Guarded, GuardError, Vocabulary, compile_guarded
 from skill_kernel.guard.code import FUNCTIONS, LONGEST_WAIT_S, OWN_ACTIONS, WAIT

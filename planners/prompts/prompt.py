@@ -13,9 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 from function_tokens.builtins import BUILTINS
 from function_tokens.routines import Routine
-from planners.prompts.blocks import block
+from planners.prompts.blocks import block, quoted
 from planners.prompts.declarations import NO_LIMITS, Declared, Limits, declared
-from planners.prompts.quoting import quoted
 from skill_kernel.events import CallEvent
 from skill_kernel.skills.skill import MAIN, Skill
 

@@ -13,7 +13,7 @@ from skill_kernel.observation.model import FieldValue, Observation, Pose, Sector
 
 
 def facts(observation: Observation | None, fields: Mapping[str, FieldConfig], now: float) -> dict[str, Any]:
-    """Return the observation by field, ready for JSON. Sensors' text is in it: show it only through `planners.prompts.quoting`.
+    """Return the observation by field, ready for JSON. Sensors' text is in it: show it only through `planners.prompts.blocks`.
 
     A fresh field is its value; a stale one is {"stale_s": age, "last": value}, a missing one {"missing": why}.
     """

@@ -14,8 +14,8 @@ from memory_kit import NOON, Clock, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Record, Spot, Store, Tier, Viewer, Visibility
+from planners.memory.answers import FORMS, read
 from planners.memory.consolidation import ModelWriter
-from planners.memory.questions import FORMS, read
 from planners.models.base import CancelToken, ModelError, ModelRequest, TextDelta
 from skill_kernel.codes import ModelCode
 

@@ -13,7 +13,6 @@ from memory_kit import NOON
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
-from planners.memory.experience import TaughtRoutine, taught_record
 from planners.memory.graph import entity, note
 
 KALOS = Provenance("kalos")
@@ -39,13 +38,17 @@ def noted(time_s: float, text: str) -> Record:
     return Record(Tier.M1, Kind.NOTE, time_s, text, provenance=KALOS, key="note:1")
 
 
+def known(time_s: float, version: str) -> Record:
+    return Record(Tier.M3, Kind.HABIT, time_s, f"dances {version}", {"version": version}, KALOS, key="habit:dance")
+
+
 def test_what_changed_since_the_last_import_comes_with_the_next_one(stores: tuple[Store, Store]) -> None:
     here, there = stores
-    here.put(taught_record(TaughtRoutine("dance", "v1", "<spin/>"), NOON, KALOS)).result()
+    here.put(known(NOON, "v1")).result()
     pass_on(here, there)
-    here.put(taught_record(TaughtRoutine("dance", "v2", "<hop/>"), NOON + 10, KALOS)).result()
+    here.put(known(NOON + 10, "v2")).result()
     assert pass_on(here, there) == Imported(0, 1)
-    assert [r.data for r in there.find(Query(kinds=("routine",)))] == [r.data for r in here.find(Query(kinds=("routine",)))]
+    assert [r.data for r in there.find(Query(kinds=("habit",)))] == [{"version": "v2"}]
     assert pass_on(here, there) == Imported(0, 1)
 
 

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""People, places and things as a graph; examples and routines."""
+"""People, places and things as a graph."""
 
 from __future__ import annotations
 
 import networkx as nx
-import pytest
 from memory_kit import NOON
 
-from planners.memory import Memory, Provenance, Query
-from planners.memory.experience import Correction, InteractionExample, TaughtRoutine, routine_of, taught_record
+from planners.memory import Memory
 from planners.memory.graph import entity, note, relation
 
 
@@ -37,20 +35,3 @@ def test_a_node_noted_again_keeps_what_it_had_and_edges_count(memory: Memory) ->
     graph = memory.graph()
     assert graph.nodes[alice]["availability"] == "free" and graph.nodes[alice]["office"] == "4b"
     assert graph[alice]["object:laptop"]["owns"]["count"] == 2
-
-
-def test_examples_and_routines_come_back_as_they_were_and_the_newest_of_a_name_counts(memory: Memory) -> None:
-    who = Provenance("kalos", "planner")
-    ladder = Correction("I also need a ladder", "fetch('ladder')")
-    fridge = InteractionExample("clean the top of the fridge", "fetch('sponge')", (ladder,), "alice")
-    song = InteractionExample("sing a song", "sing()")
-    memory.put(taught_record(fridge, NOON, who), taught_record(song, NOON, who)).result()
-    assert memory.examples("please clean the fridge")[0] == fridge
-    memory.put(taught_record(TaughtRoutine("dance", "old", "<a/>"), NOON, who)).result()
-    memory.put(taught_record(TaughtRoutine("Dance", "new", "<b/>"), NOON + 1, who)).result()
-    (kept,) = memory.store.find(Query(kinds=("routine",)))
-    assert routine_of(kept) == TaughtRoutine("Dance", "new", "<b/>")
-    with pytest.raises(ValueError, match="instruction"):
-        from planners.memory.experience import example_of
-
-        example_of(kept)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from observing import KALOS, TABLE, Scene, person, turn
 
-from planners.prompts.quoting import quoted
+from planners.prompts.blocks import quoted
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject
 from skill_kernel.observation.records import RecordError, observation_from_json, observation_to_json
 from skill_kernel.observation.render import facts, signatures

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function_tokens.routines import Routine
+from planners.prompts.blocks import quoted
 from planners.prompts.prompt import (
     CallReport,
     GrammarOptions,
@@ -26,7 +27,6 @@ from planners.prompts.prompt import (
     stub,
     turn_of,
 )
-from planners.prompts.quoting import quoted
 from skill_kernel.skills.arguments import bind
 from skill_kernel.skills.registry import SkillRegistry
 
