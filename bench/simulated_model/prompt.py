@@ -17,14 +17,38 @@ from bench.simulated_model.model_dialects import RecordedRequest, texts_of
 from bench.simulated_model.robot import Robot, Spot, skills_in, spot_of
 from planners.language.compose import tag
 from planners.prompts.blocks import Layer, layer_of, read_blocks
-from planners.prompts.prompt import instruction_of, results_of, turn_of
+from planners.prompts.prompt import CallReport
 
 TEXT = "text"
 SPOKEN = (TEXT, "speak")
 FRAMES = frozenset({"step", "subtask_complete", "replace_steps", "nothing", "wait", "plan_done", "observe"})
 """Tags around calls, and tags that are no calls."""
 _OBSERVED = re.compile(r"^OBSERVATION[^\n]*:\n- (.*)$", re.MULTILINE)
+_TURN = re.compile(r"TURN (\d+)\n")
+_RESULTS = re.compile(r"^RESULTS of [^\n]*:\n((?:- [^\n]*\n)+)", re.MULTILINE)
+_INSTRUCTION = "INSTRUCTION from "
 _NAME = re.compile(r"\b(?:control|plan the tasks of|System \d of|for|move|make|drive|of) ([A-Za-z][\w-]*)[.:,;]")
+
+
+def turn_of(prompt: str) -> int:
+    """Which turn a prompt made by `build_turn_prompt` is for; 0 for any other text."""
+    found = _TURN.match(prompt)
+    return int(found.group(1)) if found else 0
+
+
+def instruction_of(prompt: str) -> str:
+    """Return the instruction in a prompt made by `build_turn_prompt`; any other text is its own instruction."""
+    lines = prompt.rstrip("\n").split("\n")
+    if len(lines) < 2 or not _TURN.match(prompt) or not lines[-2].startswith(_INSTRUCTION):
+        return prompt
+    return str(json.loads(lines[-1]))
+
+
+def results_of(prompt: str) -> list[CallReport]:
+    """Return what happened, as told in a prompt made by `build_turn_prompt`."""
+    found = _RESULTS.search(prompt) if _TURN.match(prompt) else None
+    facts = [json.loads(line[2:]) for line in found.group(1).splitlines()] if found else []
+    return [CallReport(**fact) for fact in facts]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from function_tokens.scheduling.calls import TEXT
 from planners.language.compose import speech
 from planners.language.parser import CommandParser
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
-from planners.prompts.prompt import CallReport, GrammarOptions, instruction_of, results_of, turn_of
+from planners.prompts.prompt import CallReport, GrammarOptions
 from skill_kernel.codes import ModelCode
 from skill_kernel.skills.skill import Skill
 
@@ -79,18 +79,17 @@ class OfflineClient:
 
     def answer(self, request: ModelRequest) -> str:
         """Return the whole answer at once. Raises ModelError MODEL_NOT_UNDERSTOOD."""
-        prompt = request.messages[-1].text
         plan_done = f"<{self._options.tag('plan_done')}/>"
-        if turn_of(prompt) > 0:
-            return f"{_failures(results_of(prompt))}{plan_done}"
-        instruction = request.instruction or instruction_of(prompt)
+        if request.turn:
+            return f"{_failures(request.done)}{plan_done}"
+        instruction = request.instruction
         if len(instruction) > MAX_INSTRUCTION:
             raise _not_understood(f"the instruction has {len(instruction)} characters; say it in at most {MAX_INSTRUCTION}")
         last = next((m.text for m in reversed(request.messages[:-1]) if m.role == "assistant"), "")
         parser = self._parser()
         reading = parser.read(instruction, last)
-        if (done := results_of(prompt)) and reading.source:
-            return rest_of(reading.source, done, self._repeatable()) or plan_done
+        if request.done and reading.source:
+            return rest_of(reading.source, request.done, self._repeatable()) or plan_done
         if not reading.source and reading.trouble is None:
             raise _not_understood(f"there is no command in “{instruction[:80]}”. I can: {parser.abilities()}")
         if not reading.source and not reading.understood:

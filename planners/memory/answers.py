@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the usual questions to a memory, in English, and answer them from the records, each with those it stands on; no model."""
+"""Read the usual questions to a memory, in English, and answer them each with the records it stands on; no model."""
 
 from __future__ import annotations
 

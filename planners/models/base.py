@@ -8,11 +8,14 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from skill_kernel.codes import ModelCode
+
+if TYPE_CHECKING:
+    from planners.prompts.prompt import CallReport
 
 Role = Literal["user", "assistant"]
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -49,9 +52,10 @@ class ModelRequest:
 
     `system` is the static front of the prompt (grammar, rules, skills): it is the same in every turn, so providers
     cache it. Whatever changes (state, results, the instruction) belongs into `messages`, whose last one is the user's.
-    `instruction` repeats the user's own words alone for a client that reads no prompt (the offline command parser);
-    it is never sent to a provider. `deadline_s` is how long, in seconds, the client may wait for the model in all,
-    retries included; the time its reader spends between two events does not count.
+    `instruction`, `turn` and `done` repeat the user's own words, the number of the turn and what became of the calls so far
+    for a client that reads no prompt (the offline command parser); they are never sent to a provider.
+    `deadline_s` is how long, in seconds, the client may wait for the model in all, retries included; the time its reader
+    spends between two events does not count.
     """
 
     system: str
@@ -59,6 +63,8 @@ class ModelRequest:
     max_output_tokens: int = 2048
     deadline_s: float = 60.0
     instruction: str = ""
+    turn: int = 0
+    done: Sequence[CallReport] = ()
 
     def __post_init__(self) -> None:
         if not self.messages or self.messages[-1].role != "user":

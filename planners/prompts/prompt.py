@@ -4,8 +4,6 @@ a turn (GhostShell 3.2)."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +15,6 @@ from planners.prompts.blocks import block, quoted
 from planners.prompts.declarations import NO_LIMITS, Declared, Limits, declared
 from skill_kernel.events import CallEvent
 from skill_kernel.skills.skill import MAIN, Skill
-
-_TURN = re.compile(r"TURN (\d+)\n")
-_RESULTS = re.compile(r"^RESULTS of [^\n]*:\n((?:- [^\n]*\n)+)", re.MULTILINE)
-_INSTRUCTION = "INSTRUCTION from "
 
 
 @dataclass(frozen=True)
@@ -118,30 +112,9 @@ def build_turn_prompt(
         block("STILL RUNNING", [_timed(r) for r in running], "data"),
         block("FAULTS in your last answer", repairs, "data; avoid them"),
         "Go on from here: do only what is still missing, or say what went wrong. Repeat nothing that is DONE.\n" * again,
-        f"{_INSTRUCTION}{quoted(source)}:\n{quoted(instruction)}\n",
+        f"INSTRUCTION from {quoted(source)}:\n{quoted(instruction)}\n",
     ]
     return "\n".join(filter(None, parts))
-
-
-def turn_of(prompt: str) -> int:
-    """Which turn a prompt made by `build_turn_prompt` is for; 0 for any other text."""
-    found = _TURN.match(prompt)
-    return int(found.group(1)) if found else 0
-
-
-def instruction_of(prompt: str) -> str:
-    """Return the instruction in a prompt made by `build_turn_prompt`; any other text is its own instruction."""
-    lines = prompt.rstrip("\n").split("\n")
-    if len(lines) < 2 or not _TURN.match(prompt) or not lines[-2].startswith(_INSTRUCTION):
-        return prompt
-    return str(json.loads(lines[-1]))
-
-
-def results_of(prompt: str) -> list[CallReport]:
-    """Return what happened, as told in a prompt made by `build_turn_prompt`."""
-    found = _RESULTS.search(prompt) if _TURN.match(prompt) else None
-    facts = [json.loads(line[2:]) for line in found.group(1).splitlines()] if found else []
-    return [CallReport(**fact) for fact in facts]
 
 
 def stub(skill: Skill, limits: Limits = NO_LIMITS, name: str = "") -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,10 @@ def _client(routines: RoutineStore | None = None) -> OfflineClient:
     return OfflineClient(SkillRegistry.from_file(SETS / "quadruped.py"), routines, robot_name="pup")
 
 
-def _request(instruction: str, *, prompt: str = "", before: str = "") -> ModelRequest:
+def _request(instruction: str, *, before: str = "", turn: int = 0, done: Sequence[CallReport] = ()) -> ModelRequest:
     history = (Message("user", "x"), Message("assistant", before)) if before else ()
-    return ModelRequest("", (*history, Message("user", prompt or build_turn_prompt(instruction))), instruction=instruction)
+    prompt = Message("user", build_turn_prompt(instruction, turn=turn, results=done))
+    return ModelRequest("", (*history, prompt), instruction=instruction, turn=turn, done=done)
 
 
 def _text(client: OfflineClient, request: ModelRequest) -> str:
@@ -44,9 +46,9 @@ def test_it_is_labelled_as_what_it_is() -> None:
         _text(_client(), _request("tell me a joke"))
 
 
-def test_the_instruction_is_read_from_the_prompt_where_the_request_does_not_repeat_it() -> None:
-    assert _text(_client(), ModelRequest("", (Message("user", build_turn_prompt("nod")),))) == "<nod/>"
-    assert _text(_client(), ModelRequest("", (Message("user", "nod"),))) == "<nod/>"
+def test_it_reads_the_instruction_alone_and_no_prompt() -> None:
+    with pytest.raises(ModelError, match="no command"):
+        _text(_client(), ModelRequest("", (Message("user", "nod"),)))
 
 
 @pytest.mark.parametrize("instruction", ["tell me a joke", "don't walk", "walk?", "if it rains, sit", "", "🙂"])
@@ -91,23 +93,22 @@ def test_a_closed_client_gives_no_answer() -> None:
 
 def test_a_later_turn_reports_what_failed_instead_of_doing_it_again() -> None:
     results = [CallReport("move_forward", {}, "FAILED", "a leg <slipped>"), CallReport("nod", {}, "DONE")]
-    answer = _text(_client(), _request("walk 1 m", prompt=build_turn_prompt("walk 1 m", turn=1, results=results)))
+    answer = _text(_client(), _request("walk 1 m", turn=1, done=results))
     assert answer == "That did not work: move forward.<plan_done/>"
-    done = build_turn_prompt("nod", turn=1, results=[CallReport("nod", {}, "DONE")])
-    assert _text(_client(), _request("nod", prompt=done)) == "<plan_done/>"
+    assert _text(_client(), _request("nod", turn=1, done=[CallReport("nod", {}, "DONE")])) == "<plan_done/>"
 
 
 def test_a_plan_made_anew_leaves_out_what_is_done_and_begins_nothing_anew_that_could_go_too_far() -> None:
     said = "say hello, then walk forward 1 m, then nod"
     whole = _text(_client(), _request(said))
     done = [CallReport(name, {}, "DONE") for name in ("text", "move_forward", "wait")]
-    rest = _text(_client(), _request(said, prompt=build_turn_prompt(said, results=done)))
+    rest = _text(_client(), _request(said, done=done))
     assert rest and whole.endswith(rest) and "move_forward" in whole and "move_forward" not in rest and "nod" in rest
     everything = [*done, CallReport("nod", {}, "DONE")]
-    assert _text(_client(), _request(said, prompt=build_turn_prompt(said, results=everything))) == "<plan_done/>"
+    assert _text(_client(), _request(said, done=everything)) == "<plan_done/>"
     halfway = [CallReport("text", {}, "INTERRUPTED"), CallReport("move_forward", {}, "INTERRUPTED", "0.4 m")]
     with pytest.raises(ModelError, match="move_forward.*how far it came"):
-        _text(_client(), _request(said, prompt=build_turn_prompt(said, results=halfway)))
+        _text(_client(), _request(said, done=halfway))
 
 
 def test_the_last_answer_can_be_repeated() -> None:

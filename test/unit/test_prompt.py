@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.simulated_model.prompt import instruction_of, results_of, turn_of
 from function_tokens.routines import Routine
 from planners.prompts.blocks import quoted
 from planners.prompts.prompt import (
@@ -22,10 +23,7 @@ from planners.prompts.prompt import (
     build_turn_prompt,
     channel_text,
     example_tag,
-    instruction_of,
-    results_of,
     stub,
-    turn_of,
 )
 from skill_kernel.skills.arguments import bind
 from skill_kernel.skills.registry import SkillRegistry

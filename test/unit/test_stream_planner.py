@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from bench.simulated_model.prompt import results_of
 from planners.models.base import ModelRequest
-from planners.prompts.prompt import CallReport, results_of
+from planners.prompts.prompt import CallReport
 from planners.prompts.robot_facts import RobotFacts
 from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
 from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
@@ -36,6 +37,7 @@ def test_an_observation_asks_again_with_what_really_happened() -> None:
     step = made.follow(TurnResult("observe", calls=[report("DONE")]))
     assert isinstance(step, ModelRequest)
     assert [r.outcome for r in results_of(step.messages[-1].text)] == ["DONE"]
+    assert (step.turn, step.done) == (1, [report("DONE")])
     assert [m.role for m in step.messages] == ["user", "assistant", "user"]
 
 

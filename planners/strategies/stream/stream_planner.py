@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -100,7 +101,7 @@ class StreamPlanner(TurnPlanner):
         self.turn += 1
         return self._asked(known, results=result.calls, running=result.running, repairs=result.repairs)
 
-    def _asked(self, known: Known, **happened: Any) -> ModelRequest:
+    def _asked(self, known: Known, results: Sequence[CallReport], **happened: Any) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
         about = self.robot
         system = build_system_prompt(
@@ -111,11 +112,12 @@ class StreamPlanner(TurnPlanner):
             robot_description=about.description,
             fields=about.fields,
         )
-        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, state=known.state, **happened)
+        happened |= {"results": results, "state": known.state}
+        prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, **happened)
         earlier = _alternating(self._conversation.before(self._said))
         self._said.append(Message("user", prompt()))
         message = Message("user", prompt(observation=known.observation), tuple(known.images))
-        return self.request(system, (*earlier, message))
+        return replace(self.request(system, (*earlier, message)), turn=self.turn, done=results)
 
 
 class Stream(Strategy):
