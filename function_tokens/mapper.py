@@ -41,11 +41,6 @@ class Mapped:
 
 
 @dataclass(frozen=True)
-class Wrapper:
-    """Stand for an element that only wraps others; its children run as if it were not there."""
-
-
-@dataclass(frozen=True)
 class Refusal:
     """Tell why a token cannot become a call. `ends_turn` when it stood for motion on an exclusive subsystem (law C11)."""
 
@@ -92,8 +87,9 @@ class Mapper:
             wrappers=robot.wrappers,
         )
 
-    def map(self, name: str, attrs: Mapping[str, str]) -> Mapped | Wrapper | Refusal:
-        """Return what a start tag or an empty-element tag stands for; never raises for what a model wrote."""
+    def map(self, name: str, attrs: Mapping[str, str]) -> Mapped | Refusal | None:
+        """Return what a start tag or an empty-element tag stands for, None for one that only wraps others: its children run as
+        if it were not there. Never raises for what a model wrote."""
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
             return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs, builtin=True)
@@ -104,7 +100,7 @@ class Mapper:
         if (skill := self.registry.get(name)) is not None:
             return self._bind(skill, attrs, builtin=False)
         if name in self.wrappers:
-            return Wrapper()
+            return None
         return Refusal(name, CallCode.UNKNOWN_FUNCTION, self._unknown(name), ends_turn=False)
 
     def _bind(self, skill: Skill, attrs: Mapping[str, str], *, builtin: bool) -> Mapped | Refusal:

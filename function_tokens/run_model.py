@@ -153,18 +153,18 @@ class ProcessRun:
 
 
 class RunModel:
-    """What is thought, queued, running, done, paused, spent and said. `version` grows with each change.
+    """What is thought, queued, running, done, paused, spent and said.
 
     An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
     """
 
     def __init__(self) -> None:
-        self.version = 0
         self.processes: dict[str, ProcessRun] = {}
         self.calls: dict[str, CallRun] = {}
         self.halts: deque[float] = deque(maxlen=MAX_NOTICES)
         self.notices: deque[str] = deque(maxlen=MAX_NOTICES)
         self.reflexes: dict[str, str] = {}
+        """The sentences of the robot's reflexes by name: what their processes are told to do."""
         self._seen: dict[tuple[str, int, int], None] = {}
 
     def process(self, process_id: str, at_s: float) -> ProcessRun:
@@ -182,15 +182,13 @@ class RunModel:
         if event.seq and not self._first(event):
             return False
         at_s = event.stamp_s if at_s is None else at_s
-        news = True
         if isinstance(event, CallEvent):
-            news = event.kind is not CallKind.CONTENTION and self._call(event, at_s)
-        elif isinstance(event, ModelEvent):
+            return event.kind is not CallKind.CONTENTION and self._call(event, at_s)
+        if isinstance(event, ModelEvent):
             self._model(event, at_s)
         elif isinstance(event, Notice):
             self._notice(event, at_s)
-        self.version += news
-        return news
+        return True
 
     def see_process(
         self, process_id: str, at_s: float, *, instruction: str, source: str, status: str, why: str = "", message: str = ""
@@ -199,9 +197,7 @@ class RunModel:
         process = self.process(process_id, at_s)
         process.instruction, process.source = instruction or process.instruction, source or process.source
         process.message = message
-        news = process.enter(status, at_s, why)
-        self.version += news
-        return news
+        return process.enter(status, at_s, why)
 
     def see_plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]], events: Iterable[str]) -> bool:
         """Take a revision of a plan: descriptions of its subtasks with their status, and its events. Return whether the
@@ -209,7 +205,6 @@ class RunModel:
         process, new = self.process(process_id, at_s), tuple(subtasks)
         changed = [text for text, _ in new] != [text for text, _ in process.subtasks]
         process.subtasks, process.plan_events = new, tuple(events)
-        self.version += 1
         return changed
 
     def see_steps(self, process_id: str, at_s: float, running: str, queued: Iterable[str], done: int) -> bool:
@@ -217,12 +212,7 @@ class RunModel:
         process = self.process(process_id, at_s)
         news = bool(running) and running != process.running_step
         process.running_step, process.queued_steps, process.steps_done = running, tuple(queued), done
-        self.version += 1
         return news
-
-    def see_reflexes(self, sentences: Mapping[str, str]) -> None:
-        """Take the sentences of the robot's reflexes by name: what their processes are told to do."""
-        self.reflexes = dict(sentences)
 
     def _first(self, event: RunEvent) -> bool:
         key = (event.node, event.session, event.seq)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest
-from skill_kernel.guard.trigger import Trigger
+from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, StaleFieldError
 

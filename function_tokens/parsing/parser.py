@@ -10,8 +10,12 @@ from typing import Literal
 from function_tokens.parsing.lexer import (
     CDATA,
     TagLexer,
+    TagReader,
+    begins_name,
+    name_end,
     opening_at,
     reference,
+    resolve,
     skip_comment,
     skip_declaration,
     skip_reasoning,
@@ -19,7 +23,6 @@ from function_tokens.parsing.lexer import (
 )
 from function_tokens.parsing.source import INVALID, MAX_PAST, SPACE, Source, Step, StreamEnd
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
-from function_tokens.parsing.xml_reader import TagReader, begins_name, name_end, resolve
 from skill_kernel.codes import ParseCode
 
 REASONING_TAGS = ("think", "thinking", "reasoning", "thought")

@@ -7,10 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from function_tokens.scheduling.calls import Call, CallState, Executor, Role
-from function_tokens.scheduling.queues import ChannelQueues
-from function_tokens.scheduling.step_queue import StepLine, StepQueue
-from function_tokens.scheduling.streams import FrameKind, Stream
+from function_tokens.scheduling.calls import Call, CallState, Executor, FrameKind, Role, Stream
+from function_tokens.scheduling.queues import ChannelQueues, StepLine, StepQueue
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
@@ -58,7 +56,6 @@ class CallTable:
         self.past_streams: dict[str, Stream] = {}
         self.recheck: list[Call] = []
         """Calls whose children, reset or body have changed."""
-        self.unstarted = 0
 
     @property
     def in_order(self) -> list[Call]:
@@ -154,7 +151,6 @@ class CallTable:
         """Queue a new call in token order."""
         self.live[call.call_id] = call
         self.queues.add(call)
-        self.unstarted += 1
         stream.live += 1
         if call.parent is not None:
             call.parent.inside[call.seq] = call
@@ -185,11 +181,6 @@ class CallTable:
             self._executor.content(call, "", True)
         self.recheck.append(call)
 
-    def put_back(self, call: Call) -> None:
-        """Return a call that was about to begin to the head of its queue."""
-        call.state = CallState.QUEUED
-        self.unstarted += 1
-
     def mark_running(self, call: Call) -> None:
         """Note that a call has begun."""
         call.state = CallState.RUNNING
@@ -214,8 +205,6 @@ class CallTable:
         """Give a call its one outcome (C10). One that others build on ends its turn by failing (C11)."""
         if not call.live:
             return
-        if call.state is CallState.QUEUED:
-            self.unstarted -= 1
         call.state, call.result, call.end_s = CallState.ENDED, result, self._clock.now()
         del self.live[call.call_id]
         self.queues.remove(call)

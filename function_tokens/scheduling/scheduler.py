@@ -12,7 +12,7 @@ from function_tokens.mapper import Mapper
 from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.call_table import CallTable
-from function_tokens.scheduling.calls import Call, CallState, Executor, Role
+from function_tokens.scheduling.calls import Call, CallState, Executor, Role, Stream
 from function_tokens.scheduling.conditions import (
     AssumedConditions,
     ConditionSource,
@@ -24,8 +24,7 @@ from function_tokens.scheduling.conditions import (
     none_held,
     rivals,
 )
-from function_tokens.scheduling.step_queue import StepQueue
-from function_tokens.scheduling.streams import Stream
+from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.token_handler import TokenHandler
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock, Timer
@@ -97,11 +96,6 @@ class Scheduler:
         self._busy = False
         self._paused = False
         self._expecting_pause = False
-
-    @property
-    def unstarted(self) -> int:
-        """Return how many calls have not been handed to the executor; the model should pause when this grows."""
-        return self._table.unstarted
 
     @property
     def live_calls(self) -> list[Call]:
@@ -212,8 +206,7 @@ class Scheduler:
         call = self.call(call_id)
         if call is None or call.state is not CallState.STARTING:
             return
-        call.held = reason
-        self._table.put_back(call)
+        call.held, call.state = reason, CallState.QUEUED
         if call.stopping:
             self._table.end(call, CallResult(Outcome.DROPPED, CallCode.INTERRUPTED_BY, reason))
         self._settle()
@@ -272,7 +265,6 @@ class Scheduler:
         return in_turn(call)
 
     def _start(self, call: Call) -> None:
-        self._table.unstarted -= 1
         if call.role is not Role.BUILTIN:
             call.state = CallState.STARTING
             self._executor.start(call)
@@ -391,7 +383,7 @@ class Scheduler:
         elif not verdict.holds:
             self._drop_branch(call, f"its condition does not hold{f': {verdict.reason}' if verdict.reason else ''}")
         elif self._paused:
-            self._table.put_back(call)  # what holds now need not hold when the process goes on
+            call.state = CallState.QUEUED  # what holds now need not hold when the process goes on
         else:
             self._take_branch(call)
 

@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from function_tokens.builtins import BRANCHES, FURTHER, NOT_IN_ROUTINES, NOT_UNDER_CONDITION, STEP_ALIASES, STEP_NAMES
-from function_tokens.mapper import Mapped, Mapper, Refusal, Wrapper
+from function_tokens.mapper import Mapped, Mapper, Refusal
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, TokenKind
 from function_tokens.routines import RoutineError, RoutineStore, to_source
 from function_tokens.scheduling.call_table import CallTable
-from function_tokens.scheduling.calls import TEXT, Call, Role
+from function_tokens.scheduling.calls import (
+    PHRASE_BOUNDARY,
+    PHRASE_REACH,
+    TEXT,
+    Call,
+    CallState,
+    Frame,
+    FrameKind,
+    Role,
+    Stream,
+)
 from function_tokens.scheduling.conditions import ConditionSource, break_branches, constant
-from function_tokens.scheduling.streams import PHRASE_BOUNDARY, PHRASE_REACH, Frame, FrameKind, Stream
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
@@ -133,7 +142,7 @@ class TokenHandler:
             self._leave_out(stream, token, never)
             return
         mapped = self._mapper.map(token.name, token.attrs)
-        if isinstance(mapped, Wrapper):
+        if mapped is None:
             if token.kind is TokenKind.AF:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
             return
@@ -193,7 +202,8 @@ class TokenHandler:
 
     def _admit(self, stream: Stream, call: Call) -> bool:
         """Queue a call, unless too many wait already."""
-        if self._table.unstarted < self._max_unstarted:
+        live = self._table.live
+        if len(live) < self._max_unstarted or sum(c.state is CallState.QUEUED for c in live.values()) < self._max_unstarted:
             self._table.add(stream, call)
             return True
         why = f"more than {self._max_unstarted} calls wait to start; write less at once and <observe/> in between"

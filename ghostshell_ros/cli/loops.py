@@ -75,7 +75,7 @@ class LoopsView:
         if kind == "queue":
             return self._told(message.process_id, self.steps(message, now_s))
         if kind == "reflexes":
-            self.model.see_reflexes({r.name: r.sentence for r in message.reflexes})
+            self.model.reflexes = {r.name: r.sentence for r in message.reflexes}
             return []
         return self.event(message, now_s)
 

@@ -14,7 +14,7 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
-from function_tokens.mapper import Refusal, Wrapper
+from function_tokens.mapper import Refusal
 from ghostshell_ros.runtime.node_runtime import OBSERVATION, SENSORS, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.observation_messages import from_message
@@ -99,7 +99,7 @@ class Scene:
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
         mapped = self._robot.mapper.map(name, attributes)
-        if isinstance(mapped, Wrapper):
+        if mapped is None:
             return f"there is no function '{name}'"
         return mapped.message if isinstance(mapped, Refusal) else ""
 

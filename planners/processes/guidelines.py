@@ -13,7 +13,7 @@ from planners.prescriptions.prescription import Kept, Prescription, Route
 from planners.processes.advisor import AdvisorContext, S3Answer, Voice
 from skill_kernel.clock import Clock
 from skill_kernel.guard import GuardedExpression, GuardError, compile_expression
-from skill_kernel.guard.trigger import Trigger
+from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Kind, Observation, ObservationError, SeenObject
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource

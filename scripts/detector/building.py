@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from ghostshell_ros.sim.stage import Actors
 from ghostshell_ros.sim.parts import Legged
+from ghostshell_ros.sim.stage import Actors
 from ghostshell_ros.sim.world import SimWorld
 from scripts.detector.shapes import LABELS, Random
 

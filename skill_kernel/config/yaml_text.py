@@ -27,28 +27,9 @@ _SafeLoader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoade
 """libyaml's is ten times as fast."""
 
 
-class _OnceLoader(_SafeLoader):  # type: ignore[misc]
-    """Refuse a key given twice."""
-
-    def get_single_node(self) -> yaml.Node | None:
-        node: yaml.Node | None = super().get_single_node()
-        if twice := first_duplicate(node):
-            raise twice
-        return node
-
-
-class _TextKeysLoader(_OnceLoader):
-    """Refuse keys that are no text, besides keys given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        for key, _ in node.value:
-            if key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
-                raise yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' is no text", key.start_mark)
-        return dict(super().construct_mapping(node, deep))
-
-
-def first_duplicate(node: yaml.Node | None) -> DuplicateKeyError | None:
-    """Return the first key that a mapping at or below a node has for the second time. A merge (`<<`) may be given anew."""
+def first_duplicate(node: yaml.Node | None, *, text_keys: bool = False) -> yaml.constructor.ConstructorError | None:
+    """Return the first key that a mapping at or below a node has for the second time, or that is no text where `text_keys`
+    are wanted. A merge (`<<`) may be given anew."""
     waiting, known = [node], set()
     while waiting:
         here = waiting.pop()
@@ -60,6 +41,8 @@ def first_duplicate(node: yaml.Node | None) -> DuplicateKeyError | None:
             continue
         seen: set[tuple[str, str]] = set()
         for key, _ in here.value:
+            if text_keys and key.tag != yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG:
+                return yaml.constructor.ConstructorError(None, None, f"the key '{key.value}' is no text", key.start_mark)
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in seen:
                     return DuplicateKeyError(None, None, f"the key '{key.value}' is given twice", key.start_mark)
@@ -68,7 +51,8 @@ def first_duplicate(node: yaml.Node | None) -> DuplicateKeyError | None:
     return None
 
 
-def _check_shape(text: str, strict: bool = False) -> None:
+def compose_yaml(text: str, *, strict: bool = False) -> yaml.Node | None:
+    """Return one document as a node. Raises yaml.YAMLError, also for what is nested deeper than MAX_DEPTH."""
     depth = 0
     for event in yaml.parse(text, Loader=_SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -76,11 +60,6 @@ def _check_shape(text: str, strict: bool = False) -> None:
             raise yaml.composer.ComposerError(None, None, f"more than {MAX_DEPTH} levels", event.start_mark)  # type: ignore[arg-type]
         if strict and isinstance(event, yaml.AliasEvent):
             raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here")
-
-
-def compose_yaml(text: str) -> yaml.Node | None:
-    """Return one document as a node. Raises yaml.YAMLError, also for what is nested deeper than MAX_DEPTH."""
-    _check_shape(text)
     node: yaml.Node | None = yaml.compose(text, Loader=_SafeLoader)
     return node
 
@@ -91,8 +70,10 @@ def read_yaml(text: str, *, strict: bool = False) -> Any:
     Raises yaml.YAMLError, also for a key given twice and for what is nested deeper than MAX_DEPTH.
     """
     try:
-        _check_shape(text, strict)
-        return yaml.load(text, Loader=_TextKeysLoader if strict else _OnceLoader)  # SafeLoaders
+        node = compose_yaml(text, strict=strict)
+        if wrong := first_duplicate(node, text_keys=strict):
+            raise wrong
+        return yaml.SafeLoader("").construct_document(node) if node is not None else None
     except ValueError as error:  # such as 2024-02-30, which looks like a date
         raise yaml.constructor.ConstructorError(None, None, str(error)) from error
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a condition as a plan writes it: guarded code over accessors, or a short sentence that a model judges (TypeGo 6)."""
+"""Reads a condition as a plan writes it: guarded code over accessors, or a short sentence that a model judges (TypeGo 6); and
+tells when one that is looked at again and again comes true."""
 
 from __future__ import annotations
 
@@ -11,6 +12,32 @@ from dataclasses import dataclass
 from skill_kernel.guard import Caller, GuardCode, GuardedExpression, GuardError, RuleFault, compile_expression
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ObservationError
+
+
+@dataclass
+class Trigger:
+    """Armed until `spend`, and again once its condition has been false for `rearm_s`: what is sensed flickers."""
+
+    rearm_s: float
+    armed: bool = True
+    false_since_s: float | None = None
+
+    def see(self, holds: bool | None, now_s: float) -> bool:
+        """Take the condition's value; return whether it holds and the trigger is armed. Unknown (None) changes nothing."""
+        if holds is None:
+            return False
+        if holds:
+            self.false_since_s = None
+            return self.armed
+        if self.false_since_s is None:
+            self.false_since_s = now_s
+        self.armed = self.armed or now_s - self.false_since_s >= self.rearm_s
+        return False
+
+    def spend(self) -> None:
+        """Let the condition not fire again while it stays true."""
+        self.armed = False
+
 
 MAX_SENTENCE = 300
 """Characters of a sentence; longer ones are no condition."""

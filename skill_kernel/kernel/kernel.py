@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from skill_kernel.calls import (
+    DONE,
     Accepted,
     CallResult,
     CallSpec,
@@ -22,8 +23,8 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, Owner, Rank
-from skill_kernel.kernel.runner import CallRunner, KernelSettings, SkillThreads
-from skill_kernel.kernel.running import RESET, Deadline, Ending, Message, Pausing, RunningCall, interruption
+from skill_kernel.kernel.runner import CallRunner, KernelSettings, start_thread
+from skill_kernel.kernel.running import Deadline, Message, Pausing, RunningCall, interruption
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, unknown_limits
 from skill_kernel.skills.hearing import ContentBuffer, PauseEvent
@@ -61,7 +62,7 @@ class Kernel:
         self._registry, self._robot, self._clock = registry, robot, clock
         self._settings = settings or KernelSettings()
         tell: dict[str, Any] = {"on_result": on_result, "on_event": on_event, "on_change": on_change, "on_halt": on_halt}
-        self._runner = CallRunner(registry, robot, body, clock, self._settings, spawn or SkillThreads(), **tell)
+        self._runner = CallRunner(registry, robot, body, clock, self._settings, spawn or start_thread, **tell)
         self._leases, self._holds, self._calls = self._runner.leases, self._runner.holds, self._runner.calls
         self._epochs = EpochTable()
 
@@ -145,7 +146,7 @@ class Kernel:
 
     def reset(self, call_id: str) -> None:
         """End a call as DONE: condition-based termination (law C5)."""
-        self._deliver(call_id, partial(self._runner.stop, ending=RESET))
+        self._deliver(call_id, partial(self._runner.stop, ending=DONE))
 
     def interrupt(self, call_id: str, cause: str) -> None:
         """End a call as INTERRUPTED within its stop time: event-driven termination (law C9)."""
@@ -383,7 +384,7 @@ class Kernel:
             self._extend_deadline(run)
         else:
             error = f"text {seq} of {run.skill.name} came without the one before it; the stream lost a piece"
-            self._runner.stop(run, Ending(Outcome.FAILED, ParseCode.SEQUENCE_GAP, error))
+            self._runner.stop(run, CallResult(Outcome.FAILED, ParseCode.SEQUENCE_GAP, error))
 
     def _extend_deadline(self, run: RunningCall) -> None:
         """Put off the deadline of a call. An open call ends with its reset, so only a deadline of its own bounds it."""

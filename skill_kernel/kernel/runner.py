@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 from skill_kernel.calls import CallResult
@@ -18,15 +17,12 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import WAITING, Held, HoldTable, LeaseTable
-from skill_kernel.kernel.running import CallTable, Ending, Pausing, RunningCall, cancel, interruption, normalized
+from skill_kernel.kernel.running import CallTable, Pausing, RunningCall, cancel, interruption, normalized
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind_typed
 from skill_kernel.skills.hearing import ContentLost
 from skill_kernel.skills.registry import SkillRegistry
 from skill_kernel.skills.skill import Skill, SkillReturn
-
-MAX_IDLE_THREADS = 16
-"""Idle threads that are kept."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +39,9 @@ class KernelSettings:
     max_running: int = 64
 
 
-class SkillThreads:
-    """Run each function on a daemon thread of its own; never wait for a free one.
-
-    An idle thread is kept for the next call, because a new one takes far longer to begin.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle = 0
-        self._handed_over: SimpleQueue[tuple[Callable[[], None], str]] = SimpleQueue()
-
-    def __call__(self, run: Callable[[], None], name: str) -> None:
-        """Begin. Raises RuntimeError when the system has no thread left."""
-        with self._lock:
-            idle = self._idle > 0
-            self._idle -= idle
-        if idle:
-            self._handed_over.put((run, name))
-        else:
-            threading.Thread(target=self._work, args=(run, name), daemon=True).start()
-
-    def _work(self, run: Callable[[], None], name: str) -> None:
-        while True:
-            threading.current_thread().name = name
-            run()
-            with self._lock:
-                if self._idle >= MAX_IDLE_THREADS:
-                    return
-                self._idle += 1
-            run, name = self._handed_over.get()
+def start_thread(run: Callable[[], None], name: str) -> None:
+    """Run a function on a daemon thread of its own. Raises RuntimeError when the system has none left."""
+    threading.Thread(target=run, name=name, daemon=True).start()
 
 
 class CallRunner:
@@ -143,7 +112,7 @@ class CallRunner:
 
     # -- stops and ends ------------------------------------------------------------------------------------------
 
-    def stop(self, run: RunningCall, ending: Ending) -> None:
+    def stop(self, run: RunningCall, ending: CallResult) -> None:
         """Ask a call to end within its stop time; past that the robot is halted. Only the first cause counts."""
         now_s = self.clock.now()
         if not run.tell(ending, now_s) or run.reported:
@@ -161,7 +130,7 @@ class CallRunner:
             self.report(Notice(kind=NoticeKind.HALTED, text=cause, error_code=CallCode.HALTED, error_msg=cause))
             self.changed()
         for run in self.calls.running:
-            self.stop(run, Ending(Outcome.INTERRUPTED, CallCode.HALTED, f"the robot was halted: {cause}"))
+            self.stop(run, CallResult(Outcome.INTERRUPTED, CallCode.HALTED, f"the robot was halted: {cause}"))
 
     def too_late(self, call_id: str) -> None:
         """Stop a call whose deadline has passed. Takes the lock."""
@@ -170,7 +139,7 @@ class CallRunner:
             if run is not None and run.deadline.passed:
                 took_s = self.clock.now() - run.accepted_s
                 error = f"{run.skill.name} was not done after {took_s:.1f} s, its deadline; it was stopped"
-                self.stop(run, Ending(Outcome.FAILED, CallCode.DEADLINE, error))
+                self.stop(run, CallResult(Outcome.FAILED, CallCode.DEADLINE, error))
 
     def _bound_s(self, run: RunningCall) -> float:
         return run.declared_s(run.skill.stop_bound_s) + self.settings.stop_margin_s

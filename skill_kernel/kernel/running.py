@@ -7,11 +7,11 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from skill_kernel.calls import CallResult, CallSpec
+from skill_kernel.calls import DONE, CallResult, CallSpec
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.kernel.holds import Owner
@@ -87,21 +87,9 @@ def cancel(timer: Timer | None) -> None:
         timer.cancel()
 
 
-@dataclass(frozen=True)
-class Ending:
-    """Tell why a call was told to end. The first one fixes the outcome (law C9)."""
-
-    outcome: Outcome
-    code: int = 0
-    error: str = ""
-
-
-RESET = Ending(Outcome.DONE)
-
-
-def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> Ending:
+def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> CallResult:
     """Return an event-driven end."""
-    return Ending(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
+    return CallResult(Outcome.INTERRUPTED, code, f"interrupted: {cause}")
 
 
 class Pausing(Enum):
@@ -136,7 +124,8 @@ class RunningCall:
     starts_anew: bool = False
     leased: bool = True
     pause_timer: Timer | None = None
-    ending: Ending | None = None
+    ending: CallResult | None = None
+    """Why it was told to end. The first cause fixes the outcome (law C9)."""
     body_result: SkillReturn | None = None
     body_ended: bool = False
     reported: bool = False
@@ -166,7 +155,7 @@ class RunningCall:
         except Exception:  # noqa: BLE001 - a skill's own function may raise anything
             return 0.0
 
-    def tell(self, ending: Ending, now_s: float) -> bool:
+    def tell(self, ending: CallResult, now_s: float) -> bool:
         """Note why it is to end and ask the skill to stop; return false when another cause came first."""
         first = self.ending is None
         if first:
@@ -186,11 +175,11 @@ class RunningCall:
     def result(self, end_s: float) -> CallResult:
         """Return the outcome, once the body has ended and nothing keeps the call open."""
         body, ending = self.body_result or SkillReturn.success(), self.ending
-        if ending is None or (ending is RESET and not body.ok and not body.interrupted):
+        if ending is None or (ending is DONE and not body.ok and not body.interrupted):
             ending = _ending_of(self.skill.name, body)
         message = "" if ending.outcome is Outcome.FAILED and ending.error == body.message else body.message
         value = _json(body.value) if body.value is not None else ""
-        return CallResult(ending.outcome, ending.code, ending.error, message, self.start_s, end_s, value)
+        return replace(ending, message=message, start_s=self.start_s, end_s=end_s, value=value)
 
     def uncertain_result(self, what: str, end_s: float) -> CallResult:
         """Return the outcome of a call whose body may not have stopped."""
@@ -240,12 +229,14 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _ending_of(name: str, body: SkillReturn) -> Ending:
+def _ending_of(name: str, body: SkillReturn) -> CallResult:
     if body.ok:
-        return RESET
+        return DONE
     code = body.error_code if 0 < body.error_code <= 0xFFFF else int(CallCode.SKILL_FAILED)
     reason = body.message or "it gives no reason"
-    return Ending(Outcome.FAILED, code, f"{name} was stopped from outside the kernel: {reason}" if body.interrupted else reason)
+    return CallResult(
+        Outcome.FAILED, code, f"{name} was stopped from outside the kernel: {reason}" if body.interrupted else reason
+    )
 
 
 Message = Callable[[RunningCall], None]

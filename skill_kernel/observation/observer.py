@@ -21,8 +21,7 @@ from skill_kernel.config.observation import (
     Track,
 )
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject, Value
-from skill_kernel.observation.odometry import Odometry, Trail
-from skill_kernel.observation.sectors import nearest_by_sector, usable
+from skill_kernel.observation.odometry import Odometry, Trail, nearest_by_sector, usable
 from skill_kernel.observation.tracking import Tracker
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Detection, Scan

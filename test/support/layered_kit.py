@@ -13,11 +13,11 @@ from typing import Any
 
 from shell_kit import mapper
 
+from function_tokens.dry_run import VirtualExecutor
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler
-from function_tokens.scheduling.virtual import VirtualExecutor
 from planners.language.client import rest_of
 from planners.models.base import Image, ModelError, ModelRequest
 from planners.models.model_call import AnswerEnd

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from shell_kit import mapper
 
+from function_tokens.dry_run import VirtualExecutor
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.conditions import Answer, Verdict
+from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
-from function_tokens.scheduling.step_queue import StepQueue
-from function_tokens.scheduling.virtual import VirtualExecutor
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from observing import KALOS, Scene, turn
 
 from skill_kernel.observation.model import StaleFieldError
-from skill_kernel.observation.sectors import NEAR_M, nearest_by_sector
+from skill_kernel.observation.odometry import NEAR_M, nearest_by_sector
 from skill_kernel.skills.drivers import Scan
 
 SECTORS = {"front": (-30.0, 30.0), "left": (30.0, 150.0), "back": (150.0, 210.0), "right": (-150.0, -30.0)}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from step_kit import Asked, Plan
 
-from function_tokens.scheduling.step_queue import StepQueue
+from function_tokens.scheduling.queues import StepQueue
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import ProcessKind, StreamKind
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from shell_kit import mapper
 
+from function_tokens.dry_run import VirtualExecutor
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.scheduler import Scheduler
-from function_tokens.scheduling.virtual import VirtualExecutor
 from planners import verdict as verdict_module
 from planners.verdict import ProposedCall, Verdict, VerdictWorld, WeighingExecutor, load_verdicts
 from skill_kernel.clock import VirtualClock

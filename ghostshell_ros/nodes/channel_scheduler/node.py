@@ -13,8 +13,8 @@ from ghostshell.msg import StepQueue as StepQueueMsg
 from ghostshell.srv import Interrupt
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
-from function_tokens.scheduling.step_queue import StepQueue
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
 from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from planners.plan import GlobalEvent
 from planners.strategy import Judge
 from skill_kernel.guard import GuardedExpression, GuardError
-from skill_kernel.guard.condition_text import holds, read_condition
-from skill_kernel.guard.trigger import Trigger
+from skill_kernel.guard.condition_text import Trigger, holds, read_condition
 from skill_kernel.observation.accessors import Accessor, View
 
 REARM_S = 1.0
