@@ -35,31 +35,23 @@ class BaseDriver(MovingDriver):
 
     A base with `max_lateral` above 0 goes straight to the place while it turns; one without drives first and then turns,
     and refuses a lateral way. A pose whose quaternion is all zeros leaves the heading at the goal open.
-
-    Parameters: those of MovingDriver; of `drive`: `stall_s` (2.5), `drive_tolerance_m` (0.03), `tolerance_rad` (0.03),
-    `creep_mps` (0.08), `creep_radps` (0.15), `max_distance_m` (20), `max_turn_rad` (13); of `navigate_to`: `navigation`
-    (embedded), `tolerance_m` (0.15); embedded: `resolution_m` (0.05), `map_size_m` (24.0), `map_s` (1.0), `scan_s` (0.2),
-    `margin_m` (0.05), `goal_reach_m` (0.4), `no_path_s` (4.0), `blocked_s` (6.0), `replan_s` (2.0); nav2: `nav2_action`
-    (navigate_to_pose), `nav2_wait_s` (3.0), `nav2_silence_s` (3.0), `nav2_patience_s` (60.0).
     """
 
     def __init__(self, name: str = "base_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self.stall_s = self.declare("stall_s", 2.5, "without progress for so long, a move ends [s]", minimum=0.5, maximum=30.0)
+        self.stall_s = self.declare("stall_s", 2.5, "without progress for so long, a move ends [s]", 0.5, 30.0)
         self.drive_tolerance = DriveTolerance(
-            linear=self.declare("drive_tolerance_m", 0.03, "a way is done so near to its end [m]", minimum=0.005, maximum=0.5),
-            angular=self.declare("tolerance_rad", 0.03, "a turn is done so near to its end [rad]", minimum=0.005, maximum=0.5),
-            creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", minimum=0.01, maximum=0.5),
-            creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", minimum=0.01, maximum=1.0),
+            linear=self.declare("drive_tolerance_m", 0.03, "a way is done so near to its end [m]", 0.005, 0.5),
+            angular=self.declare("tolerance_rad", 0.03, "a turn is done so near to its end [rad]", 0.005, 0.5),
+            creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", 0.01, 0.5),
+            creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", 0.01, 1.0),
         )
-        self.max_distance = self.declare("max_distance_m", 20.0, "longest way of a move [m]", minimum=0.1, maximum=1000.0)
-        self.max_turn = self.declare("max_turn_rad", 13.0, "largest turn of a move [rad]", minimum=0.1, maximum=100.0)
+        self.max_distance = self.declare("max_distance_m", 20.0, "longest way of a move [m]", 0.1, 1000.0)
+        self.max_turn = self.declare("max_turn_rad", 13.0, "largest turn of a move [rad]", 0.1, 100.0)
         kind = self.declare(
             "navigation", "embedded", "who finds the way: embedded, or nav2 where it runs", choices=("embedded", "nav2")
         )
-        self.tolerance = self.declare(
-            "tolerance_m", 0.15, "so near is there, where a goal names no tolerance [m]", minimum=0.03, maximum=2.0
-        )
+        self.tolerance = self.declare("tolerance_m", 0.15, "so near is there, where a goal names no tolerance [m]", 0.03, 2.0)
         grid, nav2 = GridSettings.declared(self), Nav2Settings.declared(self)
         self._odom_frame = "odom"
         self.navigator: Navigator = (

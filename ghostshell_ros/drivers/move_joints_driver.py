@@ -41,20 +41,14 @@ class MoveJointsDriver(Driver):
     Publishes `joint_command_in` (sensor_msgs/JointState, rad) only while goals run, so that a cancel leaves the joints
     to the gate's hold. Subscribes `joint_states`, `joint_command` (is the gate alive?) and `halted` (latched). While
     the gate is halted or silent, goals end with DRIVER_HALTED.
-
-    Parameters: `robot` (coco), `rate_hz` (50), `gate_wait_s` (5.0), `settle_s` (0.5), and those of ManagedNode.
     """
 
     def __init__(self, name: str = "move_joints_driver", **options: Any) -> None:
         super().__init__(name, **options)
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
-        self.rate_hz = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=10.0, maximum=500.0)
-        self.gate_wait_s = self.declare(
-            "gate_wait_s", 5.0, "how long a first goal waits for the gate to appear [s]", minimum=0.0, maximum=10.0
-        )
-        self.settle_s = self.declare(
-            "settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", minimum=0.0, maximum=10.0
-        )
+        self.rate_hz = self.declare("rate_hz", 50.0, "set-points a second [Hz]", 10.0, 500.0)
+        self.gate_wait_s = self.declare("gate_wait_s", 5.0, "how long a first goal waits for the gate to appear [s]", 0.0, 10.0)
+        self.settle_s = self.declare("settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", 0.0, 10.0)
         self.joints = robot.joints
         self.motions = Motions()
         self.measured: dict[str, float] = {}

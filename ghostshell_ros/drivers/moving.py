@@ -36,8 +36,6 @@ class MovingDriver(Driver):
 
     Publishes `cmd_vel_in` (geometry_msgs/Twist) only while a goal runs, and once zero at its end. Subscribes `odom`
     (nav_msgs/Odometry), `scan` (sensor_msgs/LaserScan), `halted` and `teleop_active` (std_msgs/Bool, latched).
-
-    Parameters: `robot` (kalos), `rate_hz` (20), `gate_wait_s` (5.0).
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -47,9 +45,9 @@ class MovingDriver(Driver):
         if self.robot.base is None:
             raise NodeStartError(f"robot '{self.robot.name}' has no base; add base: to its file, or do not start {name}")
         self.base: BaseConfig = self.robot.base
-        self.rate_hz = self.declare("rate_hz", 20.0, "velocities a second [Hz]", minimum=10.0, maximum=100.0)
+        self.rate_hz = self.declare("rate_hz", 20.0, "velocities a second [Hz]", 10.0, 100.0)
         self.gate_wait_s = self.declare(
-            "gate_wait_s", 5.0, "how long a goal waits for gate and odometry to appear [s]", minimum=0.0, maximum=10.0
+            "gate_wait_s", 5.0, "how long a goal waits for gate and odometry to appear [s]", 0.0, 10.0
         )
         self.odometry_limit = math.ceil(ODOMETRY_S * self.rate_hz)
         self.pose: Pose2D | None = None

@@ -17,10 +17,7 @@ from ghostshell_ros.runtime.goal_server import Goal
 
 
 class PlaySoundDriver(SoundDriver):
-    """Action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled.
-
-    Parameters: `player` (auto | aplay | timing).
-    """
+    """Action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled."""
 
     failure = PlaySound.Goal.UNKNOWN_SOUND
 

@@ -30,20 +30,14 @@ class PostureDriver(Driver):
     Subscribes `posture_state` (std_msgs/String, latched: stand, sit, lie, moving), `halted` and `teleop_active`
     (std_msgs/Bool, latched): either ends a goal. An attitude is not measured: it counts as reached when its time is over.
     A cancel holds the body where it is.
-
-    Parameters: `rate_hz` (20), `posture_s` (8.0), `attitude_speed` (0.8), `settle_s` (0.2).
     """
 
     def __init__(self, name: str = "posture_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self.rate_hz = self.declare("rate_hz", 20.0, "attitudes a second [Hz]", minimum=10.0, maximum=100.0)
-        self.posture_s = self.declare("posture_s", 8.0, "a posture must be reached within [s]", minimum=0.5, maximum=60.0)
-        self.speed = self.declare(
-            "attitude_speed", 0.8, "of an attitude where no duration is given [rad/s]", minimum=0.05, maximum=5.0
-        )
-        self.settle_s = self.declare(
-            "settle_s", 0.2, "until the body has followed the last attitude [s]", minimum=0.0, maximum=2.0
-        )
+        self.rate_hz = self.declare("rate_hz", 20.0, "attitudes a second [Hz]", 10.0, 100.0)
+        self.posture_s = self.declare("posture_s", 8.0, "a posture must be reached within [s]", 0.5, 60.0)
+        self.speed = self.declare("attitude_speed", 0.8, "of an attitude where no duration is given [rad/s]", 0.05, 5.0)
+        self.settle_s = self.declare("settle_s", 0.2, "until the body has followed the last attitude [s]", 0.0, 2.0)
         self.state = ""
         self.held_at = 0.0
         self.at = LEVEL

@@ -26,8 +26,6 @@ class ShowFaceDriver(Driver):
 
     Publishes `face/image_raw` (sensor_msgs/Image, rgb8 320x240, latched) and `face` (std_msgs/String, latched: the
     name) whenever the face changes.
-
-    Parameters: `rest_face` (neutral).
     """
 
     def __init__(self, name: str = "show_face_driver", **options: Any) -> None:

@@ -23,8 +23,6 @@ class SpeakDriver(SoundDriver):
     """Action `speak` (Speak.action): one text at a time; a second goal is refused, because its caller queues.
 
     The text reaches espeak-ng on its standard input, never a shell. A cancel silences it at once.
-
-    Parameters: `synthesiser` (auto | espeak | timing), `voice` (en), `cjk_voice` (cmn).
     """
 
     failure = Speak.Goal.SYNTHESIS_FAILED

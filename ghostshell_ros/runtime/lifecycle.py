@@ -109,8 +109,6 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s, without a goal
     every 0.3 s, and at each transition: name = the node's, message = its state, values = its actions). Services
     `~/change_state`, `~/get_state` and the other three of lifecycle nodes.
-
-    Parameters: `autostart` (true): activates itself; false where a lifecycle_manager does it.
     """
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -21,10 +21,10 @@ class ModelBudget(TokenBudget):
         slow = "share of a budget from which on models are asked seldomer"
         slowest = "gap between two questions of a layer when the budget is nearly spent [s]"
         limits = BudgetLimits(
-            node.declare("process_tokens", 500_000, f"{process}, 0: any number", minimum=0, maximum=MAX_TOKENS),
-            node.declare("hour_tokens", 3_000_000, f"{hour}, 0: any number", minimum=0, maximum=MAX_TOKENS),
-            node.declare("budget_slow_from", 0.5, slow, minimum=0.0, maximum=0.99),
-            node.declare("budget_slowest_s", 20.0, slowest, minimum=0.0, maximum=600.0),
+            node.declare("process_tokens", 500_000, f"{process}, 0: any number", 0, MAX_TOKENS),
+            node.declare("hour_tokens", 3_000_000, f"{hour}, 0: any number", 0, MAX_TOKENS),
+            node.declare("budget_slow_from", 0.5, slow, 0.0, 0.99),
+            node.declare("budget_slowest_s", 20.0, slowest, 0.0, 600.0),
         )
         super().__init__(limits, node.steady_now)
 

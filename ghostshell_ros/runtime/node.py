@@ -157,13 +157,13 @@ class RuntimeNode(Node):
         name: str,
         default: T,
         description: str,
-        *,
         minimum: float | None = None,
         maximum: float | None = None,
+        *,
         choices: Sequence[str] = (),
         read_only: bool = True,
     ) -> T:
-        """Declare a parameter and return its value. `description` names the unit.
+        """Declare a parameter of minimum to maximum and return its value. `description` names the unit.
 
         Raises NodeStartError when the configured value has another type, lies outside its range or is no choice.
         """

@@ -29,10 +29,10 @@ class DockDriver(MovingDriver):
 
     def __init__(self, name: str = "dock_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self.speed = self.declare("speed_mps", 0.15, "of backing up [m/s]", minimum=0.02, maximum=0.5)
-        self.reach = self.declare("reach_m", 0.05, "in the dock so near to its pose [m]", minimum=0.01, maximum=0.5)
-        self.farthest = self.declare("farthest_m", 3.0, "it backs up no farther than this [m]", minimum=0.1, maximum=20.0)
-        self.stall_s = self.declare("stall_s", 3.0, "without progress for so long, it ends [s]", minimum=0.5, maximum=30.0)
+        self.speed = self.declare("speed_mps", 0.15, "of backing up [m/s]", 0.02, 0.5)
+        self.reach = self.declare("reach_m", 0.05, "in the dock so near to its pose [m]", 0.01, 0.5)
+        self.farthest = self.declare("farthest_m", 3.0, "it backs up no farther than this [m]", 0.1, 20.0)
+        self.stall_s = self.declare("stall_s", 3.0, "without progress for so long, it ends [s]", 0.5, 30.0)
         self.serve(NavigateToPose, "dock", lambda goal: Docking(self, goal))
 
 

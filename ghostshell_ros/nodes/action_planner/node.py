@@ -54,8 +54,7 @@ class ActionPlanner(RuntimeNode):
 
     Topics: `processes`, `plans`, `events`, `kernel_state`, `observation`, `odom`, with `send_images` also
     `camera/image_raw` (in); `llm_chunks`, `events`, `prompts` and `answers` while somebody listens (out). Services:
-    `~/interrupt`, `judge_condition`. Parameters: `robot`, `data_dir`, `model`, `fast_model`, `models_file`,
-    `deadline_s`, `max_output_tokens`, `send_images`, `max_processes`, `judge_s`, those of the strategies and of the budget.
+    `~/interrupt`, `judge_condition`.
     """
 
     def __init__(self) -> None:
@@ -72,9 +71,7 @@ class ActionPlanner(RuntimeNode):
             self.get_logger().error(why)
         settings = self._declare_settings()
         send_images = self.declare("send_images", False, "show the model the camera's last image")
-        self._max_processes = self.declare(
-            "max_processes", 8, "processes answered at a time, more are refused", minimum=1, maximum=16
-        )
+        self._max_processes = self.declare("max_processes", 8, "processes answered at a time, more are refused", 1, 16)
         self._events = EventWriter(self, StreamEvent, ProcessEvent, ModelEvent, Notice)
         self._budget = ModelBudget(self)
         clients = {"model": self._client, "fast_model": self._fast}
@@ -89,7 +86,7 @@ class ActionPlanner(RuntimeNode):
         self._plans: dict[str, Plan] = {}
         """The newest of each process, also of those that are not known here yet."""
         self._streams = ChunkStreams(self, self._events, busy=self._busy, lost=self._lost_stream, unmatched=self._unmatched)
-        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", minimum=0.1, maximum=60.0)
+        judge_s = self.declare("judge_s", 3.5, "a sentence is judged within this time [s]", 0.1, 60.0)
         thinks = self._models.thinks(Layer.JUDGE)
         self._judge = SentenceJudge(self._models, SteadyClock(self), self._scene, judge_s) if thinks else None
         self._desk = Desk(self, self._scene, self._models, self._streams, self._events, settings, self._judge, self._stop)
@@ -106,16 +103,14 @@ class ActionPlanner(RuntimeNode):
         """Declare the parameters of all strategies, and those that any strategy may read; return their values, kept as they
         are now."""
         settings: dict[str, Any] = {
-            "deadline_s": self.declare("deadline_s", 60.0, "one answer may take so long [s]", minimum=0.1, maximum=3600.0),
+            "deadline_s": self.declare("deadline_s", 60.0, "one answer may take so long [s]", 0.1, 3600.0),
             "max_output_tokens": self.declare(
-                "max_output_tokens", 2048, "length of one answer at most [tokens]", minimum=16, maximum=1_000_000
+                "max_output_tokens", 2048, "length of one answer at most [tokens]", 16, 1_000_000
             ),
         }
         for p in parameters_of(self._strategies.values()):
             default: Any = p.default
-            settings[p.name] = self.declare(
-                p.name, default, p.description, minimum=p.minimum, maximum=p.maximum, read_only=not p.live
-            )
+            settings[p.name] = self.declare(p.name, default, p.description, p.minimum, p.maximum, read_only=not p.live)
 
         def changed(parameters: Sequence[Parameter]) -> None:
             settings.update({p.name: p.value for p in parameters if p.name in settings})

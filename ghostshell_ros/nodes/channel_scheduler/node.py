@@ -60,30 +60,22 @@ class ChannelScheduler(RuntimeNode):
 
     Topics: `function_tokens`, `kernel_state`, `observation` (in); `call_content`, `call_control`, `events`, `step_queue`,
     `scheduler_heartbeat` (out). Action client: `execute_skill`. Service client: `judge_condition`. Service: `~/interrupt`.
-    Parameters: `robot`, `data_dir`, `silence_s`, `observe_timeout_s`, `max_unstarted`, `judge_s`, `kernel_ready_s`,
-    `kernel_silence_s`, `strict`, `verdicts`, `verdict_model`, `models_file`; with verdicts it also hears `odom`.
     """
 
     def __init__(self) -> None:
         super().__init__("channel_scheduler")
         robot = declare_robot(self)
         self._settings = SchedulerSettings(
-            silence_s=self.declare(
-                "silence_s", 3.0, "a stream silent so long with an element open is ended [s]", minimum=0.1, maximum=600.0
-            ),
+            silence_s=self.declare("silence_s", 3.0, "a stream silent so long with an element open is ended [s]", 0.1, 600.0),
             observe_timeout_s=self.declare(
-                "observe_timeout_s", 30.0, "an observation starts then at the latest [s]", minimum=0.1, maximum=600.0
+                "observe_timeout_s", 30.0, "an observation starts then at the latest [s]", 0.1, 600.0
             ),
-            max_unstarted=self.declare(
-                "max_unstarted", 2000, "calls that may wait to start, more end the turn", minimum=1, maximum=100_000
-            ),
+            max_unstarted=self.declare("max_unstarted", 2000, "calls that may wait to start, more end the turn", 1, 100_000),
         )
         self._strict = self.declare("strict", False, "the first refused call ends the stream, as in the paper")
-        judge_s = self.declare("judge_s", 4.0, "a model judges a condition within this time [s]", minimum=0.1, maximum=60.0)
-        ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", minimum=0.1, maximum=60.0)
-        silence_s = self.declare(
-            "kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", minimum=0.2, maximum=60.0
-        )
+        judge_s = self.declare("judge_s", 4.0, "a model judges a condition within this time [s]", 0.1, 60.0)
+        ready_s = self.declare("kernel_ready_s", 10.0, "wait for the kernel at most [s]", 0.1, 60.0)
+        silence_s = self.declare("kernel_silence_s", 1.0, "a kernel silent about a running call so long is lost [s]", 0.2, 60.0)
         self._robot = robot
         self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}

@@ -58,8 +58,6 @@ class LifecycleManager(RuntimeNode):
     `driver_states` (diagnostic_msgs/DiagnosticArray, latched, on every change: name, message = unconfigured, inactive,
     active, … or lost, values = its actions and why it is not active; see `DriverState`) and `events`. Client of
     `<driver>/change_state` and of `halt` (std_srvs/Trigger).
-
-    Parameters: `robot` (empty: every driver that is heard), `heartbeat_timeout_s` (1.0).
     """
 
     own_thread = True
@@ -67,9 +65,7 @@ class LifecycleManager(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("lifecycle_manager")
         robot = self.declare("robot", "", "robot whose drivers: to manage, a name or file; empty: every driver that is heard")
-        timeout_s = self.declare(
-            "heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", minimum=0.7, maximum=10.0
-        )
+        timeout_s = self.declare("heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", 0.7, 10.0)
         self._timeout_s = timeout_s
         self._drivers: dict[str, _Driver] = {}
         self._named: frozenset[str] = frozenset()

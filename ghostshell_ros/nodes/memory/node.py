@@ -51,9 +51,6 @@ class MemoryNode(RuntimeNode):
     """Keeps one file of records for all robots. A second memory on the same file stands by until the first ends.
 
     Service: `query_memory` (QueryMemory). Topics of each robot (in): `events`, `processes`, `observation`.
-    Parameters: `robots` (empty: every robot whose topics are seen), `data_dir`, `power_safe`, `max_queue`,
-    `observation_period_s`, `consolidation_period_s`, `people`, `facilities`, `keep_raw_h`, `keep_sentences_days`,
-    `keep_episodes_days`, `max_raw`, `embedding_model`, `embedding_threads`, `model`, `models_file`.
     """
 
     own_thread = True
@@ -65,12 +62,12 @@ class MemoryNode(RuntimeNode):
         robots = self.declare("robots", [""], "namespaces of the robots; empty: all that are seen")
         self._robots = [robot for given in robots if (robot := given.strip("/"))]
         often = "an observation is kept so often, and when the scene changes [s]"
-        self._period_s = self.declare("observation_period_s", 1.0, often, minimum=0.2, maximum=3600.0)
+        self._period_s = self.declare("observation_period_s", 1.0, often, 0.2, 3600.0)
         durable = "flush each commit, so that what is acknowledged survives a power cut"
         waiting = "records that wait to be written at most"
         self._of_store: dict[str, Any] = {
             "power_safe": self.declare("power_safe", True, durable),
-            "max_queue": self.declare("max_queue", 20_000, waiting, minimum=100, maximum=1_000_000),
+            "max_queue": self.declare("max_queue", 20_000, waiting, 100, 1_000_000),
         }
         self._of_memory = self._declare_memory()
         self._lock: IO[str] | None = None
@@ -85,29 +82,29 @@ class MemoryNode(RuntimeNode):
 
     def _declare_memory(self) -> dict[str, Any]:
         def days(name: str, default: float, description: str) -> float:
-            return self.declare(name, default, f"{description} [days]", minimum=0.01, maximum=36_500.0) * DAY_S
+            return self.declare(name, default, f"{description} [days]", 0.01, 36_500.0) * DAY_S
 
         def labels(name: str, type_: str, default: str) -> dict[str, str]:
             found = self.declare(name, [default], f"labels of the detector that are {name}")
             return dict.fromkeys(filter(None, found), type_)
 
         settings = ConsolidationSettings(
-            self.declare("keep_raw_h", 24.0, "raw observations are kept so long [h]", minimum=0.1, maximum=87_600.0) * 3600.0,
+            self.declare("keep_raw_h", 24.0, "raw observations are kept so long [h]", 0.1, 87_600.0) * 3600.0,
             days("keep_sentences_days", 30.0, "what was seen, heard and done"),
             days("keep_episodes_days", 365.0, "summaries of tasks and hours"),
-            self.declare("max_raw", 500_000, "raw observations at most", minimum=1000, maximum=100_000_000),
+            self.declare("max_raw", 500_000, "raw observations at most", 1000, 100_000_000),
             {**labels("facilities", "facility", "door"), **labels("people", "person", "person")},
         )
         described = "sentence-transformers model, by name or folder; empty: full text alone"
         embedding = self.declare("embedding_model", "", described)
-        threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", minimum=1, maximum=64)
+        threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", 1, 64)
         client = declare_fleet_model(self)
         often = "how often new records are made into sentences [s]"
         return {
             "settings": settings,
             "embedder": Embedder(embedding, threads=threads) if embedding else None,
             "model": ModelWriter(client) if client is not None else None,
-            "period_s": self.declare("consolidation_period_s", 1.0, often, minimum=0.05, maximum=3600.0),
+            "period_s": self.declare("consolidation_period_s", 1.0, often, 0.05, 3600.0),
         }
 
     # -- the file -----------------------------------------------------------------------------------------------------

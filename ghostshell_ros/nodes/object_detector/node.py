@@ -29,10 +29,6 @@ class ObjectDetector(RuntimeNode):
     (ghostshell/DetectionArray), one an image, also when nothing is seen, and while somebody subscribes the boxes alone on
     `camera/detections` (vision_msgs/Detection2DArray) for other tools. An image that cannot be read, or on which the
     detector fails, is logged and left out.
-
-    Parameters: `robot` (kalos; its base tells where the laser is), `detector` (onnx; also yolo, colour), `model` (""),
-    `confidence` (0.2), `overlap` (0.5), `threads` (1), `labels` and `widths` (see `making`), `looks` (for colour, see
-    `colour.Look.parse`), `camera_forward` and `camera_height` [m].
     """
 
     own_thread = True
@@ -42,15 +38,11 @@ class ObjectDetector(RuntimeNode):
         robot = RobotConfig.load(self.declare("robot", "kalos", "robot's name in config/robots, or a YAML file's path"))
         kind = self.declare("detector", "onnx", "what looks at the images", choices=KINDS)
         model = self.declare("model", "", "file with weights, empty for our own (onnx); yolo: also a name such as yolo11n.pt")
-        confidence = self.declare("confidence", 0.2, "least confidence of what is published [1]", minimum=0.0, maximum=1.0)
+        confidence = self.declare("confidence", 0.2, "least confidence of what is published [1]", 0.0, 1.0)
         overlap = self.declare(
-            "overlap",
-            0.5,
-            "two boxes of one label that overlap more are one thing [intersection over union]",
-            minimum=0.0,
-            maximum=1.0,
+            "overlap", 0.5, "two boxes of one label that overlap more are one thing [intersection over union]", 0.0, 1.0
         )
-        threads = self.declare("threads", 1, "threads of the CPU for one image", minimum=1, maximum=64)
+        threads = self.declare("threads", 1, "threads of the CPU for one image", 1, 64)
         labels = self.declare("labels", [""], "<what the detector calls a thing>: <what the robot does>")
         widths = self.declare("widths", [""], "<label>: <width in m> of things that are all equally wide")
         looks = self.declare("looks", [""], "for colour: <label> <hue from, to [deg], saturation from, to, value from, to>")
@@ -61,8 +53,8 @@ class ObjectDetector(RuntimeNode):
             )
         except (DetectorError, ValueError) as error:
             raise NodeStartError(f"detector '{kind}': {error}") from error
-        self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", minimum=-2.0, maximum=2.0)
-        self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", minimum=0.01, maximum=3.0)
+        self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", -2.0, 2.0)
+        self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", 0.01, 3.0)
         x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
         self._laser = Laser(x, y, yaw)
         self._info: CameraInfo | None = None

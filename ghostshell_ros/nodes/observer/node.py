@@ -23,8 +23,6 @@ class ObserverNode(RuntimeNode):
     """Publishes `observation` (ghostshell/Observation) while something changes at `rate_hz`, and at once when a field marked
     `at_once` has changed, but no more than `max_rate_hz` on average; otherwise at `rest_rate_hz`. Subscribes and asks what
     the fields in the robot's file name, and for a pose in the map also `/tf` and `/tf_static`.
-
-    Parameters: `robot` (coco), `rate_hz` (10), `max_rate_hz` (50), `rest_rate_hz` (5).
     """
 
     own_thread = True
@@ -32,9 +30,9 @@ class ObserverNode(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("observer")
         name = self.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
-        rate = self.declare("rate_hz", 10.0, "observations a second while something changes [Hz]", minimum=2.0, maximum=100.0)
-        rest = self.declare("rest_rate_hz", 5.0, "the same while nothing changes [Hz]", minimum=2.0, maximum=100.0)
-        most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", minimum=2.0, maximum=200.0)
+        rate = self.declare("rate_hz", 10.0, "observations a second while something changes [Hz]", 2.0, 100.0)
+        rest = self.declare("rest_rate_hz", 5.0, "the same while nothing changes [Hz]", 2.0, 100.0)
+        most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", 2.0, 200.0)
         try:
             robot = RobotConfig.load(name)
         except RobotConfigError as error:

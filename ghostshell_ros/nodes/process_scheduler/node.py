@@ -105,10 +105,7 @@ class ProcessSchedulerNode(RuntimeNode):
     Topics: `instruction`, with `global_instruction` also `/instruction`, `events`, `kernel_state`, `halted`,
     `scheduler_heartbeat`, `observation`, `prescribe`, `reflex_states` (in); `processes` and `prescriptions` (latched),
     `process_heartbeat` (10 Hz), `events`, `prompts` (out). Action: `run_task`. Services: `control_process`, `prescribe`;
-    client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services. Parameters: `robot`,
-    `data_dir`, `strategy`, `global_instruction`, `interrupt_deadline_s`, `max_instruction_chars`, `max_processes`,
-    `idle_after_s`, `reactive_doors`, `prescriptions`, `model`, `models_file`, `cost_aware` (live), `advice_deadline_s`,
-    `process_tokens`, `hour_tokens`, `budget_slow_from`, `budget_slowest_s`.
+    client of `skill_kernel/process_lease`, `halt`, `compile_reflex` and the `interrupt` services.
     """
 
     def __init__(self) -> None:
@@ -116,11 +113,7 @@ class ProcessSchedulerNode(RuntimeNode):
         robot = declare_robot(self)
         settings = self._settings(robot.config.idle)
         deadline_s = self.declare(
-            "interrupt_deadline_s",
-            0.5,
-            "a node that does not answer an interrupt in this time is skipped [s]",
-            minimum=0.05,
-            maximum=10.0,
+            "interrupt_deadline_s", 0.5, "a node that does not answer an interrupt in this time is skipped [s]", 0.05, 10.0
         )
         self._robot = self.get_namespace().strip("/")
         self._told: dict[str, int] = {}
@@ -155,7 +148,7 @@ class ProcessSchedulerNode(RuntimeNode):
             "reactive_doors", [""], "doors of run_task whose tasks are reactive; through every other a user speaks"
         )
         self._max_chars = self.declare(
-            "max_instruction_chars", 8000, "longer instructions are refused [characters]", minimum=1, maximum=1_000_000
+            "max_instruction_chars", 8000, "longer instructions are refused [characters]", 1, 1_000_000
         )
         self.create_subscription(String, "instruction", self._heard, INSTRUCTION)
         if self.declare("global_instruction", False, "also hear /instruction (the default robot of a fleet)"):
@@ -179,15 +172,9 @@ class ProcessSchedulerNode(RuntimeNode):
             strategies=strategies,
             idle=idle,
             idle_after_s=self.declare(
-                "idle_after_s",
-                5.0,
-                "idle behaviour begins when nothing else has run for so long [s]",
-                minimum=0.0,
-                maximum=3600.0,
+                "idle_after_s", 5.0, "idle behaviour begins when nothing else has run for so long [s]", 0.0, 3600.0
             ),
-            max_processes=self.declare(
-                "max_processes", 8, "processes that may live at a time, more are refused", minimum=1, maximum=16
-            ),
+            max_processes=self.declare("max_processes", 8, "processes that may live at a time, more are refused", 1, 16),
         )
 
     def _open_store(self, data_dir: str) -> None:

@@ -60,7 +60,7 @@ class ProcessAdvice:
         client = self._client(robot)
         node.declare("cost_aware", True, "ask about guidelines only when something has changed", read_only=False)
         deadline_s = node.declare(
-            "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", minimum=0.1, maximum=60.0
+            "advice_deadline_s", 3.0, "System 3's model is waited for so long, a repair included [s]", 0.1, 60.0
         )
         self._budget = ModelBudget(node)
         self._layers = LayerModel(node, {} if client is None else {Layer.S3: client}, events, self._budget)

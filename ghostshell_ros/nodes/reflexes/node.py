@@ -198,20 +198,15 @@ class ReflexesNode(RuntimeNode):
     `cmd_vel_reflex` (geometry_msgs/Twist), `process_heartbeat`, `call_content`, `call_control`, `events`. Service
     `compile_reflex` (ghostshell/CompileReflex). Calls `skill_kernel/process_lease`, `skill_kernel/interrupt`,
     `execute_skill`.
-
-    Parameters: `robot` (coco), `data_dir` (""), `rate_hz` (100), `shipped` (""), `realtime_priority` (5), `nice` (-5), `model`
-    (offline), `models_file` ("").
     """
 
     def __init__(self) -> None:
         super().__init__("reflexes")
         self._setup = declare_robot(self)
-        rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", minimum=10.0, maximum=500.0)
+        rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", 10.0, 500.0)
         shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
-        realtime = self.declare(
-            "realtime_priority", 5, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
-        )
-        nice = self.declare("nice", -5, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
+        realtime = self.declare("realtime_priority", 5, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", 0, 99)
+        nice = self.declare("nice", -5, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", -20, 0)
         self._client = self._model()
         config = self._setup.config
         folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"

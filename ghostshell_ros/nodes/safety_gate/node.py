@@ -46,32 +46,23 @@ class SafetyGate(RuntimeNode):
     Publishes `halted` (std_msgs/Bool, latched, first when joints and base have been measured) and on `events` why it
     halted. Services `halt` and `clear_halt` (std_srvs/Trigger).
     Two gates of one robot would fight over its body: the one started later ends, and has relayed nothing by then.
-
-    Parameters: `robot` (coco), `rate_hz` (50), `command_timeout_s` (0.2), `measurement_timeout_s` (1.0), `deadman_s` (0.5),
-    `max_attitude_rad` (0.4), `max_attitude_speed` (1.5), `realtime_priority` (10), `nice` (-10).
     """
 
     def __init__(self) -> None:
         super().__init__("safety_gate")
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
-        rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", minimum=20.0, maximum=500.0)
+        rate = self.declare("rate_hz", 50.0, "set-points a second [Hz]", 20.0, 500.0)
         command_timeout = self.declare(
-            "command_timeout_s", 0.2, "silence after which a joint holds and a base stands [s]", minimum=0.02, maximum=2.0
+            "command_timeout_s", 0.2, "silence after which a joint holds and a base stands [s]", 0.02, 2.0
         )
         measurement_timeout = self.declare(
-            "measurement_timeout_s",
-            1.0,
-            "silence of joint_states, odom or scan that halts [s], 0 = never",
-            minimum=0.0,
-            maximum=10.0,
+            "measurement_timeout_s", 1.0, "silence of joint_states, odom or scan that halts [s], 0 = never", 0.0, 10.0
         )
-        deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", minimum=0.1, maximum=5.0)
-        max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", minimum=0.0, maximum=1.0)
-        attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", minimum=0.05, maximum=10.0)
-        realtime = self.declare(
-            "realtime_priority", 10, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", minimum=0, maximum=99
-        )
-        nice = self.declare("nice", -10, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", minimum=-20, maximum=0)
+        deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", 0.1, 5.0)
+        max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", 0.0, 1.0)
+        attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", 0.05, 10.0)
+        realtime = self.declare("realtime_priority", 10, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", 0, 99)
+        nice = self.declare("nice", -10, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", -20, 0)
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate

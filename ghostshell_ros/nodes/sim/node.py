@@ -57,24 +57,16 @@ class Sim(RuntimeNode):
     throughout. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
     `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
     and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
-
-    Parameters: `robot` (coco), `world` (desk), `start` (""), `arrangement` ("", changed live), `scan_rate_hz` (10),
-    `battery_percent` (100), `ground_truth_rate_hz` (10), `rtf` (1.0), `rate_hz` (50), `rest_rate_hz` (10),
-    `camera` (head_camera), `camera_rate_hz` (3), `camera_width` (320), `camera_height` (240), `film` (film), `film_rate_hz`
-    (8), `film_width` (480), `film_height` (360), `publish_clock` (false), `viewer` (false), `frame_prefix` (the namespace and
-    a slash).
     """
 
     def __init__(self) -> None:
         super().__init__("sim")
         robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
-        self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", minimum=0.01, maximum=20.0)
-        rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", minimum=1.0, maximum=200.0)
-        scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", minimum=1.0, maximum=40.0)
-        charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", minimum=0.0, maximum=100.0)
-        truth_rate = self.declare(
-            "ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", minimum=0.1, maximum=100.0
-        )
+        self._rtf = self.declare("rtf", 1.0, "simulated seconds a second of real time [1]", 0.01, 20.0)
+        rate = self.declare("rate_hz", 50.0, "joint states, IMU and odometry a second [Hz]", 1.0, 200.0)
+        scan_rate = self.declare("scan_rate_hz", 10.0, "turns of a base's lidar a second [Hz]", 1.0, 40.0)
+        charge = 0.01 * self.declare("battery_percent", 100.0, "charge at the start [%]", 0.0, 100.0)
+        truth_rate = self.declare("ground_truth_rate_hz", 10.0, "true poses of the objects a second [Hz]", 0.1, 100.0)
         surroundings = self.declare("world", "desk", "what stands around the robot: a file's name in ghostshell_ros/sim/worlds")
         clock = self.declare("publish_clock", False, "publish simulated time on /clock")
         viewer = self.declare("viewer", False, "open MuJoCo's viewer where there is a display")
@@ -108,9 +100,7 @@ class Sim(RuntimeNode):
         if self._world.face_texture is not None:
             self.create_subscription(String, "face", self._on_face, LATCHED)
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
-        self._rest_period_s = 1.0 / self.declare(
-            "rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", minimum=1.0, maximum=200.0
-        )
+        self._rest_period_s = 1.0 / self.declare("rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", 1.0, 200.0)
         self._moved_s = self._publish_s = self.steady_now()
         self.steady_timer(1.0 / rate, self._publish)
         self._pace, self._pace_from = self._rtf, (self.steady_now(), self._world.time)
@@ -128,9 +118,9 @@ class Sim(RuntimeNode):
         if camera not in self._world.cameras():
             known = ", ".join(self._world.cameras())
             raise NodeStartError(f"parameter {name}: the model has no camera '{camera}'; use one of {known}")
-        rate = self.declare(f"{name}_rate_hz", rate, "its images a second [Hz]", minimum=0.1, maximum=60.0)
-        width = self.declare(f"{name}_width", size[0], "width of its image [px]", minimum=16, maximum=1280)
-        height = self.declare(f"{name}_height", size[1], "height of its image [px]", minimum=16, maximum=960)
+        rate = self.declare(f"{name}_rate_hz", rate, "its images a second [Hz]", 0.1, 60.0)
+        width = self.declare(f"{name}_width", size[0], "width of its image [px]", 16, 1280)
+        height = self.declare(f"{name}_height", size[1], "height of its image [px]", 16, 960)
         images = self.create_publisher(Image, topic, IMAGES)
         infos = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES) if name == "camera" else None
         info = self._camera_info(camera, width, height)

@@ -141,10 +141,6 @@ class SkillKernelNode(RuntimeNode):
     `~/process_lease` and `~/reload_skills` (std_srvs/Trigger: the skill modules anew from disk, or why not); client of
     `halt` (std_srvs/Trigger), called when a skill does not stop and when a driver is lost: a driver that is started anew
     stays inactive until the halt is cleared. Skills' times and deadlines are in steady time.
-
-    Parameters: `robot` (coco), `body` ("" = the robot's), `stop_margin_s` (0.5), `deadline_factor` (3.0),
-    `deadline_extra_s` (10.0), `content_timeout_s` (30.0), `max_running` (64), `feedback_period_s` (0.2),
-    `heartbeat_timeout_s` (0.5).
     """
 
     def __init__(self) -> None:
@@ -182,14 +178,10 @@ class SkillKernelNode(RuntimeNode):
         self.create_service(Interrupt, "~/interrupt", self._on_interrupt)
         self.create_service(Trigger, "~/reload_skills", self._on_reload)
         self._server = GoalServer(self, ExecuteSkill, "execute_skill", on_goal=self._on_goal, on_cancel=self._on_cancel)
-        period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", minimum=0.02, maximum=5.0)
+        period_s = self.declare("feedback_period_s", 0.2, "time between feedbacks of a call [s]", 0.02, 5.0)
         self.steady_timer(period_s, self._send_feedback)
         timeout_s = self.declare(
-            "heartbeat_timeout_s",
-            0.5,
-            "a process nobody answers for so long loses its calls and subsystems [s]",
-            minimum=0.1,
-            maximum=60.0,
+            "heartbeat_timeout_s", 0.5, "a process nobody answers for so long loses its calls and subsystems [s]", 0.1, 60.0
         )
         self._processes = KernelProcesses(
             self,
@@ -237,7 +229,7 @@ class SkillKernelNode(RuntimeNode):
         default = KernelSettings()
         return KernelSettings(
             **{
-                name: self.declare(name, getattr(default, name), text, minimum=low, maximum=high)
+                name: self.declare(name, getattr(default, name), text, low, high)
                 for name, (text, low, high) in declared.items()
             }
         )

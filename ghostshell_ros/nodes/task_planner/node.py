@@ -39,9 +39,6 @@ class TaskPlannerNode(RuntimeNode):
     and instructions are carried out as they stand.
 
     Topics: `processes`, `events`, `kernel_state`, `observation`, `odom` (in); `plans`, `events`, `prompts` (out).
-    Parameters: `robot`, `data_dir`, `model`, `models_file`, `cost_aware` (live), `deadline_s`, `max_output_tokens`,
-    `review_s`, `max_revisions`, `max_subtasks`, `max_repeats`, `max_failures`, `process_tokens`, `hour_tokens`,
-    `budget_slow_from`, `budget_slowest_s`.
     """
 
     def __init__(self) -> None:
@@ -74,23 +71,13 @@ class TaskPlannerNode(RuntimeNode):
             cost_aware=self.declare(
                 "cost_aware", True, "look again only when something has happened; else every review_s", read_only=False
             ),
-            deadline_s=self.declare(
-                "deadline_s", 12.0, "an answer may take so long, its repair included [s]", minimum=0.1, maximum=600.0
-            ),
-            max_output_tokens=self.declare(
-                "max_output_tokens", 1000, "length of one answer at most [tokens]", minimum=16, maximum=100_000
-            ),
-            review_s=self.declare(
-                "review_s", 2.0, "it looks again so often when it is not cost_aware [s]", minimum=0.2, maximum=3600.0
-            ),
-            revisions=self.declare("max_revisions", 30, "changes of one process's plan at most", minimum=0, maximum=1000),
-            subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", minimum=1, maximum=50),
-            repeats=self.declare(
-                "max_repeats", 3, "failures of one and the same plan before the task is given up", minimum=1, maximum=100
-            ),
-            failures=self.declare(
-                "max_failures", 8, "failures without any progress before the task is given up", minimum=1, maximum=1000
-            ),
+            deadline_s=self.declare("deadline_s", 12.0, "an answer may take so long, its repair included [s]", 0.1, 600.0),
+            max_output_tokens=self.declare("max_output_tokens", 1000, "length of one answer at most [tokens]", 16, 100_000),
+            review_s=self.declare("review_s", 2.0, "it looks again so often when it is not cost_aware [s]", 0.2, 3600.0),
+            revisions=self.declare("max_revisions", 30, "changes of one process's plan at most", 0, 1000),
+            subtasks=self.declare("max_subtasks", 12, "subtasks of one plan at most", 1, 50),
+            repeats=self.declare("max_repeats", 3, "failures of one and the same plan before the task is given up", 1, 100),
+            failures=self.declare("max_failures", 8, "failures without any progress before the task is given up", 1, 1000),
         )
 
     # -- processes ----------------------------------------------------------------------------------------------------

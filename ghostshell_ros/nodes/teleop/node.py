@@ -20,21 +20,18 @@ class Teleop(RuntimeNode):
     """Subscribes `joy` (sensor_msgs/Joy); publishes `cmd_vel_teleop` (geometry_msgs/Twist, 20 Hz) from the moment the
     deadman button is pressed. Released without the release button, or the pad lost, it falls silent and the gate halts
     the robot. Clients of the services `release_teleop` and `halt` (std_srvs/Trigger).
-
-    Parameters: `speed_mps` (0.5), `turn_radps` (1.0), `axis_forward` (1), `axis_lateral` (0), `axis_turn` (3),
-    `deadman_button` (4), `release_button` (0), `halt_button` (1); negative = none.
     """
 
     def __init__(self) -> None:
         super().__init__("teleop")
-        self._speed = self.declare("speed_mps", 0.5, "at full deflection [m/s]", minimum=0.01, maximum=5.0)
-        self._turn = self.declare("turn_radps", 1.0, "at full deflection [rad/s]", minimum=0.01, maximum=10.0)
+        self._speed = self.declare("speed_mps", 0.5, "at full deflection [m/s]", 0.01, 5.0)
+        self._turn = self.declare("turn_radps", 1.0, "at full deflection [rad/s]", 0.01, 10.0)
         self._axes = [
-            self.declare(f"axis_{name}", number, f"number of the {name} axis, -1 = none", minimum=-1, maximum=31)
+            self.declare(f"axis_{name}", number, f"number of the {name} axis, -1 = none", -1, 31)
             for name, number in (("forward", 1), ("lateral", 0), ("turn", 3))
         ]
         self._deadman, self._release_button, self._halt_button = (
-            self.declare(f"{name}_button", number, f"number of the {name} button, -1 = none", minimum=-1, maximum=31)
+            self.declare(f"{name}_button", number, f"number of the {name} button, -1 = none", -1, 31)
             for name, number in (("deadman", 4), ("release", 0), ("halt", 1))
         )
         self._last: Joy | None = None

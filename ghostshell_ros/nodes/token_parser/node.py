@@ -43,8 +43,7 @@ class _Stream:
 class TokenParser(RuntimeNode):
     """Parses each stream of `llm_chunks` as it arrives and publishes its tokens on `function_tokens`.
 
-    Topics: `llm_chunks` (in), `function_tokens` (out). Service: `~/interrupt`. Parameters: `mode`, `reasoning_tags`,
-    `strip_fence`, `max_stream_chars`.
+    Topics: `llm_chunks` (in), `function_tokens` (out). Service: `~/interrupt`.
     """
 
     def __init__(self) -> None:
@@ -57,7 +56,7 @@ class TokenParser(RuntimeNode):
         )
         self._strip_fence = self.declare("strip_fence", True, "ignore a Markdown fence around the answer")
         self._max_chars = self.declare(
-            "max_stream_chars", 1_000_000, "length of one stream at most [characters]", minimum=1000, maximum=100_000_000
+            "max_stream_chars", 1_000_000, "length of one stream at most [characters]", 1000, 100_000_000
         )
         self._streams: dict[str, _Stream] = {}
         self._oldest_epoch: dict[str, int] = {}
