@@ -30,8 +30,8 @@ from std_msgs.msg import Bool, String
 
 from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SET_POINTS, STREAM
 from ghostshell_ros.runtime.priority import take_priority
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SET_POINTS, STREAM
 
 ROBOT = "kalos"
 WAIT_S = 20.0

@@ -33,7 +33,9 @@ from tf2_msgs.msg import TFMessage
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
 from ghostshell_ros.nodes.observer.node import ObserverNode
-from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, SENSORS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, SENSORS
 
 ROBOT = "kalos"
 OBSERVE = "--observe"

@@ -22,8 +22,8 @@ from std_msgs.msg import String
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 ROBOT = "coco"

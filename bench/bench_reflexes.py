@@ -39,8 +39,9 @@ from bench import ros_probe
 from bench.common import ROOT, Target, arguments, report, spread_of, spread_table
 from bench.reflex_load import REFLEXES, rules
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, SENSORS, SET_POINTS
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent
 
 ROBOT = "robot"

@@ -21,8 +21,9 @@ from ghostshell.msg import FunctionToken, LlmChunk
 
 from bench import ros_probe
 from bench.common import Target, arguments, report, spread_of, spread_table
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import STREAM
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, RunEvent
 

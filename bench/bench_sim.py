@@ -26,8 +26,10 @@ from nav_msgs.msg import Odometry
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image, LaserScan
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.sim.world import SimWorld
+from ghostshell_ros.wire.qos import IMAGES, SENSORS, SET_POINTS
 from skill_kernel.robot import RobotConfig
 
 ROBOT = "kalos"

@@ -23,7 +23,9 @@ from std_srvs.srv import Trigger
 
 from bench.common import ROOT
 from ghostshell_ros.launcher import LaunchRun, describe
-from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED
 
 UP_S = 60.0
 ECHO = "--echo"

@@ -8,7 +8,8 @@ from typing import Any
 
 from sensor_msgs.msg import Image
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import SENSORS
 
 MAX_FRAMES = 600
 

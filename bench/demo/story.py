@@ -21,7 +21,7 @@ from bench.demo.processes import ProcessView
 from function_tokens.run_model import REFLEX, ProcessRun
 from ghostshell_ros.cli.loops import LoopsClient, LoopsView
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS
+from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.codes import Outcome
 from skill_kernel.skills.drivers import Pose2D

@@ -17,8 +17,9 @@ from std_msgs.msg import String
 
 from bench.evaluation.trace import Call, ModelAnswer, PoseAt, StateAt, Trace
 from bench.evaluation.truth import Places
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind
 from skill_kernel.processes.process import ProcessStatus

@@ -19,8 +19,9 @@ from bench.replay.conductor import Answer, Conductor, Do, ReplayedKernel
 from bench.replay.timeline import Input, Judgement, Timeline, What
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, SENSORS, STREAM
 from ghostshell_ros.wire.values import OUTCOME_NUMBERS
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, RunEvent

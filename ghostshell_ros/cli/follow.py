@@ -24,8 +24,9 @@ from function_tokens.run_model import CallRun, RunModel, call_label
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import CallKind, NoticeKind, ProcessKind, RunEvent, StreamKind
 from skill_kernel.processes.process import ProcessStatus

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
-from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, QUEUES, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, PLANS, QUEUES
 from ghostshell_ros.wire.values import seconds
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of

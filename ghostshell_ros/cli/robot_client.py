@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from ghostshell_ros.runtime.node_runtime import RuntimeNode
+    from ghostshell_ros.runtime.node import RuntimeNode
 
 ASK_AGAIN_S = 0.5
 

@@ -32,8 +32,9 @@ def observe(
     from ghostshell.msg import Observation as ObservationMsg
     from rich.console import Console
 
-    from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
+    from ghostshell_ros.runtime.node import RuntimeNode
     from ghostshell_ros.wire.observation_messages import from_message
+    from ghostshell_ros.wire.qos import OBSERVATION
 
     heard: queue.Queue[ObservationMsg] = queue.Queue()
     console, shown_s = Console(), float("-inf")

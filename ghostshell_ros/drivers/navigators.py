@@ -26,7 +26,8 @@ from ghostshell_ros.navigation.motion import StallWatch, composed, wrapped
 from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan, PlannerCosts, plan
 from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
+from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import BaseConfig

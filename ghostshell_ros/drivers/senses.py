@@ -15,8 +15,9 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image, JointState, LaserScan
 
 from ghostshell_ros.runtime.map_origin import follow_map
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
+from ghostshell_ros.wire.qos import IMAGES, SENSORS
 from ghostshell_ros.wire.values import yaw_of
 from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 

@@ -16,7 +16,7 @@ from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
 
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from skill_kernel.robot import RobotConfigError, find_robot
 

@@ -23,9 +23,9 @@ from ghostshell_ros.recording.topics import (
     qos_text,
     robots_in,
 )
-from ghostshell_ros.runtime.node import Health
-from ghostshell_ros.runtime.node_runtime import SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import Health, RuntimeNode
 from ghostshell_ros.wire.codec import interface
+from ghostshell_ros.wire.qos import SENSORS
 
 LOOK_S = 0.5
 """How often new robots are looked for."""

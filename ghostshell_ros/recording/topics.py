@@ -12,18 +12,8 @@ from pathlib import Path
 from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from ghostshell_ros.runtime.node_runtime import (
-    EVENTS,
-    INSTRUCTION,
-    LATCHED,
-    LATCHED_BY_ANY,
-    OBSERVATION,
-    PLANS,
-    QUEUES,
-    SENSORS,
-    STREAM,
-)
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
+from ghostshell_ros.wire.qos import EVENTS, INSTRUCTION, LATCHED, LATCHED_BY_ANY, OBSERVATION, PLANS, QUEUES, SENSORS, STREAM
 
 
 @dataclass(frozen=True)

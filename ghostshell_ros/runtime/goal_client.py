@@ -14,7 +14,7 @@ from rclpy.action.client import ClientGoalHandle
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 
 PROBE_S = 0.15
 """How often a server that was discovered is asked for a sign, until one arrives."""

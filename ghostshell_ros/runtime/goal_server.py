@@ -10,7 +10,7 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.task import Future
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 
 RESULT_KEPT_S = 10
 """How long a result waits for its client. rclpy walks all kept goals at each wake, so its default of 900 s is slow."""

@@ -14,7 +14,8 @@ from function_tokens.scheduling.calls import Call, Role
 from function_tokens.scheduling.scheduler import Scheduler
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import OUTCOMES
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, Outcome

@@ -12,8 +12,9 @@ from typing import Any
 
 from ghostshell.msg import LlmAnswer, LlmPrompt
 
-from ghostshell_ros.runtime.node_runtime import QUEUES, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import QUEUES
 from ghostshell_ros.wire.values import ros_text
 from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelRequest, Retrying, TextDelta, Usage, used
 from planners.models.base import ModelEvent as AnswerPart

@@ -9,7 +9,7 @@ from typing import Any
 
 from rclpy.qos import QoSProfile
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 
 _LOOK_AGAIN_S = 0.02
 

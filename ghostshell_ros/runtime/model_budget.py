@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ghostshell.msg import ProcessArray, ProcessState
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from planners.models.budget import BudgetLimits, TokenBudget
 from skill_kernel.events import ModelKind, RunEvent
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ghostshell_ros.runtime.data import config_folder
-from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
 from planners.models.config import ConfigError, load_models, parse_spec

@@ -23,42 +23,8 @@ from rclpy.executors import ExternalShutdownException
 
 from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.lean_executor import make_executor
-from ghostshell_ros.runtime.node import Later, NodeStartError, RuntimeNode
-from ghostshell_ros.wire.qos import (
-    EVENTS,
-    HEARTBEATS,
-    IMAGES,
-    INSTRUCTION,
-    LATCHED,
-    LATCHED_BY_ANY,
-    OBSERVATION,
-    PLANS,
-    QUEUES,
-    SENSORS,
-    SET_POINTS,
-    STREAM,
-)
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from skill_kernel.config.yaml_text import compose_yaml, first_duplicate, what_is_wrong
-
-__all__ = [
-    "EVENTS",
-    "HEARTBEATS",
-    "IMAGES",
-    "INSTRUCTION",
-    "LATCHED",
-    "LATCHED_BY_ANY",
-    "OBSERVATION",
-    "PLANS",
-    "QUEUES",
-    "SENSORS",
-    "SET_POINTS",
-    "STREAM",
-    "Later",
-    "NodeHost",
-    "NodeStartError",
-    "RuntimeNode",
-    "run",
-]
 
 END_S = 5.0
 """Letting go of ROS entities for longer is cut short by SIGALRM; a launcher would wait ten seconds before it kills."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from planners.prompts.prompt import GrammarOptions
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.observation.accessors import accessors_of

@@ -15,9 +15,10 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image as ImageMsg
 
 from function_tokens.mapper import Refusal
-from ghostshell_ros.runtime.node_runtime import OBSERVATION, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
 from planners.models.base import Image
 from planners.prompts.robot_facts import RobotFacts
 from skill_kernel.observation.model import Observation

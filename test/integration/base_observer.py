@@ -8,7 +8,7 @@ import time
 
 from geometry_msgs.msg import PoseStamped, Twist
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS
+from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 from pipeline_support import Observer
 
 REST_S = 0.4

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # pytest's importlib mode does n
 
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 
-from ghostshell_ros.runtime.node_runtime import NodeHost, RuntimeNode  # noqa: E402
+from ghostshell_ros.runtime.node import RuntimeNode  # noqa: E402
+from ghostshell_ros.runtime.node_runtime import NodeHost  # noqa: E402
 from ros_support import ROBOT, Plant, Processes  # noqa: E402
 
 _numbers = itertools.count()

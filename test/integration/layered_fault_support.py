@@ -24,7 +24,7 @@ from std_srvs.srv import SetBool, Trigger
 from stuck import StuckDetector
 
 from base_observer import REST_S, BaseObserver
-from ghostshell_ros.runtime.node_runtime import LATCHED
+from ghostshell_ros.wire.qos import LATCHED
 from pipeline_support import KALOS_NODES, BroughtUp, Task, brought_up, config_dir
 from ros_support import ROOT, wait_until
 from skill_kernel.events import CallKind, ModelKind, RunEvent

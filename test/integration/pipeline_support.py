@@ -28,9 +28,11 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, STREAM
 from ros_support import ROOT, ask, wait_until
 from scripts.graph_map import committed, rendered, settled_graph
 from skill_kernel.events import CallKind, EventKind, ProcessKind, RunEvent

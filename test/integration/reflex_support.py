@@ -23,9 +23,10 @@ from reflex_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_client import GoalClient
-from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
+from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS
 from ros_support import ROOT, Processes, ask, wait_until
 from skill_kernel.events import EventKind, NoticeKind, RunEvent
 

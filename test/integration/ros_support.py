@@ -20,7 +20,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ghostshell_ros import launcher
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ("knee", "hip", "neck")

@@ -22,7 +22,9 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import OccupancyGrid, Path
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from ros_support import Processes, ask, wait_until
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import DriverResult, Pose2D

@@ -22,7 +22,9 @@ from sensor_msgs.msg import Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SET_POINTS
 from ros_support import ROOT, Processes, ask, wait_until
 
 WALL_X = 2.0

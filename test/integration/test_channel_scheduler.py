@@ -17,8 +17,9 @@ from kernel_robot import ROBOT_YAML
 
 from ghostshell_ros.nodes.channel_scheduler.node import MAX_PROCESSES
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, STREAM
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import CallKind, EventKind, RunEvent, StreamKind

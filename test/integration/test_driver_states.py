@@ -16,7 +16,8 @@ from ghostshell.action import ShowFace
 
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lifecycle import TOPIC, DriverState
-from ghostshell_ros.runtime.node_runtime import LATCHED, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import LATCHED
 from ros_support import wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig

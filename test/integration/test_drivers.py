@@ -24,7 +24,9 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectory
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.node_runtime import LATCHED, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED
 from ghostshell_ros.wire.values import now_s, time_message
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode

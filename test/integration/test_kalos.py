@@ -19,8 +19,9 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.images import to_message
+from ghostshell_ros.wire.qos import IMAGES, LATCHED, SENSORS
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig, RobotConfigError

@@ -19,8 +19,8 @@ from geometry_msgs.msg import PoseStamped
 from ghostshell.msg import DetectionArray
 from std_srvs.srv import SetBool
 
-from ghostshell_ros.runtime.node_runtime import SENSORS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
+from ghostshell_ros.wire.qos import SENSORS
 from pipeline_support import KALOS_NODES, Observer, brought_up
 from ros_support import wait_until
 

@@ -23,11 +23,11 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
-from ghostshell_ros.wire.qos import MEASUREMENTS
+from ghostshell_ros.wire.qos import IMAGES, LATCHED, LATCHED_BY_ANY, MEASUREMENTS, SENSORS, SET_POINTS
 from ros_support import Processes, ask, wait_until
 
 ROBOT = """

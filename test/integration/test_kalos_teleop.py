@@ -19,7 +19,8 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
-from ghostshell_ros.runtime.node_runtime import LATCHED, SET_POINTS, NodeHost
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
 from pipeline_support import Observer
 from ros_support import ROOT, wait_until
 

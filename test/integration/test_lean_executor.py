@@ -26,7 +26,9 @@ from ghostshell_ros.runtime import lean_executor
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
 from ghostshell_ros.runtime.lean_executor import LeanExecutor, make_executor
-from ghostshell_ros.runtime.node_runtime import EVENTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import EVENTS
 from ros_support import ROOT, wait_until
 
 Spin = Callable[..., NodeHost]
@@ -343,7 +345,7 @@ def test_it_ends_at_once_when_the_host_closes_and_when_its_context_is_shut_down(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_node_that_waits(number: signal.Signals) -> None:
     program = (
-        "import sys\nfrom ghostshell_ros.runtime.node_runtime import RuntimeNode, run\n"
+        "import sys\nfrom ghostshell_ros.runtime.node import RuntimeNode\nfrom ghostshell_ros.runtime.node_runtime import run\n"
         "class Idle(RuntimeNode):\n"
         "    def __init__(self):\n        super().__init__('idle'); self.call_soon(lambda: print('spins', flush=True))\n"
         "sys.exit(run(Idle))\n"

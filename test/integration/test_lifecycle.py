@@ -21,8 +21,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.lifecycle import DriverState
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
+from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY
 from ros_support import Plant, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 

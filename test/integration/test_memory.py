@@ -18,7 +18,8 @@ from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import QueryMemory
 
 from ghostshell_ros.drivers.clients import MemoryCaller
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED, OBSERVATION, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import EVENTS, LATCHED, OBSERVATION
 from ros_support import Processes, ask, wait_until
 from skill_kernel.skills.drivers import MemoryAnswer
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ghostshell_ros.runtime import node_runtime as middleware
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ros_support import ROOT, Processes, wait_until
 
 LEASE_S = 5.0

@@ -28,7 +28,9 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import SET_POINTS
 from ros_support import ROOT, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig

@@ -19,10 +19,11 @@ from ghostshell.msg import DetectionArray
 from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from vision_msgs.msg import Detection2DArray
 
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.sim.parts import Legged
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_message
+from ghostshell_ros.wire.qos import IMAGES, SENSORS
 from ros_support import ROOT, Processes, wait_until
 
 FOCAL = 207.8

@@ -26,12 +26,13 @@ from tf2_msgs.msg import TFMessage
 from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, OBSERVATION, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.observation_messages import to_message as observation_message
+from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION, SENSORS
 from ros_support import Processes, wait_until
 from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError

@@ -13,7 +13,8 @@ from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
-from ghostshell_ros.runtime.node_runtime import SENSORS, NodeHost
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import SENSORS
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, launched, wait_until
 from skill_kernel.events import NoticeKind, ProcessKind, RunEvent

@@ -18,8 +18,10 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.main import app
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS, SET_POINTS
 from ros_support import ROOT, Processes, ask, launched, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import NoticeKind, ProcessKind, RunEvent

@@ -20,8 +20,9 @@ from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 from race_robot import DIARY, ROBOT_YAML
 
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import STREAM
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallKind, NoticeKind, RunEvent

@@ -21,8 +21,9 @@ from process_robot import ROBOT_YAML
 from std_msgs.msg import String
 
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, OBSERVATION, NodeHost
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.observation_messages import to_message
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, OBSERVATION
 from pipeline_support import Observer
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import ROOT, Processes, wait_until

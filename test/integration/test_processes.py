@@ -24,9 +24,10 @@ from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.nodes.action_planner import chunk_streams
 from ghostshell_ros.nodes.action_planner import node as action_planner
 from ghostshell_ros.nodes.process_scheduler.node import ProcessSchedulerNode
-from ghostshell_ros.runtime.node import Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import Level, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import LATCHED, STREAM
 from pipeline_support import Observer
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import CallCode, Outcome, TaskCode

@@ -26,8 +26,10 @@ from race_robot import DIARY, ROBOT_YAML
 from rclpy.serialization import deserialize_message, serialize_message
 
 from bench.replay.recorded import read_run
-from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, STREAM, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
+from ghostshell_ros.wire.qos import LATCHED, QUEUES, STREAM
 from planners.prompts.blocks import block
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome

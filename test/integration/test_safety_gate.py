@@ -14,7 +14,9 @@ import pytest
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import SET_POINTS, NodeHost, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
+from ghostshell_ros.wire.qos import SET_POINTS
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 
 SPEED = 2.0

@@ -23,8 +23,9 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.skill_kernel.node import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter, read_events
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.events import CallKind, ProcessKind, RunEvent
 

@@ -16,9 +16,10 @@ from ghostshell.msg import Observation as ObservationMsg
 from ghostshell.srv import Interrupt, JudgeCondition, ProcessLease
 from step_robot import ROBOT_YAML
 
-from ghostshell_ros.runtime.node_runtime import OBSERVATION, QUEUES, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import to_message
+from ghostshell_ros.wire.qos import OBSERVATION, QUEUES, SENSORS, STREAM
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, ProcessKind, RunEvent

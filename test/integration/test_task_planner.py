@@ -15,8 +15,9 @@ from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
 from bench.simulated_model.model_server import Fault, ModelServer, RecordedRequest
-from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, PLANS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter, read_events
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, PLANS
 from planners.prompts.blocks import Layer, layer_of, read_blocks
 from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome

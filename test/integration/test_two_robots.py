@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros import launcher
 from ghostshell_ros.cli.follow import RobotClient
-from ghostshell_ros.runtime.node_runtime import SENSORS
+from ghostshell_ros.wire.qos import SENSORS
 from ros_support import ROOT, wait_until
 from skill_kernel.processes.process import ProcessStatus
 

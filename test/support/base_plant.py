@@ -15,7 +15,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool, String
 
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
 
 PERIOD_S = 0.02
 POSTURE_S = 0.6

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from ghostshell.msg import LlmChunk
 
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.events import RunEvent, StreamEvent, StreamKind
 

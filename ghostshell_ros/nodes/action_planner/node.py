@@ -18,13 +18,13 @@ from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedPro
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, optional_model, prepare_models
-from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_of
+from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import ros_text, seconds
 from planners.installed_strategies import load_strategies, parameters_of
 from planners.judging import Judgement, SentenceJudge

@@ -15,8 +15,7 @@ from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from function_tokens.routines import RoutineError, to_source
 from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, ChunkStreams
 from ghostshell_ros.runtime.layer_model import LayerModel
-from ghostshell_ros.runtime.node import SteadyClock
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.process_messages import done_of
 from planners.judging import SentenceJudge

@@ -18,10 +18,10 @@ from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
 from ghostshell_ros.nodes.channel_scheduler.verdicts import Verdicts
 from ghostshell_ros.runtime.kernel_executor import KernelLink, ProcessExecutor
-from ghostshell_ros.runtime.node import RosClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, QUEUES, SENSORS, STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RosClock, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import ParseCode, TaskCode
 from skill_kernel.events import CallEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind

@@ -11,9 +11,10 @@ from ghostshell.srv import JudgeCondition
 from rclpy.serialization import deserialize_message
 
 from function_tokens.scheduling.conditions import Answer, Verdict
-from ghostshell_ros.runtime.node_runtime import OBSERVATION, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import OBSERVATION
 from skill_kernel.guard import GuardError
 from skill_kernel.guard.condition_text import holds, read_condition
 from skill_kernel.observation.accessors import View, accessors_of

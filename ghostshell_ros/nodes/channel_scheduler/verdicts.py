@@ -10,8 +10,7 @@ from ghostshell.msg import KernelState
 from function_tokens.scheduling.calls import Executor
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_setup import optional_model
-from ghostshell_ros.runtime.node import SteadyClock
-from ghostshell_ros.runtime.node_runtime import NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter

@@ -12,10 +12,10 @@ from lifecycle_msgs.srv import ChangeState
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, LOST, TOPIC, DriverState, actions_of, gate_silence
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import HEARTBEATS, LATCHED, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.service_client import HaltClient, ServiceClient
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED
 from skill_kernel.codes import CallCode
 from skill_kernel.events import Notice
 from skill_kernel.robot import RobotConfig

@@ -18,10 +18,10 @@ from rclpy.task import Future
 
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_fleet_model
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, OBSERVATION, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import LATCHED, OBSERVATION
 from ghostshell_ros.wire.values import ros_text, seconds, time_message
 from planners.memory import Circle, Memory, Query, Record, Store, StoreError, Tier, Viewer
 from planners.memory.consolidation import ConsolidationSettings, ModelWriter

@@ -14,9 +14,9 @@ from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, Object
 from ghostshell_ros.perception.boxes import Camera, Laser, place
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import IMAGES, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
+from ghostshell_ros.wire.qos import IMAGES, SENSORS
 from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.drivers import Scan
 

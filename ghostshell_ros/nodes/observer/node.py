@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from ghostshell.msg import Observation as ObservationMsg
 
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import OBSERVATION, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.observation_messages import ObservationWriter
+from ghostshell_ros.wire.qos import OBSERVATION
 from skill_kernel.observation.model import FieldValue, alike
 from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig, RobotConfigError

@@ -16,8 +16,9 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.runtime.map_origin import follow_map
-from ghostshell_ros.runtime.node_runtime import EVENTS, LATCHED_BY_ANY, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.wire.qos import EVENTS, LATCHED_BY_ANY, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
 from skill_kernel.config.observation import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
 from skill_kernel.observation.model import Pose

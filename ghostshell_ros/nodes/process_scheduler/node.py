@@ -18,11 +18,11 @@ from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, SENSORS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, SENSORS
 from planners.installed_strategies import strategy_names
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState

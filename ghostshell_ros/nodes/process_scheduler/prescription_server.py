@@ -16,10 +16,11 @@ from std_msgs.msg import String
 from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import shipped_config
-from ghostshell_ros.runtime.node_runtime import INSTRUCTION, LATCHED, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED
 from ghostshell_ros.wire.values import ros_text
 from planners.prescriptions.book import PrescriptionBook
 from planners.prescriptions.grammar import Grammar

@@ -13,11 +13,11 @@ from std_msgs.msg import Bool
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
-from ghostshell_ros.runtime.node import SteadyClock
-from ghostshell_ros.runtime.node_runtime import LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import LATCHED_BY_ANY, OBSERVATION
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall

@@ -11,7 +11,7 @@ from typing import Any
 from ghostshell.srv import Interrupt, ProcessLease
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
 from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler

@@ -21,12 +21,12 @@ from std_msgs.msg import Bool
 from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, OBSERVATION, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
+from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, OBSERVATION
 from ghostshell_ros.wire.reflex_messages import reflex_message, refused_message
 from ghostshell_ros.wire.values import ros_text
 from planners.language.client import OfflineClient

@@ -13,10 +13,11 @@ from ghostshell.msg import CallControl, KernelState, ProcessHeartbeat
 from ghostshell.srv import ProcessLease
 
 from ghostshell_ros.runtime.kernel_executor import KernelLink
-from ghostshell_ros.runtime.node_runtime import HEARTBEATS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import HEARTBEATS, SET_POINTS
 from reflexes.loop import Ended, Firing, ReflexLoop
 from skill_kernel.calls import CallResult, CallSpec
 from skill_kernel.codes import CallCode, LeaseCode, Outcome

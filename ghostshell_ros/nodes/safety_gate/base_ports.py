@@ -13,8 +13,9 @@ from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
 from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source, Velocity

@@ -9,10 +9,10 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.priority import take_priority
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS
 from skill_kernel.codes import CallCode
 from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.robot import RobotConfig

@@ -18,12 +18,12 @@ from ghostshell_ros.nodes.sim.sim_base import SimBase
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
 from ghostshell_ros.nodes.sim.sim_objects import SimObjects
 from ghostshell_ros.nodes.sim.sim_sensors import SimSensors, Simulated
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import IMAGES, LATCHED, SET_POINTS, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.sim.pictures import PictureThread, Shot
 from ghostshell_ros.sim.world import BaseState, SimWorld, SimWorldError, State
 from ghostshell_ros.sim.world import Image as Pixels
 from ghostshell_ros.wire.images import to_message, to_pixels
+from ghostshell_ros.wire.qos import IMAGES, LATCHED, SET_POINTS
 from ghostshell_ros.wire.values import time_message
 from skill_kernel.robot import RobotConfig
 

@@ -14,9 +14,8 @@ from sensor_msgs.msg import BatteryState, LaserScan
 from std_msgs.msg import String
 
 from ghostshell_ros.nodes.sim.sim_sensors import Simulated
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, SET_POINTS
 from ghostshell_ros.sim.parts import Battery, Legged, Lidar
-from ghostshell_ros.wire.qos import MEASUREMENTS
+from ghostshell_ros.wire.qos import LATCHED, MEASUREMENTS, SENSORS, SET_POINTS
 from skill_kernel.safety.base_gate import HOLD
 
 POSITION_NOISE_M = 0.002

@@ -14,7 +14,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Header
 
-from ghostshell_ros.runtime.node_runtime import RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.sim.world import BaseState, SimWorld
 from ghostshell_ros.wire.qos import MEASUREMENTS
 

@@ -17,11 +17,11 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import BodyParts
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Health, Level
-from ghostshell_ros.runtime.node_runtime import LATCHED, SENSORS, STREAM, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import HaltClient
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
+from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from ghostshell_ros.wire.values import OUTCOME_NUMBERS, ros_text
 from skill_kernel.calls import Accepted, CallResult, CallSpec, LeaseAnswer, Refused
 from skill_kernel.clock import SteadyClock

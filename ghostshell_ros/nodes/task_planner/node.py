@@ -12,13 +12,13 @@ from function_tokens.builtins import STEP_NAMES
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, prepare_models
-from ghostshell_ros.runtime.node import Health, Level, SteadyClock
-from ghostshell_ros.runtime.node_runtime import LATCHED, PLANS, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_message
 from ghostshell_ros.wire.process_messages import done_of
+from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
 from planners.plan import Plan

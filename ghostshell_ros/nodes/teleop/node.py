@@ -7,8 +7,9 @@ from geometry_msgs.msg import Twist
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
-from ghostshell_ros.runtime.node_runtime import SENSORS, SET_POINTS, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 
 SILENCE_S = 0.3
 """Gamepad drivers repeat themselves when asked to (autorepeat_rate of joy_node); silent for longer, the pad is gone."""

@@ -14,7 +14,8 @@ from ghostshell.srv import Interrupt
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
-from ghostshell_ros.runtime.node_runtime import STREAM, RuntimeNode
+from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.wire.qos import STREAM
 from skill_kernel.codes import CallCode, ParseCode
 
 KINDS = {
