@@ -35,7 +35,7 @@ NODES = {
 }
 """Classes of the nodes, each in ghostshell_ros.nodes.<name>.node."""
 MIND = ("channel_scheduler", "token_parser", "action_planner", "task_planner", "process_scheduler")
-"""What the executable `mind` runs in one process unless its arguments name other nodes."""
+"""What `mind` stands for: the planning nodes, in one process."""
 
 
 def _without_generator() -> None:
@@ -61,9 +61,10 @@ def run(*names: str) -> int:
     for number in ENDING:
         signal.signal(number, lambda *_: os._exit(0))  # until the nodes' own handlers take over
     end = sys.argv.index("--ros-args") if "--ros-args" in sys.argv else None
-    named = " ".join(sys.argv[1:end]).split() or names
+    words = " ".join(sys.argv[1:end]).split() or names
+    named = [name for word in words for name in (MIND if word == "mind" else (word,))]
     if unknown := [name for name in named if name not in NODES and name != "drivers"]:
-        sys.stderr.write(f"there is no node '{unknown[0]}'; name one of {', '.join(NODES)}, drivers\n")
+        sys.stderr.write(f"there is no node '{unknown[0]}'; name one of {', '.join(NODES)}, drivers, mind\n")
         return 1
     makers = [_maker(name) for name in named]
     return int(import_module("ghostshell_ros.runtime.node_runtime").run(*makers))
@@ -80,7 +81,7 @@ def _maker(name: str) -> Callable[[], Any]:
 
 def __getattr__(name: str) -> Callable[[], int]:
     if name in NODES or name in ("drivers", "mind"):
-        return partial(run, *(MIND if name == "mind" else (name,)))
+        return partial(run, name)
     raise AttributeError(f"module '{__name__}' has no executable '{name}'")
 
 

@@ -38,6 +38,7 @@ class Camera(RuntimeNode):
         super().__init__("camera", namespace=namespace)
         self.seen: dict[int, Any] = {}
         self.boxes: dict[int, Any] = {}
+        self.scans_heard = 0
         self._image = self.create_publisher(Image, "camera/image_raw", IMAGES)
         self._info = self.create_publisher(CameraInfo, "camera/camera_info", IMAGES)
         self._scan = self.create_publisher(LaserScan, "scan", SENSORS)
@@ -56,10 +57,12 @@ class Camera(RuntimeNode):
         scan = LaserScan(angle_min=-math.pi, angle_increment=math.tau / 360, range_min=0.1, range_max=10.0)
         scan.ranges = [PERSON_M - 0.28] * 360
         self._scan.publish(scan)
+        self.scans_heard += self._scan.get_subscription_count() > 0
 
     @property
     def heard(self) -> bool:
-        return bool(self._image.get_subscription_count() and self._scan.get_subscription_count())
+        """Return whether the detector hears pictures and has a scan, without which it tells distances by size."""
+        return self._image.get_subscription_count() > 0 and self.scans_heard >= 5
 
     def show(self, number: int, message: Any) -> None:
         """Send a picture under a number, which the detections bear as the seconds of their stamp."""

@@ -78,7 +78,6 @@ def rover(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch
             wheels.end()
 
 
-@pytest.mark.slow
 def test_instructions_drive_it_to_places_and_say_what_is_in_the_way(rover: Watcher) -> None:
     ended = rover.do("drive 1 m forward")
     assert ended.status == "SUCCESS", ended.error_msg

@@ -81,7 +81,9 @@ class Sim(RuntimeNode):
         self._face = ""
 
         self._simulated_time = clock
-        prefix = self.declare("frame_prefix", f"{self.get_namespace()}/".lstrip("/"), "before each frame's name")
+        prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
+        if prefix == "auto":
+            prefix = f"{self.get_namespace()}/".lstrip("/")
         sim = Simulated(self, self._world, self._lock, self._stamp, prefix)
         self._sensors = SimSensors(sim, clock=clock)
         shots = [
