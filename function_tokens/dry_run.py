@@ -32,17 +32,10 @@ def nominal_duration(call: Call) -> float:
 
 
 class VirtualExecutor:
-    """Implement `calls.Executor`. `duration` may replace the declared durations, `stop_time` the stop times."""
+    """Implement `calls.Executor`. `stop_time` may replace the declared stop times."""
 
-    def __init__(
-        self,
-        clock: VirtualClock,
-        *,
-        duration: Callable[[Call], float] = nominal_duration,
-        stop_time: Callable[[Call], float] | None = None,
-    ) -> None:
+    def __init__(self, clock: VirtualClock, *, stop_time: Callable[[Call], float] | None = None) -> None:
         self._clock = clock
-        self._duration = duration
         self._stop_time = stop_time or self._declared_stop
         self._timers: dict[str, OneShotTimer] = {}
         self._natural_end: dict[str, float] = {}
@@ -72,7 +65,7 @@ class VirtualExecutor:
         self._cut_short(call, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, cause))
 
     def _begin_body(self, call: Call) -> None:
-        seconds = self._seconds(self._duration, call)
+        seconds = self._seconds(nominal_duration, call)
         self._natural_end[call.call_id] = self._clock.now() + seconds
         if not call.open or call.takes_content:
             self._end_after(call, seconds, CallResult(Outcome.DONE))
@@ -147,7 +140,6 @@ def dry_run(
     chars_per_s: float = 0.0,
     interrupt_at_s: float | None = None,
     routines: RoutineStore | None = None,
-    duration: Callable[[Call], float] = nominal_duration,
     stop_time: Callable[[Call], float] | None = None,
     conditions: ConditionSource | None = None,
 ) -> DryRun:
@@ -155,7 +147,7 @@ def dry_run(
     `chars_per_s`; `interrupt_at_s` interrupts everything then. Durations are the skills' `nominal_s` [s]. `conditions` says
     which branches of steps hold; without it only "always" and "never" are known."""
     clock = VirtualClock()
-    executor = VirtualExecutor(clock, duration=duration, stop_time=stop_time)
+    executor = VirtualExecutor(clock, stop_time=stop_time)
     run = DryRun()
     calls: dict[str, CallRun] = {}
 

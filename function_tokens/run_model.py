@@ -114,7 +114,6 @@ class ProcessRun:
     asking: dict[str, Question] = field(default_factory=dict)
     questions: deque[Question] = field(default_factory=lambda: deque(maxlen=MAX_QUESTIONS))
     subtasks: tuple[tuple[str, int], ...] = ()
-    plan_events: tuple[str, ...] = ()
     running_step: str = ""
     queued_steps: tuple[str, ...] = ()
     steps_done: int = 0
@@ -199,12 +198,11 @@ class RunModel:
         process.message = message
         return process.enter(status, at_s, why)
 
-    def see_plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]], events: Iterable[str]) -> bool:
-        """Take a revision of a plan: descriptions of its subtasks with their status, and its events. Return whether the
-        subtasks are others."""
+    def see_plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]]) -> bool:
+        """Take a revision of a plan: its subtasks with their status. Return whether the subtasks are others."""
         process, new = self.process(process_id, at_s), tuple(subtasks)
         changed = [text for text, _ in new] != [text for text, _ in process.subtasks]
-        process.subtasks, process.plan_events = new, tuple(events)
+        process.subtasks = new
         return changed
 
     def see_steps(self, process_id: str, at_s: float, running: str, queued: Iterable[str], done: int) -> bool:

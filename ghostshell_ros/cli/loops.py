@@ -105,7 +105,7 @@ class LoopsView:
             return ""
         subtasks = [(s.description, s.status) for s in plan.subtasks]
         events = [f"{e.condition} → {e.response}" for e in plan.events]
-        changed = self.model.see_plan(plan.process_id, now_s, subtasks, events)
+        changed = self.model.see_plan(plan.process_id, now_s, subtasks)
         if plan.given_up:
             return f"S2 gives the task up: {plan.reason}"
         if not changed:

@@ -124,15 +124,12 @@ class Observer:
             field.at, field.missing, field.changed = at, "", True
 
     def take(self, name: str, raw: Any, at: float) -> None:
-        """Take in the value that field `name` is made of: what stands at its path, or the text that was heard."""
+        """Take in the value that field `name` is made of: what stands at its path, the text that was
+        heard, or the rows of a table."""
         field = self._fields[name]
         process = field.config.process
         made = _taken(process, field.config.kind, raw) if isinstance(process, Take) else raw
         field.put(raw if made is None else made, at)
-
-    def table(self, name: str, rows: Mapping[str, str], at: float) -> None:
-        """Take in the rows of field `name`."""
-        self._fields[name].put(rows, at)
 
     def miss(self, name: str, why: str) -> None:
         """Note that the source of field `name` has gone or gives no value."""

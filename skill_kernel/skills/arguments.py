@@ -5,18 +5,251 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, EnumMeta
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json as _pydantic_json
 
 from skill_kernel.codes import CallCode
 from skill_kernel.config.sections import nearest
-from skill_kernel.skills.conversion import Converter, ValueFault
-from skill_kernel.skills.skill import Skill, SkillDefinitionError, content_marker
+from skill_kernel.skills.skill import Limited, Skill, SkillDefinitionError, content_marker
+
+_BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
+_NONE = frozenset({"", "none", "null"})
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.{0,15})?", re.ASCII)
+_RANGE_ERRORS = ("than", "than_equal", "multiple_of", "finite_number", "too_short", "too_long")
+"""How pydantic's names of errors end that are about the size of a value of the right type."""
+_UNITS = (
+    "deg ° degree degrees",
+    "rad radian radians",
+    "% percent",
+    "cm centimeter centimeters centimetre centimetres",
+    "m meter meters metre metres",
+    "mm millimeter millimeters millimetre millimetres",
+    "s sec secs second seconds",
+    "ms millisecond milliseconds",
+    "Hz hertz",
+    "times time x",
+    "deg/s °/s",
+    *("m/s", "cm/s", "mm/s", "rad/s", "N", "kg", "g"),
+)
+"""Each unit with its other names behind it."""
+_UNIT_OF = {alias.casefold(): names.split()[0] for names in _UNITS for alias in names.split()}
+_WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+class ValueFault(ValueError):
+    """A value does not fit its type; the text says what fits. `out_of_range`: the type is right, the size is not."""
+
+    def __init__(self, message: str, *, out_of_range: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_range = out_of_range
+
+
+class Converter:
+    """Make values of one annotated type. Raises TypeError when no value of the type can be made from JSON.
+
+    `base` is the type without its annotations, `expected` says in words what fits, `unit` is the declared unit or "", `limit`
+    the `Limited` mark if any. Of Literal and Enum that value counts whose text, or whose name, was written; of a union the
+    first member that the value fits, in the order they stand.
+    """
+
+    def __init__(self, annotation: Any) -> None:
+        base, metadata = annotation, tuple[Any, ...]()
+        while get_origin(base) is Annotated:
+            base, *extra = get_args(base)
+            metadata = (*extra, *metadata)
+        self.base = base
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            raise TypeError(f"{annotation!r} is no type for a value in JSON") from error
+        self._plain = base in _WORDS and all(isinstance(m, (str, Limited)) for m in metadata)
+        self.unit = _unit(metadata)
+        self.limit = next((m for m in metadata if isinstance(m, Limited)), None)
+        self.expected = _expected(base, metadata, self.unit)
+        self._choices: dict[str, Any] = {}
+        self._members: list[Converter] = []
+        self._none = False
+        if get_origin(base) in (Union, types.UnionType):
+            self._none = type(None) in get_args(base)
+            self._members = [Converter(m) for m in get_args(base) if m is not type(None)]
+            self.limit = self.limit or next((m.limit for m in self._members if m.limit), None)
+            self.expected = " or ".join([m.expected for m in self._members] + (["none"] if self._none else []))
+        elif get_origin(base) is Literal or isinstance(base, EnumMeta):
+            members: list[Any] = list(base) if isinstance(base, EnumMeta) else list(get_args(base))
+            for member in members:
+                self._choices.setdefault(str(_plain(member)), member)
+            self.expected = f"one of {', '.join(self._choices)}"
+            for member in members:
+                self._choices.setdefault(member.name if isinstance(member, Enum) else str(member), member)
+
+    def from_text(self, text: str) -> Any:
+        """Return the value a model wrote as an attribute. Raises ValueFault."""
+        stripped = text.strip()
+        if self._members:
+            none = self._none and stripped.casefold() in _NONE
+            return None if none else self._first(lambda member: member.from_text(text))
+        if self._choices:
+            return self._chosen(text)
+        if self.base is bool:
+            if stripped.casefold() not in _BOOLEANS:
+                raise self._fault()
+            return self._checked(_BOOLEANS[stripped.casefold()])
+        if self.base in (int, float):
+            return self._checked(self._number(stripped))
+        if self.base in (str, Any) or stripped[:1] not in ("{", "["):
+            return self._checked(text)  # a type that a plain string can stand for (a date, a path) does without JSON
+        try:
+            value = json.loads(stripped)
+        except (ValueError, RecursionError) as error:
+            raise self._fault(f", but this is not valid JSON ({error})") from error
+        _refuse_not_finite(value)
+        return self._checked(value)
+
+    def from_json(self, value: Any) -> Any:
+        """Return the value as it was parsed from JSON. Raises ValueFault."""
+        base = self.base
+        if self._members:
+            return None if self._none and value is None else self._first(lambda member: member.from_json(value))
+        if self._choices:
+            for member in self._choices.values():
+                plain = _plain(member)
+                if value is member or (type(plain) is type(value) and plain == value):
+                    return member
+            if isinstance(value, str):
+                return self._chosen(value)
+            raise self._fault()
+        if base is float and isinstance(value, int) and not isinstance(value, bool):
+            value = self._finite(value)
+        elif base is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        elif base in _WORDS and type(value) is not base:
+            raise self._fault()
+        _refuse_not_finite(value)
+        return self._checked(value)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the type, with its unit."""
+        schema = self._adapter.json_schema()
+        if self.unit:
+            schema.setdefault("description", self.unit)
+        return schema
+
+    def _fault(self, more: str = "", *, first: str = "it", out_of_range: bool = False) -> ValueFault:
+        return ValueFault(f"{first} must be {self.expected}{more}", out_of_range=out_of_range)
+
+    def _chosen(self, text: str) -> Any:
+        if text in self._choices:
+            return self._choices[text]
+        if text.strip() in self._choices:
+            return self._choices[text.strip()]
+        raise self._fault(nearest(text.strip(), self._choices))
+
+    def _first(self, convert: Callable[[Converter], Any]) -> Any:
+        faults = []
+        for member in self._members:
+            try:
+                return self._checked(convert(member))
+            except ValueFault as error:
+                faults.append(error)
+        of_range = [fault for fault in faults if fault.out_of_range]
+        if of_range or len(faults) == 1:
+            raise (of_range or faults)[-1]
+        raise self._fault()
+
+    def _number(self, text: str) -> int | float:
+        match = _NUMBER.fullmatch(text)
+        if match is None:
+            raise self._fault()
+        digits, unit = match.groups()
+        if unit is not None and (not self.unit or _UNIT_OF.get(unit.casefold()) != self.unit):
+            raise self._fault(first=f"write the number alone, '{digits}'; it")
+        if self.base is float:
+            return self._finite(digits)
+        if digits.lstrip("+-").isdigit():
+            try:
+                return int(digits)
+            except ValueError as error:  # more digits than Python converts
+                raise self._fault(first="it is too large; it", out_of_range=True) from error
+        value = self._finite(digits)
+        if not value.is_integer():
+            raise self._fault()
+        return int(value)
+
+    def _finite(self, number: str | int) -> float:
+        try:
+            value = float(number)
+        except OverflowError:
+            value = math.inf
+        if not math.isfinite(value):
+            raise self._fault(first="it is too large; it", out_of_range=True)
+        return value
+
+    def _checked(self, value: Any) -> Any:
+        if self._plain:
+            return value
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            inside = ".".join(str(part) for part in first["loc"])
+            why = f": {f'at {inside} ' if inside else ''}{first['msg'][0].lower()}{first['msg'][1:]}"
+            if not inside and (" at " in self.expected or " than " in self.expected):
+                why = ""
+            raise self._fault(why, out_of_range=first["type"].endswith(_RANGE_ERRORS)) from error
+        except RecursionError as error:
+            raise self._fault(first="it is nested too deeply; it") from error
+
+
+def _plain(member: Any) -> Any:
+    return member.value if isinstance(member, Enum) else member
+
+
+def _refuse_not_finite(value: Any) -> None:
+    """Raise ValueFault for NaN and infinity anywhere inside a JSON value."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueFault(f"{item} is no number a robot can use; write a finite one")
+        if isinstance(item, (list, dict)):
+            pending.extend(item.values() if isinstance(item, dict) else item)
+
+
+def _unit(metadata: tuple[Any, ...]) -> str:
+    """Return the unit is the first word of a bare string or a `Field` description that names one."""
+    for mark in metadata:
+        words = mark if isinstance(mark, str) else (mark.description or "") if isinstance(mark, FieldInfo) else ""
+        unit = _UNIT_OF.get(words.split()[0].strip(",;.:()[]").casefold()) if words.split() else None
+        if unit:
+            return unit
+    return ""
+
+
+def _expected(base: Any, metadata: tuple[Any, ...], unit: str) -> str:
+    word = _WORDS.get(base) if isinstance(base, type) else None
+    if word is None:
+        name = getattr(base, "__name__", str(base)) if get_origin(base) is None else str(base).replace("typing.", "")
+        word = f"JSON for {name}"
+    flat = [c for m in metadata for c in (m.metadata if isinstance(m, FieldInfo) else [m])]
+    bounds = [
+        f"{text} {bound:g}" if isinstance(bound, (int, float)) else f"{text} {bound}"
+        for key, text in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
+        for mark in flat
+        if (bound := getattr(mark, key, None)) is not None
+    ]
+    return word + (f" {' and '.join(bounds)}" if bounds else "") + (f" in {unit}" if unit else "")
+
 
 Limits = Mapping[str, tuple[float, float]]
 

@@ -20,14 +20,8 @@ from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions
 from planners.prompts.robot_facts import RobotFacts
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.layered import task_prompt
-from planners.strategies.layered.step_prompt import (
-    Situation,
-    first_action_message,
-    first_action_system,
-    step_message,
-    step_system,
-)
+from planners.strategies.layered import prompts
+from planners.strategies.layered.prompts import Situation, first_action_message, first_action_system, step_message, step_system
 from planners.strategies.stream.stream_planner import StreamPlanner
 from skill_kernel.observation.accessors import accessors_of
 
@@ -45,7 +39,7 @@ ROBOT = RobotFacts(
     config().first_actions,
 )
 S1, S1P, JUDGE = step_system(ROBOT), first_action_system(ROBOT), judge_system(ROBOT)
-S2 = task_prompt.system_prompt(ROBOT, subtasks=12)
+S2 = prompts.system_prompt(ROBOT, subtasks=12)
 S3 = advisor.system_prompt(ROBOT)
 
 
@@ -88,7 +82,7 @@ def first_action(instruction: str, observation: Observation) -> str:
 def planned(instruction: str, observation: Observation, plan: Plan | None = None, done: Sequence[CallReport] = ()) -> str:
     """S2's answer."""
     return said(
-        task_prompt.question(
+        prompts.question(
             S2,
             instruction=instruction,
             sender="",

@@ -60,7 +60,7 @@ class Scene:
         self.see()
         for field, value in (("posture", "stand"), ("battery", 0.8), ("charging", 2), ("last_heard", "")):
             self.observer.take(field, value, self.now)
-        self.observer.table("subsystems", dict.fromkeys(KALOS.subsystems, "free"), self.now)
+        self.observer.take("subsystems", dict.fromkeys(KALOS.subsystems, "free"), self.now)
         self.wait(0.01)
 
     def observation(self) -> Observation:

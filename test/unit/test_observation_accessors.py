@@ -146,7 +146,7 @@ def test_a_field_of_the_robots_own_is_an_accessor_of_its_name() -> None:
 def test_a_subsystem_is_busy_while_a_skill_uses_it_and_not_while_it_is_only_held() -> None:
     scene = Scene()
     for state, busy in (("busy", True), ("held", False), ("free", False)):
-        scene.observer.table("subsystems", {"movement": state}, scene.now)
+        scene.observer.take("subsystems", {"movement": state}, scene.now)
         assert scene.view().call("subsystem_busy", "movement") is busy
     with pytest.raises(StaleFieldError, match="says nothing of subsystem 'sound'"):
         scene.view().call("subsystem_busy", "sound")

@@ -74,7 +74,7 @@ def test_hostile_text_from_a_sensor_stays_one_quoted_line(text: str) -> None:
     scene = Scene()
     scene.everything()
     scene.observer.take("posture", text, scene.now)
-    scene.observer.table("subsystems", {text: text}, scene.now)
+    scene.observer.take("subsystems", {text: text}, scene.now)
     line = quoted(facts(scene.observation(), KALOS.observation, scene.now))
     assert "\n" not in line and not set("<>&`") & set(line) and line.isprintable()
     assert len(line) < 4000

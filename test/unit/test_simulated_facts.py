@@ -15,7 +15,7 @@ from bench.simulated_model.prompt import Question
 from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.layered.step_prompt import Situation, step_message
+from planners.strategies.layered.prompts import Situation, step_message
 from planners.strategies.turns import Known, TurnResult
 
 LOUNGE = observed("lounge", (9.5, 2.5))

@@ -35,7 +35,7 @@ from planners.models.factory import make_client
 from planners.models.http_stream import Surroundings
 from planners.prompts.blocks import block
 from planners.strategies.baselines.baselines import ReactPlanner
-from planners.strategies.layered.step_prompt import first_action_message
+from planners.strategies.layered.prompts import first_action_message
 from planners.strategies.turns import Known
 from skill_kernel.codes import ModelCode
 

@@ -151,7 +151,7 @@ class ObservationSources:
 
     def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
         rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
-        self._observer.table(name, rows, self._node.steady_now())
+        self._observer.take(name, rows, self._node.steady_now())
         self._tell(config)
 
     def _on_processes(self, name: str, config: FieldConfig, message: ProcessArray) -> None:

@@ -24,8 +24,8 @@ from planners.installed_strategies import strategies_that_want
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
+from planners.strategies.layered.prompts import system_prompt
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
-from planners.strategies.layered.task_prompt import system_prompt
 from planners.strategy import Feed
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent

@@ -1,18 +1,238 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow the plan as System 1 sees it, and count what was tried in vain."""
+"""Follow the plan as System 1 sees it, write its steps to the robot, and keep what has become of them (TypeGo 6)."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planners.plan import FALLBACK, Plan, Subtask, SubtaskStatus
-from planners.strategies.layered.step_book import StepBook, StepEnd
-from planners.strategy import Task
+from planners.prompts.prompt import CallReport
+from planners.strategies.layered.step_answer import COMPLETE, REPLACE, STEP
+from planners.strategy import PlannerIO, StreamHandle, Task
+from skill_kernel.codes import CallCode, Outcome
+from skill_kernel.events import CallEvent
+
+SILENT = frozenset({"if", "else", "elif", "wait", "replace_steps"})
+"""Built-ins whose end says nothing that their contents do not say."""
+IDLE_WORDS = frozenset({"text", "sleep", STEP, COMPLETE}) | SILENT
+"""Calls that mend no failure."""
+BAD = frozenset({Outcome.FAILED, Outcome.REFUSED})
+"""Outcomes that are a failure. An interrupted call is one only when its step fails of it; else somebody wanted it so."""
+KEPT_DONE = 60
+
+
+@dataclass(eq=False)
+class Item:
+    """A step that was written, or the mark behind the last step of a subtask (`mark`). `subtask`: whose it is, "" for the
+    first action. `handles`: global events that were known when it was written."""
+
+    stream_id: str
+    subtask: str
+    mark: bool = False
+    source: str = ""
+    begun: bool = False
+    call_id: str = ""
+    handles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """A step or mark has ended; `cause` is the call in it that failed, `moved`: it did more than speak and wait."""
+
+    item: Item
+    outcome: Outcome | None
+    cause: CallReport | None = None
+    moved: bool = False
+
+
+class StepBook:
+    """The steps of one process in the order in which they were written, its streams and its calls.
+
+    Streams of one turn all end with the first failure: the turn counts up with each failure and each replaced queue.
+    """
+
+    def __init__(self, io: PlannerIO, done: Sequence[CallReport]) -> None:
+        self._io = io
+        self._items: list[Item] = []
+        self._calls: dict[str, CallEvent] = {}
+        self._turn, self._turn_used = 0, False
+        self.streams: list[str] = []
+        """Streams that have not been reported over."""
+        self.done: deque[CallReport] = deque(done, maxlen=KEPT_DONE)
+        self.since_mark: list[CallReport] = list(done)
+        """Calls that have ended since the last mark was DONE: what has been done of the subtask after it."""
+        self.ended = 0
+        """Calls that have ended so far."""
+        self.fault = ""
+        """The last failure, until a later step has done something."""
+        self._fault_in: Item | None = None
+        self._moved = False
+        self._cause: CallReport | None = None
+
+    # -- what is written ----------------------------------------------------------------------------------------------
+
+    def next_turn(self) -> None:
+        """Take note that something has happened that what was written before did not know."""
+        if self._turn_used:
+            self._turn, self._turn_used = self._turn + 1, False
+
+    def use_turn(self) -> int:
+        """Return the turn for a stream."""
+        self._turn_used = True
+        return self._turn
+
+    def open(self, turn: int) -> StreamHandle:
+        stream = self._io.open(turn)
+        self.streams.append(stream.stream_id)
+        return stream
+
+    def add(self, item: Item) -> None:
+        self._items.append(item)
+
+    def send(self, content: str = "", *, subtask: str = "", mark: bool = False, replace_queue: bool = False) -> None:
+        """Write a whole stream: a step with this content, if any, and the mark of its subtask."""
+        if replace_queue:
+            self.next_turn()
+            self.drop_queue()
+        stream = self.open(self.use_turn())
+        step = f"<{STEP}>{content}</{STEP}>" if content else ""
+        if step:
+            self.add(Item(stream.stream_id, subtask, source=step))
+        if mark:
+            self.add(Item(stream.stream_id, subtask, mark=True))
+        stream.text(f"{f'<{REPLACE}/>' if replace_queue else ''}{step}{f'<{COMPLETE}/>' if mark else ''}")
+        stream.end()
+
+    def drop_queue(self) -> None:
+        """Forget what has not begun: it is replaced."""
+        self._items = [item for item in self._items if item.begun]
+
+    def clear(self) -> None:
+        """Forget everything: it was interrupted."""
+        self._items.clear()
+        self._calls.clear()
+        self.streams.clear()
+        self.fault, self._fault_in, self._cause, self._moved = "", None, None, False
+
+    @property
+    def queued(self) -> list[Item]:
+        """Return the steps that have not begun, oldest first."""
+        return [item for item in self._items if not item.mark and not item.begun]
+
+    def has_room(self) -> bool:
+        """Return whether one more step may wait."""
+        return len(self.queued) < int(self._io.settings["queue_steps"])
+
+    @property
+    def idle(self) -> bool:
+        """Return whether nothing runs and nothing waits."""
+        return not self._items and not self._calls
+
+    def marked(self, subtask: str) -> bool:
+        """Return whether the mark of a subtask waits for the steps before it."""
+        return any(item.mark and item.subtask == subtask for item in self._items)
+
+    def shown_queue(self) -> list[str]:
+        """Return the queue as prompts show it."""
+        waiting = [item for item in self._items if not item.begun]
+        return [f"<{COMPLETE}/>" if item.mark else item.source or f"<{STEP}>…" for item in waiting]
+
+    def shown_running(self) -> list[dict[str, Any]]:
+        """Return what runs as prompts show it."""
+        step, hidden = self._running(), {STEP, COMPLETE, *SILENT}
+        calls = [{"function": c.function, "arguments": c.arguments} for c in self._calls.values() if c.function not in hidden]
+        if step is None and not calls:
+            return []
+        return [{"step": step.source or f"<{STEP}>…" if step is not None else "", "calls": calls}]
+
+    # -- what is reported ---------------------------------------------------------------------------------------------
+
+    def call_started(self, call: CallEvent) -> bool:
+        """Take note that a call has begun; return whether a step begins with it."""
+        self._calls[call.call_id] = call
+        item = self._next(call.stream_id, mark=False) if call.function == STEP and not call.parent_id else None
+        if item is not None:
+            item.begun, item.call_id = True, call.call_id
+        return item is not None
+
+    def call_ended(self, call: CallEvent) -> StepEnd | None:
+        """Take note of a call's outcome; return the end of a step or of a mark, if it is one."""
+        self._calls.pop(call.call_id, None)
+        self.ended += 1
+        report = CallReport.of(call)
+        report = replace(report, message=report.message[:400])
+        if call.function == STEP and not call.parent_id:
+            return self._step_ended(call, report)
+        if call.function == COMPLETE:
+            return self._mark_ended(call, report)
+        if call.function in SILENT or call.outcome is Outcome.DROPPED:
+            return None
+        self._report(report)
+        if all(item.stream_id != call.stream_id for item in self._items):
+            return None  # heard of too late: nothing of its stream is left
+        if call.outcome in BAD:
+            self._cause = report
+            self.fault = f"'{call.function}' {report.outcome}: {report.message}"
+            self._fault_in = self._running()
+        elif call.outcome is Outcome.INTERRUPTED:
+            self._cause = self._cause or report
+        elif call.outcome is Outcome.DONE and call.function not in IDLE_WORDS:
+            self._moved = True
+            if self._running() is not self._fault_in:
+                self.fault = ""
+        return None
+
+    def stream_over(self, stream_id: str) -> None:
+        """Forget a stream: the scheduler has nothing more of it, and what was never heard of it is lost."""
+        self.streams.remove(stream_id)
+        self._items = [item for item in self._items if item.stream_id != stream_id]
+        self._calls = {i: c for i, c in self._calls.items() if c.stream_id != stream_id}
+
+    def _step_ended(self, call: CallEvent, report: CallReport) -> StepEnd | None:
+        item = next((i for i in self._items if i.call_id == call.call_id), None) or self._next(call.stream_id, mark=False)
+        if item is None:
+            return None
+        self._items.remove(item)
+        if call.outcome is Outcome.DROPPED:
+            return StepEnd(item, call.outcome)
+        cause, self._cause = self._cause, None
+        moved, self._moved = self._moved, False
+        if call.outcome in BAD:
+            if cause is None or call.error_code == CallCode.CONDITION_UNKNOWN:
+                cause = report
+                self._report(report)
+            self.fault = f"{'a step' if cause is report else repr(cause.function)} {cause.outcome}: {cause.message}"
+        return StepEnd(item, call.outcome, cause, moved)
+
+    def _mark_ended(self, call: CallEvent, report: CallReport) -> StepEnd | None:
+        if call.outcome is Outcome.DONE:
+            self.done.append(report)
+            self.since_mark.clear()
+        if call.parent_id:
+            step = self._running()
+            return StepEnd(Item(call.stream_id, step.subtask, mark=True), call.outcome) if step is not None else None
+        item = self._next(call.stream_id, mark=True)
+        if item is None:
+            return None
+        self._items.remove(item)
+        return StepEnd(item, call.outcome)
+
+    def _report(self, report: CallReport) -> None:
+        self.done.append(report)
+        self.since_mark.append(report)
+
+    def _running(self) -> Item | None:
+        return next((item for item in self._items if item.begun and not item.mark), None)
+
+    def _next(self, stream_id: str, *, mark: bool) -> Item | None:
+        """Assign a call to its step; calls of a stream come in the order in which they were written."""
+        return next((i for i in self._items if i.stream_id == stream_id and i.mark == mark and not i.begun), None)
+
 
 WHOLE = "task"
 """Id of the subtask that is the whole instruction."""

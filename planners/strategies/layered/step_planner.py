@@ -18,16 +18,9 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.global_events import GlobalEvents
+from planners.strategies.layered.prompts import Situation, first_action_message, first_action_system, step_message, step_system
 from planners.strategies.layered.step_answer import COMPLETE, STEP, FirstActionReader
-from planners.strategies.layered.step_book import BAD, StepBook, StepEnd
-from planners.strategies.layered.step_goals import WHOLE, Failures, Goals, short, stop_sentence
-from planners.strategies.layered.step_prompt import (
-    Situation,
-    first_action_message,
-    first_action_system,
-    step_message,
-    step_system,
-)
+from planners.strategies.layered.step_goals import BAD, WHOLE, Failures, Goals, StepBook, StepEnd, short, stop_sentence
 from planners.strategies.layered.step_writing import StepWriting
 from planners.strategy import Interrupted, Observed, Paused, PlannerIO, Restarted, Resumed, RobotView, RunEvent, Task
 from skill_kernel.clock import Clock, Timer

@@ -9,7 +9,7 @@ from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
 from planners.strategies.layered.step_answer import COMPLETE, REPLACE, Check, Found, StepAnswer, What
-from planners.strategies.layered.step_book import Item, StepBook
+from planners.strategies.layered.step_goals import Item, StepBook
 from planners.strategy import PlannerIO, StreamHandle
 from skill_kernel.codes import ModelCode
 

@@ -14,6 +14,7 @@ from planners.models.model_call import CallEnd, ModelCall, PlanningModel
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
+from planners.strategies.layered.prompts import question
 from planners.strategies.layered.task_answer import (
     TaskAnswer,
     TaskReader,
@@ -23,7 +24,6 @@ from planners.strategies.layered.task_answer import (
     revised_events,
     with_done,
 )
-from planners.strategies.layered.task_prompt import question
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
 from skill_kernel.clock import Clock, Timer
 
