@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator
-from types import ModuleType
 from typing import Any
 
 from planners.models.base import Message, ModelRequest, TextDelta, Usage
@@ -24,16 +23,7 @@ _REASONS = {
 class AnthropicModelClient(HttpModelClient):
     """Streams through the `anthropic` SDK; the static system part is marked for the provider's prompt cache."""
 
-    package = "anthropic"
-
-    def _connect(self, sdk: ModuleType, key: str) -> Any:
-        http = self._transport(sdk)
-        timeout = sdk.Timeout(None, connect=self._config.connect_s)
-        client: Any = sdk.AsyncAnthropic(
-            api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http
-        )
-        _ = client.messages  # Imported by the SDK when it is first touched: now, not in the first request.
-        return client
+    package, sdk_client, resource = "anthropic", "AsyncAnthropic", "messages"
 
     async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         options: dict[str, Any] = {

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -104,8 +105,8 @@ class Surroundings:
 class HttpModelClient(abc.ABC):
     """A provider behind an SDK. The SDK is imported by `prepare` or by the first request, which takes a second or more."""
 
-    package = ""
-    """Name of the SDK's module."""
+    package = sdk_client = resource = ""
+    """Names of the SDK's module, of its asynchronous client and of that client's part that answers."""
     is_language_model = True
 
     def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
@@ -171,10 +172,6 @@ class HttpModelClient(abc.ABC):
         self._io.stop()
 
     @abc.abstractmethod
-    def _connect(self, sdk: ModuleType, key: str) -> Any:
-        """Return the SDK's asynchronous client for the configured address."""
-
-    @abc.abstractmethod
     def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         """Yield the answer to one request, with a Complete where the provider says that it is complete."""
 
@@ -194,13 +191,18 @@ class HttpModelClient(abc.ABC):
                 self._sdk = self._connect(module, key)
             return self._sdk
 
-    def _transport(self, sdk: ModuleType) -> Any:
-        """HTTP client for an SDK: no redirects, which could carry a key elsewhere, and no proxy for local servers."""
+    def _connect(self, sdk: ModuleType, key: str) -> Any:
+        """Return the SDK's client: no redirects, which could carry a key elsewhere, and no proxy for local servers."""
         url = self._config.url
         verify: ssl.SSLContext | bool = True
         if url.startswith("http:"):
             verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # Trusts nobody; saves 60 ms of reading certificates.
-        return sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(url), verify=verify)
+        http = sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_local(url), verify=verify)
+        timeout = sdk.Timeout(None, connect=self._config.connect_s)
+        make = getattr(sdk, self.sdk_client)
+        client = make(api_key=key, base_url=url, max_retries=0, timeout=timeout, http_client=http)
+        attrgetter(self.resource)(client)  # Imported by the SDK when it is first touched: now, not in the first request.
+        return client
 
     def _wait_before_retry(self, failure: ModelError, attempt: int, budget: _Budget) -> float | None:
         """Seconds until the next attempt, or None when there is to be none."""

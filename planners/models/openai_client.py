@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +27,7 @@ _SILENT_WORK = ("reasoning_content", "reasoning", "tool_calls", "refusal")
 class OpenAIModelClient(HttpModelClient):
     """Streams through the `openai` SDK. Options that a server rejects by name are left out from then on."""
 
-    package = "openai"
+    package, sdk_client, resource = "openai", "AsyncOpenAI", "chat.completions"
 
     def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
         super().__init__(config, surroundings=surroundings)
@@ -36,13 +35,6 @@ class OpenAIModelClient(HttpModelClient):
         self._limit_field = "max_completion_tokens" if official else "max_tokens"
         self._limit_swapped = False
         self._takes_stream_options = True
-
-    def _connect(self, sdk: ModuleType, key: str) -> Any:
-        http = self._transport(sdk)
-        timeout = sdk.Timeout(None, connect=self._config.connect_s)
-        client: Any = sdk.AsyncOpenAI(api_key=key, base_url=self._config.url, max_retries=0, timeout=timeout, http_client=http)
-        _ = client.chat.completions  # Imported by the SDK when it is first touched: now, not in the first request.
-        return client
 
     async def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
         while True:
