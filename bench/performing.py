@@ -15,8 +15,7 @@ from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
 from function_tokens.run_model import CallRun
 from planners.models.base import CancelToken, ModelClient, ModelError, ModelRequest, TextDelta
-from planners.prompts.prompt import CallReport, GrammarOptions
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.strategies.stream.stream_planner import StreamPlanner
 from planners.strategies.turns import PlanEnded, TurnResult
 from skill_kernel.robot import RobotConfig

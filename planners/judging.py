@@ -13,7 +13,7 @@ from typing import Any
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.robot_facts import RobotFacts, observation_now, observed
+from planners.prompts.prompt import RobotFacts, observation_now, observed
 from planners.scene import snapshot
 from planners.strategy import RobotView
 from skill_kernel.clock import Clock

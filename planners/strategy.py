@@ -19,8 +19,7 @@ from function_tokens.routines import RoutineStore
 from planners.models.base import Image, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.plan import Plan
-from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, RobotFacts
 from skill_kernel.clock import Clock
 from skill_kernel.events import CallEvent, ModelEvent, Notice, ProcessEvent, StreamEvent
 from skill_kernel.observation.model import Observation

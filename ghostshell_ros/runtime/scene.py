@@ -20,7 +20,7 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
 from planners.models.base import Image
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import RobotFacts
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 

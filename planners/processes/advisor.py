@@ -14,7 +14,7 @@ from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prescriptions.prescription import MAX_GUIDELINES
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.elements import Element, ElementParser
-from planners.prompts.robot_facts import RobotFacts, described, observed
+from planners.prompts.prompt import RobotFacts, described, observed
 from skill_kernel.clock import Clock
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource, Relation
 from skill_kernel.processes.scheduler import ProcessScheduler

@@ -12,8 +12,7 @@ from typing import Any
 from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategy import Interrupted, Parameter, PlannerIO, Restarted, RobotView, RunEvent, StreamHandle, Task
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind

@@ -10,7 +10,7 @@ from planners.prescriptions.prescription import Kept, Prescription, Route
 from planners.prescriptions.prescription import Kind as PrescriptionKind
 from planners.processes.advisor import AdvisorContext, system_prompt
 from planners.processes.guidelines import GuidelineLoop
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject

@@ -17,8 +17,7 @@ from planners.models.base import ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask, SubtaskStatus
 from planners.processes import advisor
 from planners.prompts.blocks import block
-from planners.prompts.prompt import CallReport, GrammarOptions
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered import prompts
 from planners.strategies.layered.prompts import Situation, first_action_message, first_action_system, step_message, step_system

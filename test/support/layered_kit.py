@@ -23,7 +23,7 @@ from planners.models.base import Image, ModelError, ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan, Subtask
 from planners.prompts.blocks import Layer, read_blocks
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import RobotFacts
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.strategy import Layered
 from planners.strategy import Interrupted, Judge, Report, Restarted, RunEvent, Task

@@ -8,7 +8,7 @@ from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk, EndProcess
 
 from planners.processes.advisor import TABLE_ALONE, AdvisorContext, ProcessAdvisor, system_prompt
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus, Relation

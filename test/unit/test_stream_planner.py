@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from bench.simulated_model.prompt import results_of
 from planners.models.base import ModelRequest
-from planners.prompts.prompt import CallReport
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, RobotFacts
 from planners.strategies.stream.stream_planner import Conversation, StreamPlanner
 from planners.strategies.turns import DEFAULTS, Known, PlanEnded, TurnResult
 from skill_kernel.codes import ModelCode, TaskCode

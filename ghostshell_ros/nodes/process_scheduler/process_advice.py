@@ -25,7 +25,7 @@ from planners.prescriptions.prescription import Kept
 from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import RobotFacts
 from planners.strategy import Feed
 from skill_kernel.events import Notice, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.observation.accessors import accessors_of

@@ -9,8 +9,7 @@ from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import CallReport, functions
-from planners.prompts.robot_facts import DATA, described, observation_now, observed, places
+from planners.prompts.prompt import DATA, CallReport, described, functions, observation_now, observed, places
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task

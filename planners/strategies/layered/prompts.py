@@ -11,8 +11,18 @@ from typing import Any
 from planners.models.base import Message, ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import CallReport, functions
-from planners.prompts.robot_facts import DATA, RobotFacts, conditions, described, observation_now, observed, places, task
+from planners.prompts.prompt import (
+    DATA,
+    CallReport,
+    RobotFacts,
+    conditions,
+    described,
+    functions,
+    observation_now,
+    observed,
+    places,
+    task,
+)
 from skill_kernel.skills.skill import Skill
 
 

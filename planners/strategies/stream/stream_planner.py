@@ -15,8 +15,7 @@ from function_tokens.routines import Routine
 from function_tokens.scheduling.calls import TEXT
 from planners.models.base import Message, ModelRequest
 from planners.prompts.blocks import Layer
-from planners.prompts.prompt import CallReport, build_system_prompt, build_turn_prompt
-from planners.prompts.robot_facts import RobotFacts
+from planners.prompts.prompt import CallReport, RobotFacts, build_system_prompt, build_turn_prompt
 from planners.strategies.turns import DEFAULTS, MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, Parameter, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import TaskCode
@@ -103,15 +102,7 @@ class StreamPlanner(TurnPlanner):
 
     def _asked(self, known: Known, results: Sequence[CallReport], **happened: Any) -> ModelRequest:
         """Keep the turn without its observation: a later turn has its own, which is the present one."""
-        about = self.robot
-        system = build_system_prompt(
-            about.skills,
-            about.options,
-            self._routines(),
-            robot_name=about.name,
-            robot_description=about.description,
-            fields=about.fields,
-        )
+        system = build_system_prompt(self.robot, self._routines())
         happened |= {"results": results, "state": known.state}
         prompt = partial(build_turn_prompt, self.instruction, turn=self.turn, source=self.sender, **happened)
         earlier = _alternating(self._conversation.before(self._said))
