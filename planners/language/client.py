@@ -6,10 +6,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Protocol
 
 from function_tokens.builtins import BUILTINS
-from function_tokens.routines import Routine
+from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.calls import TEXT
 from planners.language.compose import speech
 from planners.language.parser import CommandParser
@@ -26,12 +25,6 @@ _PIECE = re.compile(r"<[^>]*>|[^<]+")
 _BAD_OUTCOMES = ("FAILED", "REFUSED")
 
 
-class RoutineList(Protocol):
-    """A source of taught routines, such as a `RoutineStore`."""
-
-    def list(self) -> Sequence[Routine]: ...
-
-
 class OfflineClient:
     """Answers direct commands in English and Chinese with function tokens of the skills it is given.
 
@@ -43,7 +36,7 @@ class OfflineClient:
     def __init__(
         self,
         skills: Iterable[Skill],
-        routines: RoutineList | None = None,
+        routines: RoutineStore | None = None,
         *,
         options: GrammarOptions | None = None,
         robot_name: str = "",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, read
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
-from planners.memory.embedding import Embedder, Embeddings, retrieve
+from planners.memory.embedding import Embedder, Embeddings
 from planners.memory.graph import Graph, load
 from planners.memory.query import Circle, Query
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
@@ -66,8 +66,8 @@ class Memory:
         ]
 
     def recall(self, query: Query) -> Answer:
-        """Return the records that fit a query, without words of its own; see `retrieve`."""
-        return retrieve(self.store, self.embeddings, query)
+        """Return the records that fit a query, without words of its own; see `Embeddings.retrieve`."""
+        return self.embeddings.retrieve(query)
 
     def ask(self, question: str, *, viewer: Viewer | None = None, robot: str = "", limit: int = MAX_SOURCES) -> Answer:
         """Answer a question as `robot`, from what `viewer` may see; None sees everything.

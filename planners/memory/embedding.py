@@ -114,6 +114,15 @@ class Embedder:
         return np.asarray(found, dtype=np.float32)
 
 
+CANDIDATES = 100
+FEW = 2000
+"""Among fewer records than this each is compared, among more the nearest of all are looked through."""
+LEAST_COSINE = 0.2
+"""With all-MiniLM-L6-v2 what answers a question has 0.24 and more, what does not mostly less than 0.2 (test/extras)."""
+_RANK = 60.0
+"""Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
+
+
 class Embeddings:
     """Loads the model on the background thread that calls `step`, then embeds what is new, and searches."""
 
@@ -202,40 +211,31 @@ class Embeddings:
                 self._index.add(record_id, vector)
         return True
 
+    def retrieve(self, query: Query) -> Answer:
+        """Return the records that fit a query, best first: by the words and the meaning of its text; without one the newest.
 
-CANDIDATES = 100
-FEW = 2000
-"""Among fewer records than this each is compared, among more the nearest of all are looked through."""
-LEAST_COSINE = 0.2
-"""With all-MiniLM-L6-v2 what answers a question has 0.24 and more, what does not mostly less than 0.2 (test/extras)."""
-_RANK = 60.0
-"""Constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
+        Raises StoreError.
+        """
+        if not query.text:
+            return Answer("", tuple(self._store.find(query)))
+        wide = replace(query, tiers=query.tiers or (Tier.M1, Tier.M2, Tier.M3), limit=CANDIDATES)
+        found, complete = self._store.search(wide)
+        scores: defaultdict[int, float] = defaultdict(float)
+        for ranked in ([r.id for r in found], self._by_meaning(wide)):
+            for n, record_id in enumerate(ranked):
+                scores[record_id] += 1.0 / (_RANK + n)
+        best = sorted(self._store.get(list(scores)), key=lambda r: (-scores[r.id], -r.time_s, -r.id))[: query.limit]
+        return Answer("", tuple(best), note="; ".join(filter(None, [self.note, "" if complete else LIMITED])))
 
-
-def retrieve(store: Store, embeddings: Embeddings, query: Query) -> Answer:
-    """Return the records that fit a query, best first: by the words and the meaning of its text; without one the newest. Raises
-    StoreError."""
-    if not query.text:
-        return Answer("", tuple(store.find(query)))
-    wide = replace(query, tiers=query.tiers or (Tier.M1, Tier.M2, Tier.M3), limit=CANDIDATES)
-    found, complete = store.search(wide)
-    scores: defaultdict[int, float] = defaultdict(float)
-    for ranked in ([r.id for r in found], _by_meaning(store, embeddings, wide)):
-        for n, record_id in enumerate(ranked):
-            scores[record_id] += 1.0 / (_RANK + n)
-    best = sorted(store.get(list(scores)), key=lambda r: (-scores[r.id], -r.time_s, -r.id))[: query.limit]
-    return Answer("", tuple(best), note="; ".join(filter(None, [embeddings.note, "" if complete else LIMITED])))
-
-
-def _by_meaning(store: Store, embeddings: Embeddings, query: Query) -> list[int]:
-    if not embeddings.count:
-        return []
-    where, values = conditions(query)
-    with store.reading() as file:
-        fits = f"SELECT id FROM record INDEXED BY {index_of(query)} WHERE {where} LIMIT {FEW}"
-        few = [i for (i,) in file.execute(fits, values)]
-        near = embeddings.search(query.text, 20 * query.limit, few if len(few) < FEW else None)
-        # What has changed since it was embedded has no vector on disk until its turn comes again.
-        known = f"SELECT id FROM record JOIN vector USING (id) WHERE id IN (SELECT value FROM json_each(?)) AND {where}"
-        valid = {i for (i,) in file.execute(known, (json.dumps([i for i, _ in near]), *values))}
-    return [i for i, cosine in near if cosine >= LEAST_COSINE and i in valid][: query.limit]
+    def _by_meaning(self, query: Query) -> list[int]:
+        if not self.count:
+            return []
+        where, values = conditions(query)
+        with self._store.reading() as file:
+            fits = f"SELECT id FROM record INDEXED BY {index_of(query)} WHERE {where} LIMIT {FEW}"
+            few = [i for (i,) in file.execute(fits, values)]
+            near = self.search(query.text, 20 * query.limit, few if len(few) < FEW else None)
+            # What has changed since it was embedded has no vector on disk until its turn comes again.
+            known = f"SELECT id FROM record JOIN vector USING (id) WHERE id IN (SELECT value FROM json_each(?)) AND {where}"
+            valid = {i for (i,) in file.execute(known, (json.dumps([i for i, _ in near]), *values))}
+        return [i for i, cosine in near if cosine >= LEAST_COSINE and i in valid][: query.limit]

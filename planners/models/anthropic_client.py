@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from planners.models.base import Message, ModelRequest, TextDelta, Usage
-from planners.models.http_stream import Activity, Complete, HttpModelClient, Item
+from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item
 
 _REASONS = {
     "end_turn": "stop",
@@ -54,7 +54,7 @@ class Translator:
         if event.type == "message_start":
             return [self._counted(event.message.usage)]
         if event.type == "content_block_delta":
-            return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else Activity()]
+            return [TextDelta(event.delta.text) if event.delta.type == "text_delta" else NO_TEXT]
         if event.type == "message_delta":
             self._reason = _REASONS.get(event.delta.stop_reason or "end_turn", str(event.delta.stop_reason))
             return [self._counted(event.usage)]

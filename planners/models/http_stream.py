@@ -73,19 +73,15 @@ USAGE_GRACE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Activity:
-    """The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
-
-
-@dataclass(frozen=True)
 class Complete:
     """The provider said that the answer is complete."""
 
     reason: str
 
 
-Item = TextDelta | Usage | Activity | Complete
+Item = TextDelta | Usage | Complete
 NO_TEXT = TextDelta("")
+"""The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +243,7 @@ class HttpModelClient(abc.ABC):
                     waiting_for = "the next token"
                     if isinstance(item, TextDelta):
                         item = TextDelta(well_formed(item.text))
-                    if item != NO_TEXT and not isinstance(item, Activity):
+                    if item != NO_TEXT:
                         delivered = True
                         yield item
         finally:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from planners.models.base import Message, ModelRequest, TextDelta, Usage
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
-from planners.models.http_stream import Activity, Complete, HttpModelClient, Item, Surroundings
+from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item, Surroundings
 
 _REASONS = {
     "stop": "stop",
@@ -92,7 +92,7 @@ def items_of(chunk: Any) -> list[Item]:
         if delta is not None and delta.content:
             items.append(TextDelta(delta.content))
         elif delta is not None and any(getattr(delta, field, None) for field in _SILENT_WORK):
-            items.append(Activity())
+            items.append(NO_TEXT)
         if choice.finish_reason:
             items.append(Complete(_REASONS.get(choice.finish_reason, str(choice.finish_reason))))
     if chunk.usage is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter as Signed
@@ -103,26 +103,14 @@ def _declared(parameter: Signed, skill: Skill, limits: Limits) -> Declared:
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
     """Return a type without `Annotated` and `None`, and what was annotated to it, constraints of a pydantic Field laid
     open."""
-    if typing.get_origin(annotation) is Annotated:
-        inner, extras = _unwrapped(annotation.__origin__)
-        return inner, [*extras, *(piece for extra in annotation.__metadata__ for piece in _pieces(extra))]
-    if _is_union(annotation):
-        members = [a for a in typing.get_args(annotation) if a is not type(None)]
-        if len(members) == 1:
-            return _unwrapped(members[0])
-    return annotation, []
-
-
-def _pieces(extra: Any) -> Iterator[Any]:
-    if isinstance(extra, FieldInfo):
-        if extra.description:
-            yield extra.description
-        for inner in extra.metadata:
-            yield from _pieces(inner)
-    elif isinstance(extra, annotated_types.GroupedMetadata):
-        yield from extra
-    else:
-        yield extra
+    info = FieldInfo.from_annotation(annotation)
+    grouped = ([*m] if isinstance(m, annotated_types.GroupedMetadata) else [m] for m in info.metadata)
+    extras = [*([info.description] if info.description else []), *(piece for group in grouped for piece in group)]
+    members = [a for a in typing.get_args(info.annotation) if a is not type(None)]
+    if _is_union(info.annotation) and len(members) == 1:
+        inner, more = _unwrapped(members[0])
+        return inner, [*more, *extras]
+    return info.annotation, extras
 
 
 def _is_union(annotation: Any) -> bool:
