@@ -7,19 +7,16 @@ import rclpy
 from rclpy.parameter import Parameter
 
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
-from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.robot import RobotConfig
 
 
 def declared_drivers() -> list[RuntimeNode]:
-    """Return the nodes of the robot's drivers. Raises NodeStartError with the reason why one cannot start."""
+    """Return the nodes of the robot's drivers. Raises ValueError with the reason why one cannot start."""
     reader = rclpy.create_node("drivers", start_parameter_services=False)
     name = str(reader.declare_parameter("robot", "coco").value)
     reader.destroy_node()
-    try:
-        robot = RobotConfig.load(name)
-        classes = robot.load_drivers()
-    except RobotConfigError as error:
-        raise NodeStartError(f"robot '{name}': {error}") from error
+    robot = RobotConfig.load(name)
+    classes = robot.load_drivers()
     if not classes:
         raise NodeStartError(f"robot '{name}' names no driver with a node; add one under drivers:, or say drivers:=false")
     nodes: list[RuntimeNode] = []

@@ -55,7 +55,7 @@ class Health:
     values: Mapping[str, object] = field(default_factory=dict)
 
 
-class NodeStartError(RuntimeError):
+class NodeStartError(ValueError):
     """A node cannot start as it is configured; the message says what to change."""
 
 
@@ -79,11 +79,41 @@ class RuntimeNode(Node):
         self._soon_posted = False
         self.goal_servers: list[Any] = []
         """The node's GoalServers, in the order they were made."""
-        self._diagnostics = Diagnostics(self)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", DIAGNOSTICS)
+        self.steady_timer(PERIOD_S, self._report_health)
 
     def health(self) -> Health:
         """Return the report that /diagnostics publishes once a second; subclasses extend it. On the executor's thread."""
         return Health()
+
+    def _report_health(self) -> None:
+        """Publish the health of the node and its executor, with the worse of the two as the level."""
+        if not self._diagnostics.get_subscription_count():
+            return
+        health = self.health()
+        values = dict(health.values)
+        level, text = health.level, health.message
+        if self.goal_servers:
+            values["goals running"] = sum(len(server.goals) for server in self.goal_servers)
+        # rclpy's own executor, the fallback, does not measure.
+        load, longest_s = getattr(self.executor, "load", (None, 0.0))
+        if load is not None:
+            values["executor load [%]"] = round(100 * load)
+            values["longest callback [ms]"] = f"{1e3 * longest_s:.1f}"
+            if level is Level.OK and longest_s > BLOCKED_S:
+                level, text = Level.WARN, f"{text}; a callback took {longest_s:.2f} s, and its whole process waited"
+            elif level is Level.OK and load > BUSY_LOAD:
+                level, text = Level.WARN, f"{text}; its executor is busy {load:.0%} of the time"
+        status = DiagnosticStatus(
+            level=level.value,
+            name=self.get_fully_qualified_name().lstrip("/"),
+            message=text,
+            hardware_id=self.get_namespace().strip("/"),
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
 
     def refuses_goals(self) -> str:
         """Return why a goal that comes now is rejected; empty while goals are taken."""
@@ -220,48 +250,6 @@ class Later:
         if self._timer is not None:
             self.cancel()
             self._callback()
-
-
-class Diagnostics:
-    """Publishes `node.health()` on /diagnostics, with the load of its process's executor and its number of goals."""
-
-    def __init__(self, node: RuntimeNode) -> None:
-        self._node = node
-        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", DIAGNOSTICS)
-        node.steady_timer(PERIOD_S, self._report)
-
-    def _report(self) -> None:
-        if not self._publisher.get_subscription_count():
-            return
-        message = DiagnosticArray(status=[self.status()])
-        message.header.stamp = self._node.get_clock().now().to_msg()
-        self._publisher.publish(message)
-
-    def status(self) -> DiagnosticStatus:
-        """Return the health of the node and its executor; the worse of the two is the level."""
-        node = self._node
-        health = node.health()
-        values = dict(health.values)
-        level, text = health.level, health.message
-        if node.goal_servers:
-            values["goals running"] = sum(len(server.goals) for server in node.goal_servers)
-        # rclpy's own executor, the fallback, does not measure.
-        load, longest_s = getattr(node.executor, "load", (None, 0.0))
-        if load is not None:
-            values["executor load [%]"] = round(100 * load)
-            values["longest callback [ms]"] = f"{1e3 * longest_s:.1f}"
-            if level is Level.OK and longest_s > BLOCKED_S:
-                level, text = Level.WARN, f"{text}; a callback took {longest_s:.2f} s, and its whole process waited"
-            elif level is Level.OK and load > BUSY_LOAD:
-                level, text = Level.WARN, f"{text}; its executor is busy {load:.0%} of the time"
-        robot = node.get_namespace().strip("/")
-        return DiagnosticStatus(
-            level=level.value,
-            name=node.get_fully_qualified_name().lstrip("/"),
-            message=text,
-            hardware_id=robot,
-            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
-        )
 
 
 class RosClock:

@@ -6,8 +6,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ghostshell_ros.runtime.node import RuntimeNode
 
 HINT = "allow it with 'rtprio' in /etc/security/limits.conf"
+
+
+def take_declared_priority(node: RuntimeNode, realtime: int, nice: int) -> None:
+    """Declare `realtime_priority` and `nice` with these defaults, raise the priority as they say and log what came of it."""
+    realtime = node.declare("realtime_priority", realtime, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", 0, 99)
+    nice = node.declare("nice", nice, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", -20, 0)
+    node.get_logger().info(take_priority(realtime, nice))
 
 
 def take_priority(realtime: int, nice: int) -> str:

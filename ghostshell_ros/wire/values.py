@@ -7,12 +7,20 @@ import math
 from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
-from ghostshell.msg import CallEvent
+from ghostshell.msg import CallEvent, FunctionToken
 from rclpy.node import Node
 
+from function_tokens.parsing.tokens import TokenKind
 from skill_kernel.codes import Outcome
 
 OUTCOME_NUMBERS = {outcome: int(getattr(CallEvent, outcome.name)) for outcome in Outcome}
+TOKEN_NUMBERS = {
+    TokenKind.AF: FunctionToken.ACTIVATE,
+    TokenKind.RF: FunctionToken.RESET,
+    TokenKind.SCF: FunctionToken.SELF_CONTAINED,
+    TokenKind.CHAR: FunctionToken.CHAR,
+    TokenKind.REF: FunctionToken.REF,
+}
 OUTCOMES = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
 
 

@@ -18,7 +18,7 @@ from ghostshell_ros.nodes.action_planner.planned_process import Desk, PlannedPro
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
 from ghostshell_ros.runtime.model_setup import declare_model, optional_model, prepare_models
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.runtime.service_client import ServiceClient
@@ -31,7 +31,6 @@ from planners.judging import Judgement, SentenceJudge
 from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import TaskCode
-from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent, StreamEvent
 
 STOP_S = 0.5
@@ -63,10 +62,7 @@ class ActionPlanner(RuntimeNode):
         self._client = declare_model(self, robot)
         fast = optional_model(self, "fast_model", "what asks for the first action of a process; empty: model", robot)
         self._fast = fast or self._client
-        try:
-            self._strategies, self._broken = load_strategies()
-        except PluginError as error:
-            raise NodeStartError(str(error)) from error
+        self._strategies, self._broken = load_strategies()
         for why in self._broken.values():
             self.get_logger().error(why)
         settings = self._declare_settings()

@@ -12,7 +12,7 @@ from ghostshell.msg import KernelState, ProcessHeartbeat
 from ghostshell.msg import StepQueue as StepQueueMsg
 from ghostshell.srv import Interrupt
 
-from function_tokens.parsing.tokens import FunctionToken, TokenKind
+from function_tokens.parsing.tokens import FunctionToken
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from ghostshell_ros.nodes.channel_scheduler.step_conditions import StepConditions
@@ -22,17 +22,11 @@ from ghostshell_ros.runtime.node import RosClock, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import LATCHED, QUEUES, SENSORS, STREAM
-from ghostshell_ros.wire.values import ros_text
+from ghostshell_ros.wire.values import TOKEN_NUMBERS, ros_text
 from skill_kernel.codes import ParseCode, TaskCode
 from skill_kernel.events import CallEvent, Notice, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
-KINDS = {
-    TokenMsg.ACTIVATE: TokenKind.AF,
-    TokenMsg.RESET: TokenKind.RF,
-    TokenMsg.SELF_CONTAINED: TokenKind.SCF,
-    TokenMsg.CHAR: TokenKind.CHAR,
-    TokenMsg.REF: TokenKind.REF,
-}
+KINDS = {number: kind for kind, number in TOKEN_NUMBERS.items()}
 
 NO_PROCESS = "none-"
 """Prefix of the process id of an interrupt that only makes contact."""

@@ -10,7 +10,7 @@ from ghostshell.msg import KernelState
 from function_tokens.scheduling.calls import Executor
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_setup import optional_model
-from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, SteadyClock
+from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter
@@ -18,7 +18,6 @@ from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.verdict import WeighingExecutor, load_verdicts
 from skill_kernel.codes import ModelCode
-from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import ModelEvent, Notice
 
 ROLE = "verdict"
@@ -33,10 +32,7 @@ class Verdicts:
         names = node.declare("verdicts", [""], "verdicts that weigh each call before dispatch, by their installed names")
         self._client = optional_model(node, "verdict_model", "model that verdicts may ask; empty: none", robot)
         self._clock = SteadyClock(node)
-        try:
-            self._verdicts = load_verdicts([name for name in names if name])
-        except PluginError as error:
-            raise NodeStartError(f"parameter verdicts: {error}") from error
+        self._verdicts = load_verdicts([name for name in names if name])
         if self._verdicts:
             images = any(verdict.wants_images for verdict in self._verdicts)
             self.robot = Scene(node, robot, send_images=images)

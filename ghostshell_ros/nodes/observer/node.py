@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from ghostshell.msg import Observation as ObservationMsg
 
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.wire.observation_messages import ObservationWriter
 from ghostshell_ros.wire.qos import OBSERVATION
 from skill_kernel.observation.model import FieldValue, alike
 from skill_kernel.observation.observer import Observer
-from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.robot import RobotConfig
 
 BURST = 5.0
 """So many observations in a row are sent without waiting: a scan must not wait because a detection came just before."""
@@ -33,10 +33,7 @@ class ObserverNode(RuntimeNode):
         rate = self.declare("rate_hz", 10.0, "observations a second while something changes [Hz]", 2.0, 100.0)
         rest = self.declare("rest_rate_hz", 5.0, "the same while nothing changes [Hz]", 2.0, 100.0)
         most = self.declare("max_rate_hz", 50.0, "observations a second at most [Hz]", 2.0, 200.0)
-        try:
-            robot = RobotConfig.load(name)
-        except RobotConfigError as error:
-            raise NodeStartError(str(error)) from error
+        robot = RobotConfig.load(name)
         self._observer, self._writer = Observer(robot), ObservationWriter()
         self._period_s, self._rest_s, self._most = 1.0 / rate, 1.0 / rest, most
         self._told: Mapping[str, FieldValue] = {}

@@ -18,7 +18,7 @@ from ghostshell_ros.nodes.process_scheduler.process_advice import ProcessAdvice
 from ghostshell_ros.nodes.process_scheduler.robot_link import RobotLink
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter, read_events
 from ghostshell_ros.wire.process_messages import process_state, task_result
@@ -27,7 +27,6 @@ from planners.installed_strategies import strategy_names
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
-from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import (
     CallEvent,
     CallKind,
@@ -163,10 +162,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self.steady_timer(0.2, self._watch_scheduler)
 
     def _settings(self, idle: str) -> SchedulerSettings:
-        try:
-            strategies = strategy_names()
-        except PluginError as error:
-            raise NodeStartError(str(error)) from error
+        strategies = strategy_names()
         return SchedulerSettings(
             strategy=self.declare("strategy", "layered", "how instructions become actions", choices=strategies),
             strategies=strategies,

@@ -22,7 +22,7 @@ from ghostshell_ros.nodes.reflexes.reflex_performer import ReflexPerformer
 from ghostshell_ros.runtime.data import data_folder
 from ghostshell_ros.runtime.model_setup import declare_model, shipped_config
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
-from ghostshell_ros.runtime.priority import take_priority
+from ghostshell_ros.runtime.priority import take_declared_priority
 from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
@@ -205,8 +205,6 @@ class ReflexesNode(RuntimeNode):
         self._setup = declare_robot(self)
         rate = self.declare("rate_hz", 100.0, "rounds a second [Hz]", 10.0, 500.0)
         shipped = self.declare("shipped", "", "file of the robot's own reflexes; empty: config/reflexes/<robot>.yaml, if any")
-        realtime = self.declare("realtime_priority", 5, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", 0, 99)
-        nice = self.declare("nice", -5, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", -20, 0)
         self._client = self._model()
         config = self._setup.config
         folder = data_folder(self.get_parameter("data_dir").value) / config.name / "reflexes"
@@ -214,10 +212,7 @@ class ReflexesNode(RuntimeNode):
         if shipped and not file.is_file():
             raise NodeStartError(f"parameter shipped: there is no file {file}")
         self.words = self._vocabulary()
-        try:
-            self.book = RuleBook(RuleStore(folder, file if file.is_file() else None), self.words, wall=time.time)
-        except ReflexError as error:
-            raise NodeStartError(str(error)) from error
+        self.book = RuleBook(RuleStore(folder, file if file.is_file() else None), self.words, wall=time.time)
         self._events = EventWriter(self, CallEvent, Notice)
         self._performer = ReflexPerformer(self, self._setup, self._events)
         self._loop = ReflexLoop(self.words.accessors, self._performer, self._on_disabled)
@@ -242,7 +237,7 @@ class ReflexesNode(RuntimeNode):
         for name, why in self.book.unfit.items():
             self.get_logger().error(f"reflex '{name}' is not run: {why}")
         self.on_rules()
-        self.get_logger().info(take_priority(realtime, nice))
+        take_declared_priority(self, 5, -5)
 
     def _model(self) -> ModelClient | None:
         """The model that writes reflexes; None for the grammar. Reflexes that are there act whatever is wrong with it."""

@@ -10,7 +10,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.nodes.safety_gate.base_ports import BasePorts
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
-from ghostshell_ros.runtime.priority import take_priority
+from ghostshell_ros.runtime.priority import take_declared_priority
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
 from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY, SENSORS, SET_POINTS
 from skill_kernel.codes import CallCode
@@ -61,8 +61,6 @@ class SafetyGate(RuntimeNode):
         deadman = self.declare("deadman_s", 0.5, "an operator's silence that halts [s]", 0.1, 5.0)
         max_attitude = self.declare("max_attitude_rad", 0.4, "largest roll, pitch and yaw [rad]", 0.0, 1.0)
         attitude_speed = self.declare("max_attitude_speed", 1.5, "of the attitude [rad/s]", 0.05, 10.0)
-        realtime = self.declare("realtime_priority", 10, "SCHED_RR where the user may (RLIMIT_RTPRIO), 0 = never", 0, 99)
-        nice = self.declare("nice", -10, "where SCHED_RR may not be (RLIMIT_NICE), 0 = as started", -20, 0)
         limits = {name: JointLimit(j.lower, j.upper, j.max_velocity) for name, j in robot.joints.items()}
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
@@ -99,7 +97,7 @@ class SafetyGate(RuntimeNode):
         self._timer = self.steady_timer(self._period_s, self._tick)
         self._timer.cancel()
         # A halt must not wait for what plans and draws.
-        self.get_logger().info(take_priority(realtime, nice))
+        take_declared_priority(self, 10, -10)
         self._listening = self.steady_timer(LISTEN_EVERY_S, self._listen)
         # The sensor is watched while the robot stands still, too, when no set-points are due.
         self._watch = self.steady_timer(0.1, self._watch_idle)

@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from ghostshell_ros.drivers.clients import BodyParts
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer
-from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.runtime.service_client import HaltClient
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.events import CLEAR_HINT, EventWriter
@@ -29,7 +29,7 @@ from skill_kernel.codes import CallCode, LeaseCode, Outcome
 from skill_kernel.events import CallEvent, Notice, NoticeKind, ProcessEvent, RunEvent
 from skill_kernel.kernel.heartbeats import Heartbeats, Source
 from skill_kernel.kernel.kernel import Kernel, KernelSettings, Rank
-from skill_kernel.robot import RobotConfig, RobotConfigError
+from skill_kernel.robot import RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, parameters_schema, parse_json, signature_text
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill
@@ -145,8 +145,8 @@ class SkillKernelNode(RuntimeNode):
 
     def __init__(self) -> None:
         super().__init__("skill_kernel")
-        robot, registry = self._load()
-        self._registry = registry
+        robot = RobotConfig.load(self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path"))
+        registry = self._registry = SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
         self._steady_clock = SteadyClock()
         self._goals: dict[str, Goal] = {}
         self._state_due = False
@@ -154,22 +154,19 @@ class SkillKernelNode(RuntimeNode):
         self._gate_halted = False
         self._events = EventWriter(self, CallEvent, ProcessEvent, Notice)
         self._state = self.create_publisher(KernelState, "kernel_state", LATCHED)
-        try:
-            body = self.declare("body", "", "body's class as 'module:Class', empty = the robot's") or robot.body
-            body_class = robot.model_copy(update={"body": body}).load_body()
-            self._kernel = Kernel(
-                registry,
-                robot,
-                BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(body_class),
-                self._steady_clock,
-                on_result=self._on_result,
-                on_event=lambda event: self.call_soon(self._write_event, event),
-                on_change=self._on_change,
-                on_halt=lambda cause: self.call_soon(self._halt_gate, cause),
-                settings=self._settings(),
-            )
-        except RobotConfigError as error:
-            raise NodeStartError(str(error)) from error
+        body = self.declare("body", "", "body's class as 'module:Class', empty = the robot's") or robot.body
+        body_class = robot.model_copy(update={"body": body}).load_body()
+        self._kernel = Kernel(
+            registry,
+            robot,
+            BodyParts(self, robot, on_lost=lambda why: self.call_soon(self._driver_lost, why)).body(body_class),
+            self._steady_clock,
+            on_result=self._on_result,
+            on_event=lambda event: self.call_soon(self._write_event, event),
+            on_change=self._on_change,
+            on_halt=lambda cause: self.call_soon(self._halt_gate, cause),
+            settings=self._settings(),
+        )
         self._halt = HaltClient(self)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(CallContent, "call_content", self._on_content, STREAM)
@@ -209,14 +206,6 @@ class SkillKernelNode(RuntimeNode):
         while self._kernel.state().running and time.monotonic() < deadline:
             time.sleep(0.01)
         self._steady_clock.close()
-
-    def _load(self) -> tuple[RobotConfig, SkillRegistry]:
-        name = self.declare("robot", "coco", "robot's name in config/robots, or a YAML file's path")
-        try:
-            robot = RobotConfig.load(name)
-            return robot, SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
-        except (RobotConfigError, RegistryError) as error:
-            raise NodeStartError(f"robot '{name}': {error}") from error
 
     def _settings(self) -> KernelSettings:
         declared = {

@@ -12,19 +12,12 @@ from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair, TokenKind
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
+from ghostshell_ros.wire.values import TOKEN_NUMBERS
 from skill_kernel.codes import CallCode, ParseCode
-
-KINDS = {
-    TokenKind.AF: TokenMsg.ACTIVATE,
-    TokenKind.RF: TokenMsg.RESET,
-    TokenKind.SCF: TokenMsg.SELF_CONTAINED,
-    TokenKind.CHAR: TokenMsg.CHAR,
-    TokenKind.REF: TokenMsg.REF,
-}
 
 MAX_STREAMS = 64
 """Ended streams are remembered so that a late chunk of one does not look like a new stream."""
@@ -131,7 +124,7 @@ class TokenParser(RuntimeNode):
 
     def _send(self, stream_id: str, stream: _Stream, tokens: Iterable[FunctionToken]) -> None:
         for token in tokens:
-            message = self._message(stream_id, stream, KINDS[token.kind])
+            message = self._message(stream_id, stream, TOKEN_NUMBERS[token.kind])
             message.name, message.text, message.start, message.end = token.name, token.text, token.start, token.end
             message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
             self._tokens.publish(message)
