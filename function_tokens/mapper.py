@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 from function_tokens.builtins import BUILTINS, RESERVED, STEP_ALIASES, STEP_BUILTINS, STEP_LABELS
 from function_tokens.parsing.tokens import NO_VALUE
 from skill_kernel.codes import CallCode
+from skill_kernel.config.sections import nearest
 from skill_kernel.robot import WRAPPERS, RobotConfig
 from skill_kernel.skills.arguments import ArgumentError, bind
 from skill_kernel.skills.registry import SkillRegistry
@@ -101,7 +101,9 @@ class Mapper:
             return self._bind(skill, attrs, builtin=False)
         if name in self.wrappers:
             return None
-        return Refusal(name, CallCode.UNKNOWN_FUNCTION, self._unknown(name), ends_turn=False)
+        known = [*self.registry.names, *BUILTINS, *self.builtin_names]
+        hint = nearest(name, [*known, *STEP_BUILTINS]) or f"; known: {', '.join(known[:40])}"
+        return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{name}'{hint}", ends_turn=False)
 
     def _bind(self, skill: Skill, attrs: Mapping[str, str], *, builtin: bool) -> Mapped | Refusal:
         own = {k: v for k, v in attrs.items() if k != SYNC}
@@ -144,12 +146,6 @@ class Mapper:
             return ""
         shown = [k for k, p in patterns.items() if not any(k != o and re.fullmatch(p, o) for o in known)]
         return f"there is no channel '{name}' to stop; channels: {', '.join(shown)}"
-
-    def _unknown(self, name: str) -> str:
-        known = [*self.registry.names, *BUILTINS, *self.builtin_names]
-        near = difflib.get_close_matches(name, [*known, *STEP_BUILTINS], n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known[:40])}"
-        return f"there is no function '{name}'; {hint}"
 
 
 def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import Any
 
@@ -20,6 +19,7 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.codec import filled
 from ghostshell_ros.wire.values import yaw_of
+from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import Velocity
 from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D, map_pose
@@ -177,8 +177,7 @@ class _Navigate(Move):
             waypoint = driver.robot.waypoints.get(request.waypoint)
             if waypoint is None:
                 known = sorted(driver.robot.waypoints)
-                near = difflib.get_close_matches(request.waypoint, known, n=1)
-                hint = f"; did you mean '{near[0]}'?" if near else ""
+                hint = nearest(request.waypoint, known)
                 text = f"there is no waypoint '{request.waypoint[:80]}'{hint} (known: {', '.join(known) or 'none'})"
                 raise DriverRefusal(NavigateTo.Goal.UNKNOWN_WAYPOINT, text)
             return Destination(waypoint.x, waypoint.y, waypoint.yaw, tolerance)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from ghostshell.srv import QueryMemory
@@ -19,6 +18,7 @@ from ghostshell_ros.runtime.service_client import Request, ServiceClient
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.values import ros_text
 from skill_kernel.codes import MemoryCode
+from skill_kernel.config.sections import nearest
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.drivers import MemoryAnswer, StopEvent
 
@@ -82,8 +82,7 @@ class BodyParts:
 
     def _unknown(self, body_class: Any, name: str) -> str:
         known = [*self._robot.actions, "senses", "memory"]
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; declare under drivers: who serves it (known: {', '.join(known)})"
+        hint = nearest(name, known) or f"; declare under drivers: who serves it (known: {', '.join(known)})"
         return (
             f"the body {body_class.__name__} of robot '{self._robot.name}' asks for '{name}', and no driver in the robot's "
             f"file serves an action of that name{hint}"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from ghostshell_ros.drivers.driver import DriverRefusal, Job
 from ghostshell_ros.drivers.sound import SoundDriver, SoundJob
 from ghostshell_ros.drivers.tunes import TUNES, wav
 from ghostshell_ros.runtime.goal_server import Goal
+from skill_kernel.config.sections import nearest
 
 
 class PlaySoundDriver(SoundDriver):
@@ -30,9 +30,8 @@ class PlaySoundDriver(SoundDriver):
         request = goal.request
         tune = TUNES.get(request.name)
         if tune is None:
-            near = difflib.get_close_matches(request.name, TUNES, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(TUNES)}"
-            raise DriverRefusal(self.failure, f"there is no sound '{request.name[:80]}'; {hint}")
+            hint = nearest(request.name, TUNES, else_known=True)
+            raise DriverRefusal(self.failure, f"there is no sound '{request.name[:80]}'{hint}")
         volume = request.volume if math.isfinite(request.volume) else 1.0
         command = (self._aplay, "-q", "-")
         return _Played(self, goal, tune.duration_s, command, partial(wav, tune, volume), loop=request.loop)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import Any
 
@@ -14,6 +13,7 @@ from std_msgs.msg import String
 from ghostshell_ros.drivers.driver import Driver, DriverRefusal, Job
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.wire.qos import LATCHED, SET_POINTS
+from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import HOLD, POSTURES
 
 STATE_S = 0.2
@@ -53,8 +53,7 @@ class PostureDriver(Driver):
         if self.jobs:
             raise DriverRefusal(SetPosture.Goal.POSTURE_BUSY, "another goal changes the posture: wait for its end")
         if wished.posture and wished.posture not in POSTURES:
-            near = difflib.get_close_matches(wished.posture, POSTURES, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = nearest(wished.posture, POSTURES)
             text = f"there is no posture '{wished.posture[:40]}'{hint} (known: {', '.join(POSTURES)})"
             raise DriverRefusal(SetPosture.Goal.UNKNOWN_POSTURE, text)
         if not all(map(math.isfinite, numbers)) or wished.duration < 0:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import Any
 
@@ -18,6 +17,7 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.qos import LATCHED
+from skill_kernel.config.sections import nearest
 
 
 class ShowFaceDriver(Driver):
@@ -42,9 +42,8 @@ class ShowFaceDriver(Driver):
     def _begin(self, goal: Goal) -> Job:
         name, duration = goal.request.face, goal.request.duration_s
         if name not in FACES:
-            near = difflib.get_close_matches(name, FACES, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(FACES)}"
-            raise DriverRefusal(ShowFace.Goal.UNKNOWN_FACE, f"there is no face '{name[:80]}'; {hint}")
+            hint = nearest(name, FACES, else_known=True)
+            raise DriverRefusal(ShowFace.Goal.UNKNOWN_FACE, f"there is no face '{name[:80]}'{hint}")
         timed = math.isfinite(duration) and duration > 0
         return _Face(self, goal, duration if timed else None)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import os
 import signal
@@ -24,6 +23,7 @@ from rclpy.executors import ExternalShutdownException
 from ghostshell_ros.runtime.data import config_folder
 from ghostshell_ros.runtime.lean_executor import make_executor
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
+from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import compose_yaml, first_duplicate, what_is_wrong
 
 END_S = 5.0
@@ -226,8 +226,7 @@ def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
     for node in nodes:
         for name in sorted(set(node._parameter_overrides) - declared):
             if not name.startswith("qos_overrides."):
-                near = difflib.get_close_matches(name, declared, n=1)
-                hint = f"; did you mean '{near[0]}'?" if near else f"; it knows {', '.join(sorted(node._parameters))}"
+                hint = nearest(name, declared) or f"; it knows {', '.join(sorted(node._parameters))}"
                 node.get_logger().warning(f"there is no parameter '{name}', it is ignored{hint}")
 
 

@@ -4,7 +4,6 @@ line."""
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import json
 import re
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from planners.models.base import ModelError
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
+from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
 
 Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
@@ -164,14 +164,8 @@ def explain(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"]) or "the top level"
     if first["type"] == "extra_forbidden":
-        known = (
-            list(ModelConfig.model_fields)
-            + list(ModelsFile.model_fields)
-            + list(Prices.model_fields)
-            + list(Retry.model_fields)
-        )
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        return f"{place}: unknown key" + (f"; did you mean `{near[0]}`?" if near else "; remove it")
+        known = [key for model in (ModelConfig, ModelsFile, Prices, Retry) for key in model.model_fields]
+        return f"{place}: unknown key{nearest(str(first['loc'][-1]), known) or '; remove it'}"
     return f"{place}: {first['msg']}"
 
 
@@ -209,9 +203,7 @@ def parse_spec(spec: str, models: ModelsFile | None = None) -> ModelConfig:
         raise ConfigError(missing)
     names = sorted({"offline", *(models.models if models is not None else [])})
     known = [*names, "openai:MODEL[@BASE_URL]", "anthropic:MODEL[@BASE_URL]", "replay:FILE", "record:FILE=SPEC"]
-    near = difflib.get_close_matches(text, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{text!r} names no model{hint}; use one of: {', '.join(known)}")
+    raise ConfigError(f"{text!r} names no model{nearest(text, names)}; use one of: {', '.join(known)}")
 
 
 NO_KEY = "no-key-needed"

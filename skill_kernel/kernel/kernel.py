@@ -21,6 +21,7 @@ from skill_kernel.calls import (
 )
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
+from skill_kernel.config.sections import nearest
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, Owner, Rank
 from skill_kernel.kernel.runner import CallRunner, KernelSettings, start_thread
@@ -72,8 +73,7 @@ class Kernel:
         """Start a call, or say why not and who holds what it needs. Arguments are checked and clamped once more."""
         skill = self._registry.get(call.function)
         if skill is None:
-            near = self._registry.suggestions(call.function)
-            hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(self._registry.names)}"
+            hint = nearest(call.function, self._registry.names, else_known=True)
             return Refused(CallCode.UNKNOWN_FUNCTION, f"there is no skill '{call.function[:80]}'{hint}")
         if lacking := _lacking_limit([skill], self._robot):  # the skill set may have been replaced
             return Refused(CallCode.SKILL_FAILED, lacking)

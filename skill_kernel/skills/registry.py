@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -78,7 +77,7 @@ class SkillRegistry:
             raise
 
     def get(self, name: str) -> Skill | None:
-        """Return the skill of that name, or None; `suggestions` then tells what may have been meant."""
+        """Return the skill of that name, or None."""
         return self._set.by_name.get(name)
 
     @property
@@ -95,11 +94,6 @@ class SkillRegistry:
     def version(self) -> str:
         """Return a hash of names and signatures, the same in every process that loaded the same set."""
         return self._set.version
-
-    def suggestions(self, name: str, count: int = 3) -> list[str]:
-        """Return up to `count` names that resemble `name`, nearest first, whatever their case."""
-        folded = {known.casefold(): known for known in self._set.by_name}
-        return [folded[near] for near in difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.5)]
 
     def __iter__(self) -> Iterator[Skill]:
         return iter(self._set.by_name.values())

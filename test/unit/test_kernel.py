@@ -95,7 +95,7 @@ def test_injected_parameters_arrive_and_the_model_cannot_write_them(bench: Bench
 def test_arguments_are_checked_and_clamped_again(bench: Bench) -> None:
     refused(bench.execute("go", "a"), CallCode.MISSING_ARGUMENT)
     refused(bench.execute("go", "a", arguments={"distance": "far"}), CallCode.INVALID_ARGUMENT)
-    assert "did you mean walk" in refused(bench.execute("wlak", "a"), CallCode.UNKNOWN_FUNCTION).message
+    assert "did you mean 'walk'" in refused(bench.execute("wlak", "a"), CallCode.UNKNOWN_FUNCTION).message
     answer = bench.execute("go", "a", arguments={"distance": 900})
     assert isinstance(answer, Accepted) and "900.0 was limited to 200.0" in answer.clamped[0]
     assert bench.bodies["a"].started.wait(5) and bench.bodies["a"].seen["distance"] == 200.0

@@ -59,7 +59,7 @@ def test_a_misspelt_name_gets_the_nearest_one() -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("{provider: openai, model: m, base_ulr: x}", "did you mean `base_url`"),
+        ("{provider: openai, model: m, base_ulr: x}", "did you mean 'base_url'"),
         ("{provider: openai, model: m, silence_s: 0}", "silence_s"),
         ("{provider: openai, model: m, first_token_s: .nan}", "first_token_s"),
         ("{provider: openai, model: m, prices: {input: -1, output: 2}}", "prices.input"),
