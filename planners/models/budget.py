@@ -111,14 +111,8 @@ class TokenBudget:
         if self._of_hour() >= allowed:
             used, limit = self._in_hour(), self._limits.hour_tokens
             free_s = self._hour[0][0] + BUCKET_S + HOUR_S - self._now() if self._hour else BUCKET_S
-            return (
-                False,
-                0.0,
-                (
-                    f"the robot has used {used} of the {limit} tokens it may use in an hour{kept}: some are free again in "
-                    f"{max(1.0, free_s / 60):.0f} min, or raise hour_tokens"
-                ),
-            )
+            told = f"the robot has used {used} of the {limit} tokens it may use in an hour{kept}"
+            return False, 0.0, f"{told}: some are free again in {max(1.0, free_s / 60):.0f} min, or raise hour_tokens"
         share, slow_from = self.share(process_id), self._limits.slow_from
         if share <= slow_from:
             return True, 0.0, ""

@@ -9,12 +9,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from planners.language.stop_words import is_stop
 from reflexes.rule import RuleName, name_of
 from skill_kernel.config import yaml_text
-from skill_kernel.config.sections import Section, nearest
+from skill_kernel.config.sections import Section
 from skill_kernel.config.yaml_text import RecordError
 from skill_kernel.guard import GuardError, compile_expression
 from skill_kernel.observation.accessors import Accessor
@@ -37,14 +37,6 @@ class Kind(str, Enum):
     REFLEX = "reflex"
 
 
-def _kind(value: Any) -> Any:
-    """Return the value; raise ValueError with the nearest kind where it is none."""
-    known = [k.value for k in Kind]
-    if value is None or value in known:
-        return value
-    raise ValueError(f"there is no such kind{nearest(str(value)[:40].lower(), known)} (known: {', '.join(known)})")
-
-
 _FOR_GUIDELINES = ("when", "task", "cooldown_s")
 
 
@@ -55,7 +47,7 @@ class Prescription(Section):
 
     name: RuleName
     sentence: Annotated[str, Field(min_length=1, max_length=MAX_SENTENCE)]
-    kind: Annotated[Kind | None, BeforeValidator(_kind)] = None
+    kind: Kind | None = None
     enabled: bool = True
     when: Annotated[str, Field(max_length=500)] = ""
     task: Annotated[str, Field(max_length=MAX_SENTENCE)] = ""

@@ -44,8 +44,7 @@ def book(folder: Path, shipped: str = "") -> PrescriptionBook:
         ("prescriptions: [{name: a, sentence: nod, knd: task}]", r"entry 1 \(a\): key 'knd' is unknown; did you mean 'kind'\?"),
         (
             "prescriptions: [{name: a, sentence: nod, kind: guidline}]",
-            r"entry 1 \(a\): key 'kind': there is no such kind; did you mean 'guideline'\? "
-            r"\(known: task, guideline, reflex\), not 'guidline'",
+            r"entry 1 \(a\): key 'kind': input should be 'task', 'guideline' or 'reflex', not 'guidline'",
         ),
         ("prescriptions: [{name: a, sentence: nod}, {name: a, sentence: sit}]", "entries 1 and 2 are both named 'a'"),
         ("prescriptions: [{name: A b, sentence: nod}]", r"entry 1 \(A b\): key 'name': 'A b' is no name"),
