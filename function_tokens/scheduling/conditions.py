@@ -34,8 +34,11 @@ class ConditionSource(Protocol):
     def fault(self, condition: str) -> str:
         """Return why a condition cannot be asked as it stands, "" when it can. Looks at no observation."""
 
-    def ask(self, condition: str, answer: Answer) -> None:
-        """Find out, and answer once, from within this call or later, on the scheduler's thread. A late answer is ignored."""
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
+        """Find out for a process, and answer once, from within this call or later, on the scheduler's thread.
+
+        A late answer is ignored.
+        """
 
 
 class AssumedConditions:
@@ -57,7 +60,7 @@ class AssumedConditions:
     def fault(self, condition: str) -> str:
         return self._check(condition)
 
-    def ask(self, condition: str, answer: Answer) -> None:
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
         plain = _plain(condition)
         self.unused.pop(plain, None)
         if plain in self._given:

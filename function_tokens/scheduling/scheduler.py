@@ -369,7 +369,7 @@ class Scheduler:
             self._decide(call, verdict)
             self._settle()
 
-        self._conditions.ask(condition, answer)
+        self._conditions.ask(condition, answer, self._table.process_id)
         if not answered:
             late = Verdict(None, f"no answer within {timeout_s:g} s")
             pending.append(self._clock.call_later(timeout_s, lambda: answer(late)))

@@ -64,7 +64,7 @@ class KernelLink:
         self._kernel_states = 0
         self._client = GoalClient(node, ExecuteSkill, "execute_skill")
         self._content, self._control = (
-            MatchedPublisher(node, kind, topic, STREAM, reader="skill_kernel", on_unmatched=self._warn)
+            MatchedPublisher(node, kind, topic, STREAM, reader="skill_kernel", on_unmatched=node.get_logger().error)
             for kind, topic in ((CallContent, "call_content"), (CallControl, "call_control"))
         )
         node.steady_timer(silence_s / 2, self._watch)
@@ -191,9 +191,6 @@ class KernelLink:
                 flight.sent.abandon()
             why = f"the skill kernel has said nothing for {self._silence_s} s; motion it began is held by the safety gate"
             self._ended(flight, CallResult(Outcome.FAILED, CallCode.KERNEL_UNAVAILABLE, why))
-
-    def _warn(self, why: str) -> None:
-        self._node.get_logger().error(why)
 
 
 class ProcessExecutor:

@@ -12,31 +12,23 @@ from rclpy.qos import QoSProfile
 from ghostshell_ros.runtime.node import RuntimeNode
 
 _LOOK_AGAIN_S = 0.02
+GIVE_UP_S = 5.0
 
 
 class MatchedPublisher:
     """Publishes in order, the first message not before the node `reader` is matched. On the executor's thread only.
 
-    When none appears within `deadline_s`, what was held back is dropped and `on_unmatched` is told once.
+    When none appears within GIVE_UP_S, what was held back is dropped and `on_unmatched` is told once.
     """
 
     def __init__(
-        self,
-        node: RuntimeNode,
-        kind: Any,
-        topic: str,
-        qos: QoSProfile,
-        *,
-        reader: str,
-        on_unmatched: Callable[[str], None],
-        deadline_s: float = 5.0,
+        self, node: RuntimeNode, kind: Any, topic: str, qos: QoSProfile, *, reader: str, on_unmatched: Callable[[str], None]
     ) -> None:
         self._node = node
         self._reader = reader
         self._met = False
         self._publisher = node.create_publisher(kind, topic, qos)
         self._on_unmatched = on_unmatched
-        self._deadline_s = deadline_s
         self._held: deque[Any] = deque()
         self._give_up_s = 0.0
 
@@ -48,7 +40,7 @@ class MatchedPublisher:
             self._publisher.publish(message)
         else:
             self._held.append(message)
-            self._give_up_s = self._node.steady_now() + self._deadline_s
+            self._give_up_s = self._node.steady_now() + GIVE_UP_S
             self._node.call_later(_LOOK_AGAIN_S, self._look)
 
     def _matched(self) -> bool:
@@ -69,7 +61,7 @@ class MatchedPublisher:
             count = len(self._held)
             self._held.clear()
             self._on_unmatched(
-                f"{self._reader} did not subscribe to {self._publisher.topic_name} within {self._deadline_s} s, so {count} "
+                f"{self._reader} did not subscribe to {self._publisher.topic_name} within {GIVE_UP_S:g} s, so {count} "
                 "messages were dropped; start that node"
             )
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -256,15 +257,8 @@ class RosClock:
     """Implements `skill_kernel.clock.Clock` on ROS time, so that `use_sim_time` holds for skills and pauses alike."""
 
     def __init__(self, node: RuntimeNode) -> None:
-        self._node = node
-
-    def now(self) -> float:
-        """Return ROS time in seconds."""
-        return self._node.now_s()
-
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Later:
-        """Call back once after a delay in ROS time."""
-        return Later(self._node, self._node.create_timer, delay_s, callback)
+        self.now = node.now_s
+        self.call_later = partial(Later, node, node.create_timer)
 
 
 class SteadyClock:

@@ -33,7 +33,7 @@ class Asked:
     def fault(self, condition: str) -> str:
         return self.faults.get(condition, "")
 
-    def ask(self, condition: str, answer: Answer) -> None:
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
         self.open.append((condition, answer))
 
     def say(self, condition: str, holds: bool | None, reason: str = "") -> None:
@@ -54,7 +54,7 @@ class Told:
     def fault(self, condition: str) -> str:
         return ""
 
-    def ask(self, condition: str, answer: Answer) -> None:
+    def ask(self, condition: str, answer: Answer, process_id: str) -> None:
         delay_s = self._delay_s(condition)
         if delay_s == 0.0:
             answer(Verdict(self._table[condition], "told"))

@@ -119,7 +119,7 @@ class ChannelScheduler(RuntimeNode):
                 process_id=process_id,
                 routines=self._robot.routines,
                 settings=self._settings,
-                conditions=self._conditions.of(process_id),
+                conditions=self._conditions,
                 on_steps=lambda steps: self.call_soon(self._publish_steps, process_id, steps),
             )
             if weighing is not None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ghostshell.msg import Observation as ObservationMsg
@@ -26,7 +25,7 @@ READ_AHEAD = 256
 
 
 class StepConditions:
-    """Shared by the schedulers of all processes; `of` gives each its own. On the executor's thread only.
+    """Implement `scheduling.conditions.ConditionSource` for all processes. On the executor's thread only.
 
     Subscribes `observation`; calls the service `judge_condition` for what is no expression over accessors, and takes a
     judge that has not answered within `judge_s` as one who cannot tell.
@@ -43,10 +42,6 @@ class StepConditions:
         # An empty condition costs no model.
         self._judge.prove(JudgeCondition.Request)
 
-    def of(self, process_id: str) -> ProcessConditions:
-        """Return the conditions of one process."""
-        return ProcessConditions(self, process_id)
-
     def fault(self, text: str) -> str:
         """Return what is wrong with a condition that is meant as code, "" for a sentence."""
         try:
@@ -55,7 +50,7 @@ class StepConditions:
             return error.message
         return ""
 
-    def ask(self, process_id: str, text: str, answer: Answer) -> None:
+    def ask(self, text: str, answer: Answer, process_id: str) -> None:
         """Answer from the newest observation at once, or by a model later."""
         try:
             condition = self._read(text)
@@ -88,17 +83,3 @@ class StepConditions:
 
     def _on_observation(self, raw: bytes) -> None:
         self._newest = (raw, self._node.steady_now(), self._node.now_s())
-
-
-@dataclass(frozen=True)
-class ProcessConditions:
-    """Implement `scheduling.conditions.ConditionSource` for one process."""
-
-    source: StepConditions
-    process_id: str
-
-    def fault(self, condition: str) -> str:
-        return self.source.fault(condition)
-
-    def ask(self, condition: str, answer: Answer) -> None:
-        self.source.ask(self.process_id, condition, answer)
