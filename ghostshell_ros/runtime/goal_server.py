@@ -66,8 +66,7 @@ class GoalServer:
     the goal ends later by `succeed`, `abort` or `canceled`. `on_cancel(goal)` asks the owner to end it.
 
     While `node.refuses_goals()` gives a reason, goals are rejected and the reason is logged. Every other goal is accepted,
-    because a rejection carries no reason: refuse by `abort` with an error code. `accept(request)` is for the few cases
-    where a goal must not get as far as that.
+    because a rejection carries no reason: refuse by `abort` with an error code.
     """
 
     def __init__(
@@ -78,12 +77,10 @@ class GoalServer:
         *,
         on_goal: Callable[[Goal], None],
         on_cancel: Callable[[Goal], None],
-        accept: Callable[[Any], bool] | None = None,
     ) -> None:
         self._node = node
         self._on_goal = on_goal
         self._on_cancel = on_cancel
-        self._accept = accept
         self._goals: dict[bytes, Goal] = {}
         self.action = node.resolve_topic_name(name)
         node.goal_servers.append(self)
@@ -103,12 +100,11 @@ class GoalServer:
         """Goals that have not ended. On the executor's thread only."""
         return tuple(self._goals.values())
 
-    def _request(self, request: Any) -> GoalResponse:
+    def _request(self, _: Any) -> GoalResponse:
         if why := self._node.refuses_goals():
             self._node.get_logger().warning(f"a goal of {self.action} is rejected: {why}", throttle_duration_sec=1.0)
             return GoalResponse.REJECT
-        refused = self._accept is not None and not self._accept(request)
-        return GoalResponse.REJECT if refused else GoalResponse.ACCEPT
+        return GoalResponse.ACCEPT
 
     def _accepted(self, handle: ServerGoalHandle) -> None:
         goal = Goal(self._node, handle)

@@ -22,18 +22,14 @@ def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
     return _made(node, "model", spec, robot)
 
 
-def optional_model(node: RuntimeNode, parameter: str, description: str, robot: RobotSetup) -> ModelClient | None:
-    """Declare a parameter and `models_file`; return the model, None where none is named. Raises NodeStartError."""
+def optional_model(node: RuntimeNode, parameter: str, description: str, robot: RobotSetup | None = None) -> ModelClient | None:
+    """Declare a parameter and `models_file`; return the model, None where none is named. Raises NodeStartError.
+
+    Without a robot, `offline` names none.
+    """
     spec = node.declare(parameter, "", description)
     _models_file(node)
-    return _made(node, parameter, spec, robot) if spec else None
-
-
-def declare_fleet_model(node: RuntimeNode) -> ModelClient | None:
-    """Declare `model` and `models_file` of a node that serves no robot alone; return the model, None for none or `offline`."""
-    spec = node.declare("model", "", "language model for free questions and summaries, as in models.yaml; empty: none")
-    _models_file(node)
-    return _made(node, "model", spec, None) if spec not in ("", "offline") else None
+    return _made(node, parameter, spec, robot) if spec and (robot is not None or spec != "offline") else None
 
 
 def _models_file(node: RuntimeNode) -> Path | None:

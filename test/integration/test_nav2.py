@@ -51,15 +51,11 @@ class Nav2(RuntimeNode):
         self.moods: set[str] = set()
         self.code = 0
         self._velocity = self.create_publisher(Twist, "cmd_vel_nav2", SET_POINTS)
-        GoalServer(
-            self,
-            NavigateToPose,
-            "navigate_to_pose",
-            on_goal=self._on_goal,
-            on_cancel=self._on_cancel,
-            accept=lambda _: "inactive" not in self.moods,
-        )
+        GoalServer(self, NavigateToPose, "navigate_to_pose", on_goal=self._on_goal, on_cancel=self._on_cancel)
         self.steady_timer(PERIOD_S, self._tick)
+
+    def refuses_goals(self) -> str:
+        return "inactive" if "inactive" in self.moods else ""
 
     def _on_goal(self, goal: Goal) -> None:
         self.goals.append(goal.request)

@@ -17,7 +17,7 @@ from ghostshell.srv import QueryMemory
 from rclpy.task import Future
 
 from ghostshell_ros.runtime.data import data_folder
-from ghostshell_ros.runtime.model_setup import declare_fleet_model
+from ghostshell_ros.runtime.model_setup import optional_model
 from ghostshell_ros.runtime.node import Health, Level, RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import from_message
@@ -98,7 +98,7 @@ class MemoryNode(RuntimeNode):
         described = "sentence-transformers model, by name or folder; empty: full text alone"
         embedding = self.declare("embedding_model", "", described)
         threads = self.declare("embedding_threads", 1, "of the CPU, for sentence embeddings", 1, 64)
-        client = declare_fleet_model(self)
+        client = optional_model(self, "model", "model for free questions and summaries, as in models.yaml; empty: none")
         often = "how often new records are made into sentences [s]"
         return {
             "settings": settings,
