@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell say`, `halt` and `clear`: what a person says to a running robot."""
+"""`ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: what a person says to a running robot, and its
+processes."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
-from ghostshell_ros.cli.robot_client import RobotClient as ServiceClient
-from ghostshell_ros.cli.robot_client import spun
+from ghostshell_ros.cli.robot_client import RobotClient, spun
 
 
 def _namespace(robot: str) -> str:
@@ -35,17 +36,17 @@ def say(
 
     Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
     """
-    from ghostshell_ros.cli.follow import NotThereError, RobotClient, make_view, run_task, told, wait_ready
+    from ghostshell_ros.cli import follow
     from skill_kernel.processes.process import ProcessStatus
 
     try:
-        with spun(lambda: RobotClient(robot)) as client:
-            wait_ready(client, wait)
-            end = run_task(client, make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
-    except NotThereError as error:
+        with spun(lambda: follow.RobotClient(robot)) as client:
+            follow.wait_ready(client, wait)
+            end = follow.run_task(client, follow.make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
+    except follow.NotThereError as error:
         print(f"ghostshell say: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    print(told(end))
+    print(follow.told(end))
     obeyed = end.status == ProcessStatus.STOPPED and not end.error_code
     raise typer.Exit(0 if obeyed or end.status == ProcessStatus.SUCCESS else 1)
 
@@ -62,7 +63,139 @@ def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
 
 def _trigger(service: str, robot: str, wait: float) -> None:
     nobody = f"no robot '{robot}' answers ({service}); is it launched on this ROS domain?"
-    with ServiceClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
+    with RobotClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
         answer = client.ask(client.type.Request())
         print(f"{robot}: {answer.message or service}")
         raise typer.Exit(0 if answer.success else 1)
+
+
+ProcessId = Annotated[str, typer.Argument(help="process, or the beginning of its id; empty: the newest it fits")]
+SHOWN = 40
+"""Characters of an instruction in the table."""
+WHY_SHOWN = 120
+
+
+def ps(
+    robot: Robot = "coco",
+    wait: Wait = 10.0,
+    all_: Annotated[bool, typer.Option("--all", help="also those that have ended")] = False,
+) -> None:
+    """Show the processes of a robot."""
+    with _client(robot, wait) as client:
+        from ghostshell_ros.wire.values import now_s
+
+        shown = [p for p in client.newest().processes if all_ or not p.ended.sec]
+        print("\n".join(_table(shown, now_s(client.node))) if shown else f"{robot}: nothing runs")
+
+
+def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+    """Pause a process until it is resumed; what it holds is free in the meantime."""
+    _control("PAUSE", process_id, robot, wait)
+
+
+def resume(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+    """Let a paused process go on."""
+    _control("RESUME", process_id, robot, wait)
+
+
+def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
+    """End one process for good. The robot is not halted by that: see `ghostshell halt`."""
+    _control("STOP", process_id, robot, wait)
+
+
+def _control(command: str, process_id: str, robot: str, wait: float) -> None:
+    with _client(robot, wait) as client:
+        request = client.type.Request(process_id=_full_id(process_id, client.newest().processes), cause="command line")
+        request.command = getattr(client.type.Request, command)
+        answer = client.ask(request)
+        if answer.success:
+            done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
+            print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
+        else:
+            print(f"ghostshell {command.lower()}: {answer.error_msg}", file=sys.stderr)
+        raise typer.Exit(0 if answer.success else 1)
+
+
+def _client(robot: str, wait_s: float) -> RobotClient:
+    return RobotClient(
+        robot,
+        wait_s,
+        service="ghostshell/ControlProcess control_process",
+        topic="ghostshell/ProcessArray processes",
+        nobody=f"no process_scheduler of robot '{robot}' answers within {wait_s:g} s; is it launched on this ROS domain?",
+    )
+
+
+def _full_id(beginning: str, processes: Sequence[Any]) -> str:
+    """Return the one living process whose id begins so, else the text itself."""
+    found = [p.process_id for p in processes if not p.ended.sec and p.process_id.startswith(beginning)]
+    return found[0] if beginning and len(found) == 1 else beginning
+
+
+def _table(processes: Sequence[Any], now_s: float) -> list[str]:
+    """Return a heading, and for each process its line and below it why it is as it is, what its planning layers have used and
+    which of them goes on without its model; fits into 80 columns where it can."""
+    heading = ("id", "status", "for", "calls", "holds", "instruction")
+    rows = [_row(process, now_s) for process in processes]
+    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+    lines = []
+    for row, notes in zip((heading, *rows), ([], *map(_notes, processes)), strict=True):
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        lines += [" " * (widths[0] + 2) + _shortened(note, WHY_SHOWN) for note in notes if note]
+    return lines
+
+
+def _row(process: Any, now_s: float) -> tuple[str, ...]:
+    from ghostshell_ros.wire.values import seconds
+    from skill_kernel.processes.process import ProcessSource, ProcessStatus
+
+    created_s, ended_s = seconds(process.created), seconds(process.ended)
+    source = ProcessSource(process.source).name.lower()
+    failed = f", {process.calls_failed} failed" if process.calls_failed else ""
+    said = _shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
+    return (
+        process.process_id,
+        ProcessStatus(process.status).name,
+        f"{(ended_s or now_s) - created_s:.0f} s",
+        f"{process.calls_done}{failed}",
+        " ".join(process.subsystems) or "-",
+        said,
+    )
+
+
+def _notes(process: Any) -> list[str]:
+    degraded = f"without its model: {process.degraded}" if process.degraded else ""
+    return [_why(process), *_usage(process), degraded]
+
+
+def _usage(process: Any) -> list[str]:
+    """Return what the layers have used, as `s1 12 calls 34k tokens (61 % cached)`, two to a line, and in money where prices are
+    known."""
+    told = []
+    for layer in process.usage:
+        tokens = layer.prompt_tokens + layer.completion_tokens
+        if not layer.calls:
+            continue
+        cached = f" ({layer.cached_tokens / layer.prompt_tokens:.0%} cached)" if layer.cached_tokens else ""
+        failed = f", {layer.failures} failed" if layer.failures else ""
+        told.append(f"{layer.layer} {layer.calls} call{'s' * (layer.calls != 1)}{failed} {_count(tokens)} tokens{cached}")
+    if told and process.cost_usd >= 0:
+        told.append(f"${process.cost_usd:.4f}")
+    return ["; ".join(told[n : n + 2]) for n in range(0, len(told), 2)]
+
+
+def _count(number: int) -> str:
+    return str(number) if number < 10_000 else f"{number / 1000:.0f}k" if number < 1_000_000 else f"{number / 1e6:.1f}M"
+
+
+def _why(process: Any) -> str:
+    if process.displaced_by:
+        return f"{process.displaced_by} runs in its place" + (", then it resumes" if process.resumes else "")
+    if process.pause_causes:
+        return f"by {', '.join(process.pause_causes)}{f': {process.message}' if process.message else ''}"
+    return str(process.message)
+
+
+def _shortened(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1] + "\u2026"

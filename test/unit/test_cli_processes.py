@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ghostshell_ros.cli.processes import _table
+from ghostshell_ros.cli.say import _table
 
 
 def process(**fields: Any) -> SimpleNamespace:
