@@ -42,7 +42,7 @@ OBSERVE = "--observe"
 WAIT_S = 10.0
 SCAN_S = 0.1
 ADDED_MS = 3.0
-STEP_M = 0.06
+STEP_M = 0.2
 """How much nearer or farther each scan shows what is in front; less is no news."""
 WARM_UP = 10
 HZ = os.sysconf("SC_CLK_TCK")
@@ -142,7 +142,7 @@ class Probe(ros_probe.Probe):
 
     def trip(self, what: str, wait_s: float = WAIT_S) -> float:
         """Seconds from publishing a scan to what comes back of it."""
-        self._number = self._number % 60 + 1
+        self._number = self._number % 20 + 1
         number = self._number
         scan = LaserScan(angle_min=-math.pi, angle_increment=math.tau / 360, range_min=0.05, range_max=12.0)
         scan.header.stamp = self.get_clock().now().to_msg()

@@ -240,7 +240,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         config = _config(Path(folder))
         try:
-            with ros_probe.brought_up(ROBOT, Probe, robot="kalos", base="true", config_dir=str(config)) as probe:
+            with ros_probe.brought_up(ROBOT, Probe, robot="kalos", config_dir=str(config)) as probe:
                 probe.wait(lambda: probe.reflexes and len(probe.reflexes.reflexes) == REFLEXES, "the reflexes", 30.0)
                 ros_probe.until(probe.calls.server_is_ready, "the kernel's action")
                 # Until drivers are active and nodes that have found each other answer their first calls.
