@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory on a clock of its own, for the tests of the memory."""
+"""Provide a memory on a clock of its own, and the settings of property tests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from memory_kit import Clock, Disk
 
     from planners.memory import Memory
+
+# No property test is judged by the time that an example takes: the machine is shared.
+settings.register_profile("ghostshell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ghostshell")
 
 
 @pytest.fixture
