@@ -43,7 +43,7 @@ WAIT_S = 10.0
 SCAN_S = 0.1
 ADDED_MS = 3.0
 STEP_M = 0.2
-"""How much nearer or farther each scan shows what is in front; less is no news."""
+"""Distance between what two scans show in front [m]; the observer takes a smaller one for noise."""
 WARM_UP = 10
 HZ = os.sysconf("SC_CLK_TCK")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot at rest costs: launch to `run_task` ready, share of a core and memory (PSS) of each process, and the messages
-that its nodes take; then how soon `say` and `ps` print their first line.
+"""Weigh a robot at rest: launch to `run_task` ready, share of a core and memory (PSS) of each process, and the messages that
+its nodes take; then how soon `say` and `ps` print their first line.
 
 The processor's time is counted in the processes of the launch, whatever else the machine does; start-up and first lines are
 as slow as a busy machine makes them. The clients of the last part come after the weighing, which they would change.

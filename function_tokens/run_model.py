@@ -152,7 +152,7 @@ class ProcessRun:
 
 
 class RunModel:
-    """What is thought, queued, running, done, paused, spent and said.
+    """Hold what is thought, queued, running, done, paused, spent and said.
 
     An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
     """

@@ -21,7 +21,7 @@ from function_tokens.parsing.lexer import (
     skip_reasoning,
     stray_ampersand,
 )
-from function_tokens.parsing.source import INVALID, MAX_PAST, SPACE, Source, Step, StreamEnd
+from function_tokens.parsing.source import INVALID, MAX_PAST, SPACE, Source, Step, StreamEnd, run_of
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from skill_kernel.codes import ParseCode
 
@@ -42,11 +42,11 @@ _tag_begun = re.compile(_BEGUN, re.ASCII).fullmatch
 _plain = re.compile(f"({_TAG})?([^{_SPECIAL}]*)({_BEGUN})?", re.ASCII).fullmatch
 """Matches a tag, text and the beginning of another tag, each of which may be missing."""
 _reference_begun = re.compile(r"&(?:l|lt|g|gt|a|am|amp|ap|apo|apos|q|qu|quo|quot|#|#[0-9]+|#x|#x[0-9A-Fa-f]+)?").fullmatch
-_brackets = re.compile(r"\]+").match
+_brackets = run_of(r"\]")
 
 _MAX_BACKTICKS = 128
 """More of them in a row are text."""
-_backticks = re.compile("`+").match
+_backticks = run_of("`")
 _fence_line = re.compile(r"`{3,}([A-Za-z0-9_+.#\-]{0,32})[ \t]{0,32}(?=[\r\n<]|\Z)").match
 _fence_begun = re.compile(r"`+(?:(?<=```)[A-Za-z0-9_+.#\-]{0,32}[ \t]{0,32})?").fullmatch
 
@@ -431,7 +431,7 @@ class StreamingParser:
 
     def _closing_brackets(self, text: str, i: int) -> None:
         source = self._source
-        j = _brackets(text, i).end()  # type: ignore[union-attr]
+        j = _brackets(text, i)
         if j == len(text):
             if not source.final:
                 j = max(i, j - 2)
@@ -446,7 +446,7 @@ class StreamingParser:
     def _fence(self, text: str, i: int) -> None:
         """Read backticks: a fence line at the start of a line opens or closes a Markdown fence around the answer."""
         source = self._source
-        j = _backticks(text, i).end()  # type: ignore[union-attr]
+        j = _backticks(text, i)
         if j - i > _MAX_BACKTICKS or source.offset(i) == self._ticks_end:
             self._ticks_end = source.offset(j)
         elif self._strip_fence and (

@@ -30,7 +30,12 @@ End = Callable[[str, int], int]
 def run_of(characters: str) -> End:
     """Return a function that finds the end of a run of these characters."""
     match = re.compile(f"[{characters}]*").match
-    return lambda text, at: match(text, at).end()  # type: ignore[union-attr]
+
+    def end(text: str, at: int) -> int:
+        found = match(text, at)
+        return found.end() if found else at
+
+    return end
 
 
 class StreamEnd(Exception):

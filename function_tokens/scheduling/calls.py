@@ -18,10 +18,10 @@ from skill_kernel.events import CallEvent, CallKind
 from skill_kernel.skills.skill import Skill
 
 PHRASE_BOUNDARY = re.compile(r"[.!?,;:…\n。！？，、；：—]|\s\S{0,40}\s\S{0,40}\s\S{0,40}\s")
-"""Where speech may begin (law C4): behind punctuation, or after a few words of a sentence that goes on."""
+"""A boundary at which speech may begin (law C4): punctuation, or a few words of a sentence that goes on."""
 
 PHRASE_REACH = 130
-"""How many characters before a new piece can belong to a boundary that ends in it."""
+"""Characters before a new piece that can belong to a boundary which ends in it."""
 
 
 class FrameKind(Enum):

@@ -31,7 +31,7 @@ COLOURS = {
 """Bars by outcome. Those of elements that stand around other calls are pale and lie behind those."""
 WRITING = "model writes"
 LABEL_CHARACTERS = 150
-"""How many characters fit across the whole picture."""
+"""Characters that fit across the whole picture."""
 MAX_STREAM_LINES = 14
 MAX_STREAM_CHARACTERS = 8000
 WIDE_FONTS = (

@@ -16,32 +16,30 @@ PAUSED, RUNS, WAITING = ProcessStatus.PAUSED, ProcessStatus.IN_PROGRESS, Process
 
 
 @dataclass(frozen=True)
-class EndProcess:
+class _Caused:
     process_id: str
     cause: str
+
+
+class EndProcess(_Caused):
+    pass
+
+
+class PauseProcess(_Caused):
+    pass
+
+
+class ResumeProcess(_Caused):
+    pass
+
+
+class InterruptPlan(_Caused):
+    pass
 
 
 @dataclass(frozen=True)
 class ReleaseProcess:
     process_id: str
-
-
-@dataclass(frozen=True)
-class PauseProcess:
-    process_id: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class ResumeProcess:
-    process_id: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class InterruptPlan:
-    process_id: str
-    cause: str
 
 
 @dataclass(frozen=True)
