@@ -112,7 +112,7 @@ class Restarted:
     done: Sequence[CallReport]
 
 
-RunEvent: TypeAlias = CallEvent | StreamEvent | Plan | Observed | Paused | Resumed | Interrupted | Restarted
+PlannerEvent: TypeAlias = CallEvent | StreamEvent | Plan | Observed | Paused | Resumed | Interrupted | Restarted
 """Name what a strategy hears.
 
 CallEvent STARTED and ENDED, once for each call; StreamEvent STOP_GENERATION (the channel scheduler takes no more of a stream),
@@ -256,7 +256,7 @@ class PlannerIO(Protocol):
 class Planning(Protocol):
     """Plan one process. Each method is called on the same thread as all callbacks of `PlannerIO`."""
 
-    def on(self, event: RunEvent) -> None:
+    def on(self, event: PlannerEvent) -> None:
         """Take note of what happened. Ignore what is of no interest."""
 
     def close(self, why: str) -> None:

@@ -13,7 +13,7 @@ from planners.models.base import Image, Message, ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport, RobotFacts
-from planners.strategy import Interrupted, Parameter, PlannerIO, Restarted, RobotView, RunEvent, StreamHandle, Task
+from planners.strategy import Interrupted, Parameter, PlannerEvent, PlannerIO, Restarted, RobotView, StreamHandle, Task
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import CallEvent, CallKind, StreamEvent, StreamKind
 
@@ -116,7 +116,7 @@ class TurnPlanning:
         self._turn: _Turn | None = None
         self._begin(task.done)
 
-    def on(self, event: RunEvent) -> None:
+    def on(self, event: PlannerEvent) -> None:
         turn = self._turn
         if isinstance(event, Restarted):
             self._begin(event.done)

@@ -26,12 +26,11 @@ from planners.prompts.blocks import Layer, read_blocks
 from planners.prompts.prompt import RobotFacts
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.strategy import Layered
-from planners.strategy import Interrupted, Judge, Report, Restarted, RunEvent, Task
+from planners.strategy import Interrupted, Judge, PlannerEvent, Report, Restarted, Task
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, ModelCode, Outcome
-from skill_kernel.events import CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind
-from skill_kernel.events import RunEvent as ShellEvent
+from skill_kernel.events import CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 
@@ -240,7 +239,7 @@ class Bench:
         self.model = ScriptedModel(self.clock, answer)
         self.world = World()
         self.told: list[Told] = []
-        self.events: list[RunEvent] = []
+        self.events: list[PlannerEvent] = []
         self.streams: dict[str, _Stream] = {}
         self.most_queued = 0
         self.judge = judge
@@ -268,7 +267,7 @@ class Bench:
 
     def _new_scheduler(self) -> None:
         self.scheduler = Scheduler(
-            self._mapper, self.body, self.clock, self._shell_event, new_call_id=lambda: f"c{next(self.ids)}"
+            self._mapper, self.body, self.clock, self._run_event, new_call_id=lambda: f"c{next(self.ids)}"
         )
         self.body.scheduler = self.scheduler
 
@@ -305,7 +304,7 @@ class Bench:
         self.run(WIRE_S * 3)
         self.hear(Restarted(()))
 
-    def hear(self, event: RunEvent) -> None:
+    def hear(self, event: PlannerEvent) -> None:
         """Something happens to the process."""
         self.planner.on(event)
 
@@ -381,7 +380,7 @@ class Bench:
 
     # -- what the scheduler reports -----------------------------------------------------------------------------------
 
-    def _shell_event(self, event: ShellEvent) -> None:
+    def _run_event(self, event: RunEvent) -> None:
         self.events.append(event)
         self.clock.call_later(WIRE_S, lambda: self._arrive(event))
 

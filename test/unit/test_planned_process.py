@@ -15,7 +15,7 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import ProcessState
 
 from ghostshell_ros.nodes.action_planner.planned_process import PlannedProcess
-from planners.strategy import PlannerIO, Planning, RobotView, RunEvent, Strategy, Task
+from planners.strategy import PlannerEvent, PlannerIO, Planning, RobotView, Strategy, Task
 from skill_kernel.codes import CallCode, Outcome, TaskCode
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, StreamEvent, StreamKind
 
@@ -26,7 +26,7 @@ class Listening(Strategy):
     name = "listening"
 
     def __init__(self, *, fails: bool = False) -> None:
-        self.heard: list[RunEvent] = []
+        self.heard: list[PlannerEvent] = []
         self.closed: list[str] = []
         self._fails = fails
 
@@ -34,7 +34,7 @@ class Listening(Strategy):
         self.io = io
         return self
 
-    def on(self, event: RunEvent) -> None:
+    def on(self, event: PlannerEvent) -> None:
         self.heard.append(event)
         if self._fails:
             raise LookupError("no such thing")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from planners.strategy import Parameter, PlannerIO, Planning, Restarted, RobotView, RunEvent, Strategy, Task
+from planners.strategy import Parameter, PlannerEvent, PlannerIO, Planning, Restarted, RobotView, Strategy, Task
 from skill_kernel.codes import Outcome, TaskCode
 from skill_kernel.events import CallEvent, StreamEvent, StreamKind
 
@@ -28,7 +28,7 @@ class _Pacing:
         self._spoken = ""
         self._walk()
 
-    def on(self, event: RunEvent) -> None:
+    def on(self, event: PlannerEvent) -> None:
         """Finish when everything has been said; walk once more after an interrupt."""
         if isinstance(event, Restarted):
             self._walk()

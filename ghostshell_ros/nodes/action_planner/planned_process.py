@@ -28,12 +28,12 @@ from planners.strategy import (
     Judge,
     Observed,
     Paused,
+    PlannerEvent,
     Planning,
     Report,
     Restarted,
     Resumed,
     RobotView,
-    RunEvent,
     Strategy,
     StreamHandle,
     Task,
@@ -204,7 +204,7 @@ class PlannedProcess:
         if self.wants(Feed.OBSERVATION):
             self.deliver(Observed())
 
-    def deliver(self, event: RunEvent) -> None:
+    def deliver(self, event: PlannerEvent) -> None:
         if self._planning is not None and not self.finished:
             self._guarded(self._planning.on, event)
 

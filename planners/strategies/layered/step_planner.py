@@ -22,7 +22,7 @@ from planners.strategies.layered.prompts import Situation, first_action_message,
 from planners.strategies.layered.step_answer import COMPLETE, STEP, FirstActionReader
 from planners.strategies.layered.step_goals import BAD, WHOLE, Failures, Goals, StepBook, StepEnd, short, stop_sentence
 from planners.strategies.layered.step_writing import StepWriting
-from planners.strategy import Interrupted, Observed, Paused, PlannerIO, Restarted, Resumed, RobotView, RunEvent, Task
+from planners.strategy import Interrupted, Observed, Paused, PlannerEvent, PlannerIO, Restarted, Resumed, RobotView, Task
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import ModelCode, Outcome, TaskCode
 from skill_kernel.events import (
@@ -173,7 +173,7 @@ class StepPlanner:
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def on(self, event: RunEvent) -> None:
+    def on(self, event: PlannerEvent) -> None:
         match event:
             case CallEvent(kind=CallKind.STARTED):
                 if self._book.call_started(event):
