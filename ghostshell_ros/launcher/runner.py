@@ -31,6 +31,8 @@ _GIVE_UP_S = 5.0
 """After SIGKILL: a process that has not ended by then cannot be ended by us."""
 _LAST_WORDS_S = 1.0
 """How long the output of an ended process is read at most: what left its group may hold the pipe open."""
+_LISTEN_S = 0.1
+"""Time within which the waiting main thread heeds a signal."""
 _MAX_LINE = 65536
 """Characters; a longer line is cut."""
 _PR_SET_PDEATHSIG = 1
@@ -142,7 +144,11 @@ class LaunchRun:
 
         Raises what the listener raised, if it did.
         """
-        ended = self._finished.wait(timeout_s)
+        deadline_s = _NEVER if timeout_s is None else time.monotonic() + timeout_s
+        # In slices: the handler of a signal that met another thread runs only when the main thread wakes.
+        while not (ended := self._finished.wait(min(_LISTEN_S, max(0.0, deadline_s - time.monotonic())))):
+            if time.monotonic() >= deadline_s:
+                break
         if ended and self._failure is not None:
             raise self._failure
         return ended
