@@ -23,6 +23,7 @@ from pipeline_support import BroughtUp, Observer, brought_up, config_dir, missin
 from ros_support import wait_until
 from skill_kernel.codes import CallCode, ModelCode, Outcome, ParseCode, TaskCode
 from skill_kernel.events import CallKind, NoticeKind, ProcessKind, StreamKind
+from skill_kernel.robot import RobotConfig
 
 NOD = '<head_act action="nod" duration="1"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
@@ -445,7 +446,9 @@ def test_a_killed_driver_fails_the_call_stops_the_robot_and_comes_back(
     wait_until(lambda: robot.pid("drivers") != first, 10.0, "the drivers were started again")
     wait_until(lambda: watch.halted, 5.0, "the robot is halted until somebody clears it")
     # Cleared before the manager knows of the loss, the robot would be halted for it a second time.
-    watch.wait_event(NoticeKind.MESSAGE, node="lifecycle_manager", error_code=int(CallCode.DRIVER_LOST))
+    told = watch.wait_event(NoticeKind.MESSAGE, node="lifecycle_manager", error_code=int(CallCode.DRIVER_LOST))
+    # All drivers of the process in one message: one found later would halt the robot again after the clear below.
+    assert all(name in told.error_msg for name in RobotConfig.load("coco").drivers), told.error_msg
     server.answer = NOD
 
     def works() -> bool:

@@ -128,10 +128,15 @@ class LifecycleManager(RuntimeNode):
     def _vanished(self, driver: _Driver, what: str) -> None:
         if not self._halted:
             self._halt.halt()
-        # Those of one process vanish together and are told of together.
         if not self._gone:
             self.call_later(TOGETHER_S, self._tell_gone)
         self._gone.setdefault(what, []).append(driver.name)
+        # Drivers of one process die together, but their last beats lie apart. Found one by one, each would halt the robot,
+        # also after a person cleared the halt for the first.
+        for other in self._drivers.values():
+            if other.state == "active" and other.unheard > CHECKS // 2:
+                other.state = LOST
+                self._gone.setdefault(f"silent for {self._timeout_s / 2:g} s or longer", []).append(other.name)
 
     def _tell_gone(self) -> None:
         gone, self._gone = self._gone, {}
