@@ -53,8 +53,10 @@ def processes_below(pid: int) -> Iterator[int]:
 
 def name_of(pid: int) -> str:
     """Return the executable of a node, or the module of a helper process."""
-    words = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
-    return words[2] if words[1:2] == ["-m"] else Path(words[1] if len(words) > 1 else words[0]).name
+    words = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ").split()
+    if not Path(words[0]).name.startswith("python"):
+        return Path(words[0]).name
+    return words[2] if words[1] == "-m" else Path(words[1]).name
 
 
 def cpu_s(pid: int) -> float:

@@ -38,7 +38,7 @@ MIND = ("channel_scheduler", "token_parser", "action_planner", "task_planner", "
 """What `mind` stands for: the planning nodes, in one process."""
 
 
-def _without_generator() -> None:
+def without_generator() -> None:
     """Keep what every message imports from loading ROS's code generator beside it: 4 MB and 0.1 s for nothing."""
     modules: dict[str, Any] = sys.modules
     modules.setdefault("rosidl_generator_py.generate_py_impl", None)
@@ -46,7 +46,7 @@ def _without_generator() -> None:
 
 def ghostshell() -> None:
     """Run the command line."""
-    _without_generator()
+    without_generator()
     before = {number: signal.signal(number, lambda n, _: os._exit(128 + n)) for number in ENDING}
     main = import_module("ghostshell_ros.cli.main").main
     for number, handler in before.items():
@@ -56,7 +56,7 @@ def ghostshell() -> None:
 
 def run(*names: str) -> int:
     """Run the nodes that the command line names, or these, in one process."""
-    _without_generator()
+    without_generator()
     gc.disable()  # until the nodes have been made: little of what is made by then goes again
     for number in ENDING:
         signal.signal(number, lambda *_: os._exit(0))  # until the nodes' own handlers take over

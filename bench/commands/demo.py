@@ -118,7 +118,7 @@ def _simulated_model() -> Iterator[None]:
     import subprocess
     from urllib.parse import urlsplit
 
-    from ghostshell_ros.launcher.runner import first_line
+    from bench.first_line import first_line
     from planners.models.config import ConfigError, parse_spec
 
     try:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.first_line import first_line
 from bench.models import entry
 from bench.simulated_model.table import load_table
 from bench.simulated_model.where import default_table
-from ghostshell_ros.launcher.runner import first_line
 
 ALL, FAST = "typego", "typego-fast"
 UP_S = 30.0

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
-import selectors
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from ghostshell_ros.fork_server import Forked, ForkServer, die_with, forkable
 from ghostshell_ros.launcher.specs import ProcessSpec
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ _LISTEN_S = 0.1
 """Time within which the waiting main thread heeds a signal."""
 _MAX_LINE = 65536
 """Characters; a longer line is cut."""
-_PR_SET_PDEATHSIG = 1
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class Report:
 
 
 Event = Started | Output | Exited | Report
-Process = subprocess.Popen[str]
+Process = subprocess.Popen[str] | Forked
 
 
 @dataclass
@@ -112,6 +108,7 @@ class LaunchRun:
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)
         self._started = False
+        self._forks: ForkServer | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -171,6 +168,7 @@ class LaunchRun:
                     _signal(slot.process, signal.SIGKILL)
                     slot.process.wait()
         finally:
+            self._end_forks()
             self._finished.set()
 
     def _supervise(self, folder: Path) -> None:
@@ -178,7 +176,7 @@ class LaunchRun:
         while True:
             now_s = time.monotonic()
             for slot in self._slots:
-                if slot.start_s <= now_s:
+                if slot.start_s <= now_s and not self._stopping:
                     self._start(slot, folder)
                 elif slot.next_stage_s <= now_s:
                     self._escalate(slot, now_s)
@@ -199,23 +197,11 @@ class LaunchRun:
                 self._escalate(slot, time.monotonic())
 
     def _start(self, slot: _Slot, folder: Path) -> None:
-        spec, parent = slot.spec, os.getpid()
+        spec = slot.spec
         argv = spec.argv(folder)
         slot.command, slot.start_s = " ".join(argv), _NEVER
         try:
-            process = subprocess.Popen(
-                slot.command if spec.shell else argv,
-                shell=spec.shell,
-                cwd=spec.cwd,
-                env=dict(spec.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-                preexec_fn=lambda: _prepare(parent),
-            )
+            process = self._fork(spec, argv) or _spawn(spec, argv)
         except OSError as error:
             self._tell(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
             self._shut_down_after(slot)
@@ -223,6 +209,22 @@ class LaunchRun:
         slot.process, slot.stage, slot.next_stage_s = process, -1, _NEVER
         self._tell(Started(spec.name, process.pid))
         threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
+
+    def _fork(self, spec: ProcessSpec, argv: Sequence[str]) -> Forked | None:
+        """Start one of the project's nodes as a fork; None for other programs, and where the server has died."""
+        if spec.shell or not forkable(argv):
+            return None
+        try:
+            self._forks = self._forks or ForkServer(spec.environment)
+            return self._forks.start(argv, spec.environment, spec.cwd)
+        except OSError:  # what is wrong with the imports the node says when it runs by itself
+            self._end_forks()
+            return None
+
+    def _end_forks(self) -> None:
+        if self._forks is not None:
+            self._forks.close()
+            self._forks = None
 
     def _follow(self, name: str, process: Process) -> None:
         """Pass on what a process says, and that it has ended."""
@@ -232,10 +234,13 @@ class LaunchRun:
         ]
         for reader in readers:
             reader.start()
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            # What it left in its group; until it is reaped, the group's number cannot belong to another.
-            _signal(process, signal.SIGKILL)
+        if isinstance(process, Forked):
+            process.wait()
+        else:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+                # What it left in its group; until it is reaped, the group's number cannot belong to another.
+                _signal(process, signal.SIGKILL)
         for reader in readers:
             reader.join(_LAST_WORDS_S)
         self._inbox.put(process)
@@ -294,20 +299,24 @@ def _signal(process: Process, number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _prepare(parent: int) -> None:
-    """Prepare the new process: it dies with the runner, and a Ctrl-C reaches it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if _PRCTL is not None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:
+    """Start any program."""
+    parent = os.getpid()
 
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C reaches it
+        die_with(parent)
 
-def first_line(process: Process, limit_s: float) -> str:
-    """Return the first line a process prints, "" when it ended instead. Raises TimeoutError after `limit_s`."""
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(limit_s):
-            raise TimeoutError(f"process {process.pid} ({process.args!r}) printed nothing within {limit_s:g} s")
-    return process.stdout.readline()
+    return subprocess.Popen(
+        " ".join(argv) if spec.shell else argv,
+        shell=spec.shell,
+        cwd=spec.cwd,
+        env=dict(spec.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=prepare,
+    )

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes as forks of one process: command line, environment, output and end are those of a process of their own."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ghostshell_ros.launcher import Event, Exited, LaunchRun, Output, ProcessSpec, Started
+from ros_support import ROOT, wait_until
+
+UP_S = 20.0
+NODE = "memory"
+
+
+def spec(tmp_path: Path, number: int = 1, **changes: object) -> ProcessSpec:
+    """Describe a node that has a log line of its own when it is up: it names a parameter that it does not know."""
+    found = shutil.which(NODE, path=str(ROOT / "install" / "ghostshell" / "lib" / "ghostshell"))
+    assert found is not None
+    command = (found, "--ros-args", "-r", f"__ns:=/fork{number}", "-p", f"no_such_parameter_{number}:=1")
+    environment = {**os.environ, "GHOSTSHELL_DATA": str(tmp_path / str(number)), "OF_THIS_TEST": str(number)}
+    return replace(ProcessSpec(f"{NODE}-{number}", command, environment), **changes)  # type: ignore[arg-type]
+
+
+class Watched:
+    """A launch, and what was heard of it so far."""
+
+    def __init__(self, *specs: ProcessSpec) -> None:
+        self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events: list[Event] = []
+        self.run = LaunchRun(specs, listener=self._queue.put)
+
+    def wait_for(self, wanted: Callable[[Event], bool], what: str, count: int = 1) -> list[Event]:
+        """Return the events that are wanted once there are so many."""
+
+        def seen() -> bool:
+            while not self._queue.empty():
+                self.events.append(self._queue.get())
+            return len([event for event in self.events if wanted(event)]) >= count
+
+        wait_until(seen, UP_S, what)
+        return [event for event in self.events if wanted(event)]
+
+    def up(self, number: int = 1, count: int = 1) -> int:
+        """Wait until the node runs; gives its pid."""
+        self.wait_for(
+            lambda event: isinstance(event, Output) and f"no_such_parameter_{number}" in event.line, "it is up", count
+        )
+        started = [event for event in self.events if isinstance(event, Started) and event.name.endswith(f"-{number}")]
+        assert isinstance(started[-1], Started)
+        return started[-1].pid
+
+    def ends(self, count: int = 1) -> list[int]:
+        """Return the exit codes of so many processes."""
+        ended = self.wait_for(lambda event: isinstance(event, Exited), "it ends", count)
+        return [event.returncode for event in ended if isinstance(event, Exited)]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    launch = Watched(spec(tmp_path))
+    with launch.run as run:
+        run.start()
+        yield launch
+
+
+def server_of(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))
+
+
+def gone(pid: int) -> bool:
+    """Return whether a process has ended; one that lost its parent may wait for somebody to take note of it."""
+    status = Path(f"/proc/{pid}/status")
+    return not status.exists() or "State:\tZ" in status.read_text(encoding="utf-8")
+
+
+def test_a_fork_has_the_command_line_and_environment_it_was_started_with(watched: Watched) -> None:
+    pid = watched.up()
+    assert f"/lib/ghostshell/{NODE} --ros-args -r __ns:=/fork1" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
+    assert Path(f"/proc/{server_of(pid)}/cmdline").read_bytes().startswith(b"fork_server")
+    assert os.getsid(pid) == pid
+    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)]
+    assert links[0] == "/dev/null"
+    assert all(link.startswith("pipe:") for link in links[1:])
+
+
+def test_a_fork_ends_by_sigint_with_code_0_and_leaves_no_server(watched: Watched) -> None:
+    pid = watched.up()
+    server = server_of(pid)
+    watched.run.stop()
+    assert watched.ends() == [0]
+    wait_until(lambda: gone(pid) and gone(server), 5.0, "nothing is left")
+
+
+def test_a_killed_fork_is_told_with_its_signal_and_comes_back_where_it_should(tmp_path: Path) -> None:
+    launch = Watched(spec(tmp_path, 1, respawn=True), spec(tmp_path, 2))
+    with launch.run as run:
+        run.start()
+        first, other = launch.up(1), launch.up(2)
+        os.kill(first, signal.SIGKILL)
+        assert launch.ends() == [-signal.SIGKILL]
+        assert launch.up(1, count=2) != first
+        assert not gone(other)
+
+
+def test_nodes_end_with_their_server_and_come_back_under_a_new_one(tmp_path: Path) -> None:
+    launch = Watched(spec(tmp_path, 1, respawn=True), spec(tmp_path, 2))
+    with launch.run as run:
+        run.start()
+        first, other = launch.up(1), launch.up(2)
+        server = server_of(first)
+        os.kill(server, signal.SIGKILL)
+        assert launch.ends(2) == [-signal.SIGKILL] * 2
+        assert gone(other)
+        assert launch.up(1, count=2) not in (first, other)
+
+
+def test_a_wrong_argument_ends_a_fork_with_code_1_and_a_sentence(tmp_path: Path) -> None:
+    bad = spec(tmp_path)
+    launch = Watched(replace(bad, command=(*bad.command, "--params-file", str(tmp_path / "missing.yaml"))))
+    with launch.run as run:
+        run.start()
+        assert launch.ends() == [1]
+        assert run.wait(UP_S)
+    assert any("missing.yaml" in event.line for event in launch.events if isinstance(event, Output))
+    assert not any("Traceback" in event.line for event in launch.events if isinstance(event, Output))
+
+
+def test_where_the_server_cannot_import_the_node_itself_says_why(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('a broken numpy')\n")
+    broken = spec(tmp_path)
+    environment = {**broken.environment, "PYTHONPATH": f"{tmp_path}:{broken.environment.get('PYTHONPATH', '')}"}
+    launch = Watched(replace(broken, environment=environment))
+    with launch.run as run:
+        run.start()
+        assert launch.ends() == [1]
+    assert any("a broken numpy" in event.line for event in launch.events if isinstance(event, Output))
+
+
+def test_a_module_in_the_folder_of_the_launch_shadows_nothing(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('a numpy of somebody else')\n")
+    launch = Watched(spec(tmp_path, 1, cwd=str(tmp_path)))
+    with launch.run as run:
+        run.start()
+        assert Path(f"/proc/{launch.up()}/cwd").readlink() == tmp_path
+
+
+def test_a_stop_while_the_server_imports_ends_the_launch_soon(tmp_path: Path) -> None:
+    launch = Watched(spec(tmp_path, 1), spec(tmp_path, 2))
+    with launch.run as run:
+        run.start()
+        began = time.monotonic()
+        run.stop()
+        assert time.monotonic() - began < UP_S / 2
+    assert not any("Traceback" in event.line for event in launch.events if isinstance(event, Output))
