@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -25,8 +24,8 @@ from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError, State
 
 NICE = 5
 """Where the kernel does not share its time out by session (CONFIG_SCHED_AUTOGROUP), as in a container."""
-COMPILED_AFTER = 3
-"""After so many pictures a renderer in software has compiled what it needs, and its compiler's 40 MB are idle."""
+IDLE_S = 1.0
+"""Without a request for this long, the process gives back memory: a renderer in software keeps a compiler's 50 MB."""
 SAME = 0.002
 """What has moved by less [m, rad] looks the same."""
 ANSWER_S = 60.0
@@ -105,9 +104,10 @@ def serve(line: Connection, model: Path, world_name: str) -> None:
     world = SimWorld(model, world=world_name)
     os.nice(NICE)
     with suppress(EOFError, OSError):
-        for number in count():
-            if number == COMPILED_AFTER:
+        while True:
+            if not line.poll(IDLE_S):
                 drop_code("libLLVM")
+                line.poll(None)
             request: Request = line.recv()
             world.set_state(request.state)
             try:
