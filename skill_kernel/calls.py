@@ -15,7 +15,7 @@ class CallSpec:
     """Ask for one typed call of a skill (SkillCall.msg).
 
     `channels` are the scheduling channels it claims. An `open` call runs until it is reset. With `streams_content` its
-    character data follows through `Kernel.content`. A positive `deadline_s` replaces the kernel's own.
+    character data follows through `Kernel.content`.
     """
 
     process_id: str
@@ -28,7 +28,6 @@ class CallSpec:
     channels: tuple[str, ...] = ()
     open: bool = False
     streams_content: bool = False
-    deadline_s: float = 0.0
 
     @property
     def about(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from ghostshell_ros.drivers.speech import speaking_s
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.codes import CallCode
-from skill_kernel.kernel.runner import SkillCaller
+from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Memory
 
 ANSWER_S = 5.0

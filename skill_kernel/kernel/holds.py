@@ -220,8 +220,6 @@ class _Hold:
     """Each cause with who gave it, numbered in the order they were given."""
     wanted: tuple[str, ...] = ()
     rank: Rank = Rank.SCHEDULER
-    waiting: bool = False
-    """Whether WAITING was given by the end of a pre-empter."""
 
 
 _NONE = _Hold()
@@ -239,10 +237,6 @@ class HoldTable:
         """Return why a process is paused, in the order the causes came."""
         return tuple(self._holds.get(process_id, _NONE).causes)
 
-    def paused_by(self, cause: str) -> tuple[str, ...]:
-        """Return every process that has this cause."""
-        return tuple(p for p, hold in self._holds.items() if cause in hold.causes)
-
     def rank(self, process_id: str) -> Rank:
         """Return the rank a process has preempted others with, else SCHEDULER."""
         return self._holds.get(process_id, _NONE).rank
@@ -254,7 +248,7 @@ class HoldTable:
     @property
     def waiting(self) -> tuple[str, ...]:
         """Return the processes that only taken subsystems keep from going on; the one that has waited longest is first."""
-        alone = [p for p, hold in self._holds.items() if hold.waiting and self.causes(p) == (WAITING,)]
+        alone = [p for p in self._holds if self.causes(p) == (WAITING,)]
         return tuple(sorted(alone, key=lambda p: min(self._holds[p].causes[WAITING].values())))
 
     def processes(self) -> tuple[str, ...]:
@@ -280,7 +274,6 @@ class HoldTable:
         if givers.pop(by, None) is None or givers:
             return False
         del hold.causes[cause]
-        hold.waiting &= cause != WAITING
         return True
 
     def take_back(self, by: str) -> dict[str, str]:
@@ -299,14 +292,13 @@ class HoldTable:
         for _, process_id, cause in given:
             if self.drop(process_id, cause, by) and not self.causes(process_id):
                 self._given += 1
-                hold = self._holds[process_id]
-                hold.causes[WAITING], hold.waiting = {BY_NAME: self._given}, True
+                self._holds[process_id].causes[WAITING] = {BY_NAME: self._given}
                 freed[process_id] = cause
         return freed
 
-    def reserve_again(self, process_id: str, subsystems: Iterable[str]) -> Held | None:
-        """Reserve what a process kept, or these subsystems; nothing changes when one of them is another's."""
-        return self._leases.reserve(process_id, tuple(subsystems) or self._holds[process_id].wanted)
+    def reserve_again(self, process_id: str) -> Held | None:
+        """Reserve what a process kept before its pause; nothing changes when one of them is another's."""
+        return self._leases.reserve(process_id, self._holds[process_id].wanted)
 
     def wake(self, process_id: str) -> None:
         """Let a process go on that has no cause left."""

@@ -31,7 +31,7 @@ MAX_ENDED_CALLS = 4096
 class Deadline:
     """Call back once when the time set has passed, pauses left out. Not thread-safe: its owner's lock guards it.
 
-    The callback comes without that lock, so it asks `passed` under it: the deadline may have been put off meanwhile.
+    The callback comes without that lock, so it asks `passed` under it: the deadline may be put off or cleared meanwhile.
     """
 
     def __init__(self, clock: Clock, on_late: Callable[[], None]) -> None:
@@ -40,12 +40,11 @@ class Deadline:
         self._due_s: float | None = None
         self._paused_at_s: float | None = None
         self._timer: Timer | None = None
-        self._closed = False
 
     def extend(self, delay_s: float) -> None:
         """Put the deadline off to at least `delay_s` seconds from now."""
         due_s = self._clock.now() + delay_s
-        if not self._closed and (self._due_s is None or due_s > self._due_s):
+        if self._due_s is None or due_s > self._due_s:
             self._due_s = due_s
             self._arm()
 
@@ -63,28 +62,23 @@ class Deadline:
             self._paused_at_s = None
             self._arm()
 
-    def close(self) -> None:
-        """Cancel the deadline for good."""
-        self._closed = True
+    def clear(self) -> None:
+        """Forget the time, and count on."""
+        self._due_s = self._paused_at_s = None
         self._arm()
 
     @property
     def passed(self) -> bool:
         """Return whether its time has come."""
-        running = not self._closed and self._paused_at_s is None and self._due_s is not None
+        running = self._paused_at_s is None and self._due_s is not None
         return running and self._clock.now() >= (self._due_s or 0.0) - 1e-6
 
     def _arm(self) -> None:
-        cancel(self._timer)
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None
-        if self._due_s is not None and self._paused_at_s is None and not self._closed:
+        if self._due_s is not None and self._paused_at_s is None:
             self._timer = self._clock.call_later(self._due_s - self._clock.now(), self._on_late)
-
-
-def cancel(timer: Timer | None) -> None:
-    """Cancel a timer, if there is one."""
-    if timer is not None:
-        timer.cancel()
 
 
 def interruption(cause: str, code: CallCode = CallCode.INTERRUPTED_BY) -> CallResult:
@@ -112,6 +106,8 @@ class RunningCall:
     subsystems: tuple[str, ...]
     buffer: ContentBuffer | None
     deadline: Deadline
+    stop_deadline: Deadline
+    """When it must have stopped, or come to rest for a pause."""
     accepted_s: float
     stop_evt: threading.Event = field(default_factory=threading.Event)
     pause_evt: PauseEvent = field(default_factory=PauseEvent)
@@ -119,24 +115,22 @@ class RunningCall:
     start_s: float = -1.0
     stop_asked_s: float | None = None
     pausing: Pausing = Pausing.NONE
-    paused_alone: bool = False
-    at_rest: bool = False
     starts_anew: bool = False
-    leased: bool = True
-    pause_timer: Timer | None = None
     ending: CallResult | None = None
     """Why it was told to end. The first cause fixes the outcome (law C9)."""
     body_result: SkillReturn | None = None
     body_ended: bool = False
     reported: bool = False
-    stop_timer: Timer | None = None
-    watch: int = 0
-    """Number of the timer that counts: an older one may be due, and wait for the lock, when it is cancelled."""
     nested: dict[str, int] = field(default_factory=dict)
 
     def holds(self, channels: frozenset[str]) -> bool:
         """Return whether it claims one of these channels or runs on a subsystem of that name; true for none given."""
         return not channels or not channels.isdisjoint((*self.spec.channels, *self.all_subsystems))
+
+    @property
+    def leased(self) -> bool:
+        """Return whether it holds its leases."""
+        return self.pausing is not Pausing.PARKED
 
     @property
     def all_subsystems(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from skill_kernel import CallCode, Outcome, SkillReturn
 from skill_kernel.calls import Accepted
 from skill_kernel.codes import LeaseCode
 from skill_kernel.kernel.heartbeats import Heartbeats, Source
-from skill_kernel.kernel.kernel import Rank
+from skill_kernel.kernel.kernel import KernelSettings, Rank
 
 T = TypeVar("T")
 Choose = Callable[[Sequence[Any]], Any]
@@ -99,7 +99,7 @@ class KernelAndModel:
     """The kernel beside the model. `step` does one thing to both and then holds the one against the other."""
 
     def __init__(self) -> None:
-        self.bench, self.watched = Bench(), Watched()
+        self.bench, self.watched = Bench(settings=KernelSettings(deadline_extra_s=1e9)), Watched()
         self.kernel = self.bench.kernel
         self.beats = Heartbeats(5)
         self.calls: dict[str, Modelled] = {}
@@ -297,9 +297,7 @@ class KernelAndModel:
         self.number += 1
         expected = self.refusal(process, function, epoch)
         more = {"arguments": {"distance": 1.0}} if function == "go" else {}
-        answer = self.watched(
-            lambda: self.bench.execute(function, call_id, process, epoch=epoch, open=open_call, deadline_s=1e9, **more)
-        )
+        answer = self.watched(lambda: self.bench.execute(function, call_id, process, epoch=epoch, open=open_call, **more))
         if expected is None:
             assert isinstance(answer, Accepted), answer
             assert self.bench.bodies[call_id].started.wait(STUCK_S)

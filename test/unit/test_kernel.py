@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from kernel_bench import Bench
+from kernel_bench import Bench, rest
 
 from skill_kernel import CallCode, Outcome, ParseCode, SkillReturn
 from skill_kernel.calls import Accepted, Refused
@@ -235,34 +235,27 @@ def test_a_call_past_its_deadline_is_stopped_and_fails(bench: Bench) -> None:
 
 
 def test_a_pause_is_asked_of_the_skill_and_not_counted(bench: Bench) -> None:
-    body = bench.start("walk", "a", deadline_s=5.0)
+    body = bench.start("walk", "a")
     bench.clock.run(until_s=4.0)
-    bench.kernel.pause("a", "reflex")
+    bench.kernel.pause_process("p", "s3")
     assert body.seen["pause"].is_set()
+    rest(bench, "a", "legs")
     bench.clock.run(until_s=100.0)
-    bench.kernel.resume("a")
+    bench.kernel.resume_process("p", "s3")
     assert not body.seen["pause"].is_set() and not body.seen["stop"].is_set()
-    bench.clock.run(until_s=100.9)
+    bench.clock.run(until_s=111.9)
     assert not body.seen["stop"].is_set()
-    bench.clock.run(until_s=101.1)
+    bench.clock.run(until_s=112.1)
     assert body.seen["stop"].is_set()
     bench.finish("a")
 
 
 def test_a_stop_wakes_a_paused_skill(bench: Bench) -> None:
     body = bench.start("walk", "a")
-    bench.kernel.pause("a", "reflex")
+    bench.kernel.pause_process("p", "s3")
     bench.kernel.interrupt("a", "new instruction")
     assert body.seen["stop"].is_set() and not body.seen["pause"].is_set()
     bench.finish("a")
-
-
-def test_a_skill_that_cannot_pause_is_interrupted(bench: Bench) -> None:
-    body = bench.start("go", "a", arguments={"distance": 100})
-    bench.kernel.pause("a", "reflex")
-    assert body.seen["stop"].is_set()
-    bench.finish("a", SkillReturn.interruption("half"))
-    assert bench.result("a").outcome is Outcome.INTERRUPTED and "cannot pause" in bench.result("a").error
 
 
 # -- subsystems ------------------------------------------------------------------------------------------------------
@@ -479,7 +472,7 @@ def test_a_listener_that_raises_does_not_swallow_the_next_result(bench: Bench) -
     def broken(event: object) -> None:
         raise RuntimeError("listener")
 
-    bench.kernel._runner.on_event = broken
+    bench.kernel._on_event = broken
     bench.start("walk", "a")
     bench.kernel.halt("button")
     bench.finish("a")

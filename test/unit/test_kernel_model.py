@@ -18,7 +18,6 @@ from kernel_model import KernelAndModel
 from skill_kernel.calls import LeaseAnswer
 from skill_kernel.kernel.holds import LeaseError, LeaseTable, Owner
 from skill_kernel.kernel.kernel import Kernel
-from skill_kernel.kernel.runner import CallRunner
 from skill_kernel.kernel.running import RunningCall
 
 
@@ -70,13 +69,7 @@ def test_a_long_random_run_breaks_no_rule() -> None:
 
 def pause_and_stop_both_release(patch: pytest.MonkeyPatch) -> None:
     """Give the leases of a paused call away without a note, so that its end gives them back once more."""
-    park = CallRunner._park
-
-    def forgetful(self: CallRunner, run: RunningCall) -> None:
-        park(self, run)
-        run.leased = True
-
-    patch.setattr(CallRunner, "_park", forgetful)
+    patch.setattr(RunningCall, "leased", property(lambda self: True))
 
 
 def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
@@ -94,18 +87,18 @@ def resume_waits_under_the_lock(patch: pytest.MonkeyPatch) -> None:
     """Let a resume wait, with the lock, for a skill that needs the lock to end."""
     resume = Kernel._resume
 
-    def waiting(self: Kernel, process_id: str, cause: str, subsystems: Iterable[str]) -> LeaseAnswer:
+    def waiting(self: Kernel, process_id: str, cause: str) -> LeaseAnswer:
         deadline = time.monotonic() + 4.0
         while any(r.ending is not None for r in self._calls.of(process_id)) and time.monotonic() < deadline:
             time.sleep(0.005)
-        return resume(self, process_id, cause, subsystems)
+        return resume(self, process_id, cause)
 
     patch.setattr(Kernel, "_resume", waiting)
 
 
 def forgets_who_waits(patch: pytest.MonkeyPatch) -> None:
     """Offer what becomes free to nobody."""
-    patch.setattr(CallRunner, "serve_waiting", lambda self, causes=None: None)
+    patch.setattr(Kernel, "_serve_waiting", lambda self, causes=None: None)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -99,14 +99,14 @@ class KernelProcesses:
         if request.command == request.PAUSE and cause:
             return self._kernel.pause_process(process_id, cause)
         if request.command == request.RESUME and cause:
-            return self._kernel.resume_process(process_id, cause, request.subsystems)
+            return self._kernel.resume_process(process_id, cause)
         if request.command == request.END:
             return self._kernel.end_process(process_id, cause or "its process has ended")
         if request.command == request.PREEMPT and request.rank in set(Rank) and request.subsystems:
             return self._kernel.preempt(Rank(request.rank), request.subsystems, cause or "preempted", process_id)
         why = (
             f"command {request.command} with cause '{cause}', rank {request.rank} and subsystems {list(request.subsystems)} "
-            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all but RESUME a process"
+            "means nothing; PAUSE and RESUME need a cause, PREEMPT a rank of 0 to 3 and subsystems, all of them a process"
         )
         return LeaseAnswer(LeaseCode.INVALID_REQUEST, why)
 
@@ -279,18 +279,16 @@ class SkillKernelNode(RuntimeNode):
         self._kernel.content(message.call_id, message.seq, message.text, message.last)
 
     def _on_control(self, message: CallControl) -> None:
-        goal, cause = self._goals.get(message.call_id), message.cause or "call_control"
-        commands: dict[int, tuple[str, Callable[[str], None]]] = {
-            CallControl.RESET: ("resetting", self._kernel.reset),
-            CallControl.INTERRUPT: ("stopping", partial(self._kernel.interrupt, cause=cause)),
-            CallControl.PAUSE: ("paused", partial(self._kernel.pause, cause=cause)),
-            CallControl.RESUME: ("running", self._kernel.resume),
-        }
-        if message.command not in commands:
+        goal = self._goals.get(message.call_id)
+        if message.command == CallControl.RESET:
+            phase = "resetting"
+            self._kernel.reset(message.call_id)
+        elif message.command == CallControl.INTERRUPT:
+            phase = "stopping"
+            self._kernel.interrupt(message.call_id, message.cause or "call_control")
+        else:
             self.get_logger().error(f"call_control command {message.command} for call {message.call_id} is unknown")
             return
-        phase, act = commands[message.command]
-        act(message.call_id)
         if goal is not None:
             goal.state.phase = phase
 

@@ -23,7 +23,7 @@ from ghostshell_ros.robots.kalos.skills.parameters import (
     way_s,
 )
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.kernel.runner import SkillCaller
+from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Pose2D
 
 MapMetres = Annotated[float, Field(ge=-1000, le=1000, description="m")]

@@ -11,7 +11,7 @@ from typing import Literal
 from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, BlindError, Control, KalosBody, Pause, outcome
 from ghostshell_ros.robots.kalos.skills.parameters import PLACES, STOP_S, Near, Seconds, Thing
 from skill_kernel import SkillReturn, robot_skill
-from skill_kernel.kernel.runner import SkillCaller
+from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Detection
 
 TURN_DEG = 60.0
