@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from skill_kernel.calls import ProcessHoldState
@@ -66,6 +66,30 @@ class RobotCommands(Protocol):
         """Void everything planned so far; the new epoch goes to `ProcessScheduler.interrupted`."""
 
 
+@dataclass
+class _Book:
+    """Keep what only the scheduler needs to know of a process."""
+
+    order: int = 0
+    """When a user asked for it last; the preemption table goes by it."""
+    wanted: set[str] = field(default_factory=set)
+    """Own pause causes that stand. Others that the kernel still has are to be taken back."""
+    resuming: set[str] = field(default_factory=set)
+    """Causes that the kernel has been asked to take back."""
+    voiding: bool = False
+    """Whether its plan is void here and not everywhere yet."""
+    streams: set[str] = field(default_factory=set)
+    old_streams: set[str] = field(default_factory=set)
+    shown: frozenset[str] = frozenset()
+    """Processes that a reading may relate to this new one."""
+    undecided: set[str] = field(default_factory=set)
+    """Processes that pause until the reading of this new one comes."""
+    read: bool = True
+    """Whether no reading is awaited."""
+    returning: set[str] = field(default_factory=set)
+    """Processes that go on after this one."""
+
+
 class ProcessScheduler:
     """Own the processes of one robot.
 
@@ -83,23 +107,10 @@ class ProcessScheduler:
     ) -> None:
         self._link, self._new_id, self._now, self._settings = link, new_id, now, settings
         self._processes: dict[str, Process] = {}
-        self._voiding: set[str] = set()
-        """Processes whose plan is void here and not everywhere yet."""
-        self._streams: dict[str, set[str]] = {}
-        self._old_streams: dict[str, set[str]] = {}
+        self._books: dict[str, _Book] = {}
         self.epoch = 0
         """The newest epoch known: an interrupt of every process voids older goals of processes to come, too."""
         self._count = 0
-        self._order: dict[str, int] = {}
-        """When a user asked for it last; the preemption table goes by it."""
-        self._due: dict[str, set[str]] = {}
-        """Pause causes to take back as soon as nobody is known to stand in the way."""
-        self._resuming: dict[tuple[str, str], bool] = {}
-        """Causes that the kernel has been asked to take back; true where one was given again before the answer."""
-        self._shown: dict[str, frozenset[str]] = {}
-        self._open: dict[str, set[str]] = {}
-        """By the new process whose reading is awaited: those that pause until it comes."""
-        self._returning: dict[str, set[str]] = {}
         self._quiet_since_s, self._idle_not_before_s, self._idle_unwanted = now(), -math.inf, False
         self._halted = False
         self._ending_all = False
@@ -155,7 +166,7 @@ class ProcessScheduler:
     ) -> Process:
         strategy = strategy or self._settings.strategy
         fresh = Process(self._new_id(), task, door, sender, strategy, self._now(), source, returns=returns, epoch=self.epoch)
-        self._processes[fresh.process_id] = fresh
+        self._processes[fresh.process_id], self._books[fresh.process_id] = fresh, _Book()
         self._forget_surplus()
         self._link.changed(fresh)
         self._asked(fresh.process_id)
@@ -203,10 +214,11 @@ class ProcessScheduler:
     def pause(self, process_id: str) -> None:
         """Pause until the user resumes it. Raises ProcessError when it has ended or is paused by the user already."""
         process = self._living(process_id, "paused")
-        if CAUSE_USER not in process.pause_causes:
-            self._pause(process, CAUSE_USER)
-        elif not self._stay(process, CAUSE_USER):
+        if CAUSE_USER in self._books[process_id].wanted:
             raise ProcessError(f"process {process_id} is paused already; ghostshell resume {process_id} lets it go on")
+        if CAUSE_S3 not in process.pause_causes:
+            self._change(process_id, displaced_by="", resumes=False)
+        self._pause(process, CAUSE_USER)
 
     def resume(self, process_id: str) -> str:
         """Take the user's pause back; return what the process still waits for, "" for nothing known.
@@ -218,7 +230,7 @@ class ProcessScheduler:
             state = f"paused by {', '.join(sorted(process.pause_causes))}" if process.pause_causes else process.status.name
             raise ProcessError(f"process {process_id} is {state}; only what the user paused can be resumed by hand")
         self._asked(process_id)
-        self._let_go_on(process, {CAUSE_USER})
+        self._let_go_on(process, CAUSE_USER)
         return f"process {process.displaced_by} runs in its place" if process.displaced_by else ""
 
     def end_all(self, why: str, code: TaskCode = TaskCode.ROBOT_HALTED) -> None:
@@ -245,7 +257,7 @@ class ProcessScheduler:
         if holder.pause_causes:  # it is giving away what it has
             self._change(wants_id, waits_for=holder_id)
             return
-        newer, older = (wants, holder) if self._order[wants_id] > self._order[holder_id] else (holder, wants)
+        newer, older = (wants, holder) if self._books[wants_id].order > self._books[holder_id].order else (holder, wants)
         if self._verdict(newer, older) is Verdict.WAIT:
             if newer is holder:
                 self._displace(newer, older)
@@ -256,11 +268,11 @@ class ProcessScheduler:
             self._change(wants_id, waits_for=holder_id)
 
     def kernel_state(self, holds: Iterable[ProcessHoldState]) -> None:
-        """Take what the skill kernel keeps for each process now. Its causes beside our own (s0, teleop) count as well."""
+        """Take what the skill kernel keeps for each process now, and why it is paused there."""
         held = {hold.process_id: hold for hold in holds}
         for process in self.living:
             mine = held.get(process.process_id) or ProcessHoldState(process.process_id)
-            causes = (process.pause_causes & OWN_CAUSES) | (frozenset(mine.pause_causes) - OWN_CAUSES)
+            causes = frozenset(mine.pause_causes) | self._books[process.process_id].wanted
             holder = held.get(process.waits_for)
             waits = process.waits_for if holder is not None and holder.subsystems and not causes else ""
             self._change(process.process_id, subsystems=tuple(sorted(mine.subsystems)), pause_causes=causes, waits_for=waits)
@@ -288,59 +300,45 @@ class ProcessScheduler:
                 self._replace(heir, winner)
 
     def _asked(self, process_id: str) -> None:
-        self._order[process_id] = self._count = self._count + 1
+        self._books[process_id].order = self._count = self._count + 1
 
     # -- pauses -------------------------------------------------------------------------------------------------------
 
     def _pause(self, process: Process, cause: str) -> None:
         """Give a cause."""
+        self._books[process.process_id].wanted.add(cause)
         self._change(process.process_id, pause_causes=process.pause_causes | {cause}, waits_for="")
         self._link.pause(process.process_id, cause)
 
     def _displace(self, loser: Process, winner: Process) -> None:
         """Pause a process until the other one has ended."""
         self._change(loser.process_id, displaced_by=winner.process_id, resumes=True)
-        self._put_off(loser.process_id, {CAUSE_S3})
         self._pause(loser, CAUSE_S3)
 
-    def _let_go_on(self, process: Process, causes: set[str]) -> None:
-        """Take causes back, as soon as its old plan is void everywhere."""
-        if process.process_id in self._voiding:
-            self._put_off(process.process_id, causes)
-            self._change(process.process_id, displaced_by="")
-            return
-        for cause in sorted(causes & process.pause_causes):
-            self._resuming.setdefault((process.process_id, cause), False)
-            self._link.resume(process.process_id, cause)
+    def _let_go_on(self, process: Process, cause: str) -> None:
+        """Take a cause back that no longer stands."""
+        self._books[process.process_id].wanted.discard(cause)
+        self._take_back(process)
 
-    def _put_off(self, process_id: str, causes: set[str]) -> None:
-        self._due.setdefault(process_id, set()).update(causes)
-
-    def _stay(self, process: Process, cause: str) -> bool:
-        """Keep a cause that is about to be taken back; return whether there was one."""
-        process_id, due = process.process_id, self._due.get(process.process_id, set())
-        if (process_id, cause) in self._resuming:
-            self._resuming[process_id, cause] = True
-            self._link.pause(process_id, cause)
-        elif cause not in due:
-            return False
-        due.discard(cause)
-        if CAUSE_S3 not in process.pause_causes:
-            self._change(process_id, displaced_by="", resumes=False)
-        return True
+    def _take_back(self, process: Process) -> None:
+        """Ask the kernel to take back what no longer stands, once the old plan is void everywhere."""
+        book = self._books[process.process_id]
+        for cause in sorted((process.pause_causes & OWN_CAUSES) - book.wanted - book.resuming):
+            if not book.voiding:
+                book.resuming.add(cause)
+                self._link.resume(process.process_id, cause)
 
     def _try_again(self) -> None:
         """Let those go on whose subsystems were held by nobody known here, or are still being given back."""
         for process in self.living:
-            in_the_way = self.lives(process.displaced_by) or self._undecided(process)
-            if self._due.get(process.process_id) and not in_the_way:
-                self._let_go_on(process, self._due.pop(process.process_id))
+            if not self.lives(process.displaced_by) and not self._undecided(process):
+                self._take_back(process)
 
     def _winner_ended(self, winner: Process) -> None:
         """Let the processes go on that this one had displaced."""
         for process in self.living:
             if process.displaced_by == winner.process_id and process.resumes and not self._undecided(process):
-                self._let_go_on(process, self._due.pop(process.process_id, {CAUSE_S3}))
+                self._let_go_on(process, CAUSE_S3)
 
     def paused(self, process_id: str, stopped: Sequence[str]) -> None:
         """Take the kernel's answer to a pause: these calls ended because they can neither pause nor tell what remains."""
@@ -349,15 +347,14 @@ class ProcessScheduler:
 
     def resumed(self, process_id: str, cause: str, ok: bool, holders: Iterable[str] = ()) -> None:
         """Take the kernel's answer to a resume; it is not done while others hold what the process needs."""
-        process = self.lives(process_id)
-        given_again = self._resuming.pop((process_id, cause), False)
-        if process is None or given_again:
+        process, book = self.lives(process_id), self._books.get(process_id, _Book())
+        book.resuming.discard(cause)
+        if process is None or cause in book.wanted:
             return
         others = [h for h in holders if h != process_id]
         if not ok and others:
-            self._put_off(process_id, {cause})
             known = next((h for h in others if self.lives(h)), "")
-            self._change(process_id, displaced_by=known, resumes=True)
+            self._change(process_id, pause_causes=process.pause_causes | {cause}, displaced_by=known, resumes=True)
             return
         left = process.pause_causes - {cause}
         displaced = process.displaced_by if CAUSE_S3 in left else ""
@@ -365,9 +362,14 @@ class ProcessScheduler:
 
     def interrupted(self, process_id: str, epoch: int) -> None:
         """Take the answer to an interrupt of the plan: it is void everywhere, and the next one has this epoch."""
-        process = self._voided(process_id, epoch)
-        if process is not None and self._due.get(process_id) and not process.displaced_by:
-            self._let_go_on(process, self._due.pop(process_id))
+        self.learn_epoch(epoch)
+        process, book = self.lives(process_id), self._books.get(process_id, _Book())
+        if process is None or not book.voiding:
+            return
+        book.voiding, book.old_streams = False, set(book.streams)
+        fresh = {"plan_ended": False, "drained": True, "code": 0, "waits_for": ""}
+        self._change(process_id, epoch=max(epoch, process.epoch + 1), plan=process.plan + 1, **fresh)
+        self._try_again()
 
     # -- what an instruction means for those that run -----------------------------------------------------------------
 
@@ -377,15 +379,15 @@ class ProcessScheduler:
         Until `decide`, a process that the table would REPLACE only pauses, even if the new one ends meanwhile: it may turn
         out that its return was asked for.
         """
-        self._shown[new_id] = frozenset(others)
-        self._open[new_id] = set()
+        book = self._books[new_id]
+        book.shown, book.read = frozenset(others), False
 
     def relate(self, new_id: str, old_id: str, relation: Relation) -> str:
         """Do what was read and return in words what came of it, "" when there was nothing to do.
 
         Raises ProcessError for what the table or the user forbids.
         """
-        if old_id not in self._shown.get(new_id, ()):
+        if new_id not in self._books or old_id not in self._books[new_id].shown:
             raise ProcessError(f"process {old_id} was not there when the instruction came; nothing was done")
         old, new = self.get(old_id), self.get(new_id)
         if old is None or new is None or relation is Relation.JOIN:
@@ -398,31 +400,32 @@ class ProcessScheduler:
 
     def decide(self, new_id: str) -> None:
         """End what only paused until now, unless a return was asked for: nothing more will be read."""
-        new = self.get(new_id)
-        for old_id in sorted(self._open.pop(new_id, ())):
+        new, book = self.get(new_id), self._books.get(new_id, _Book())
+        held, book.undecided, book.read = book.undecided, set(), True
+        for old_id in sorted(held):
             old = self.lives(old_id)
             if new is not None and old is not None and old.displaced_by == new_id and not self._returns(new, old):
                 self._replace(old, new)
         if new is not None and new.status.ended:
             self._winner_ended(new)
-        self._shown.pop(new_id, None)
-        if self.lives(new_id) is None:
-            self._returning.pop(new_id, None)
+        book.shown = frozenset()
 
     def _puts_off(self, newer: Process, older: Process) -> bool:
         """Return whether a process that the table ends only pauses, because a reading is awaited."""
-        if newer.process_id not in self._open or older.process_id not in self._shown[newer.process_id]:
+        book = self._books[newer.process_id]
+        if book.read or older.process_id not in book.shown:
             return False
-        self._open[newer.process_id].add(older.process_id)
+        book.undecided.add(older.process_id)
         return True
 
     def _returns(self, newer: Process, older: Process) -> bool:
         """Return whether the older one goes on after the newer one."""
-        return newer.returns or older.process_id in self._returning.get(newer.process_id, ())
+        return newer.returns or older.process_id in self._books[newer.process_id].returning
 
     def _undecided(self, process: Process) -> bool:
         """Return whether a reading is awaited that says if it goes on after the one that displaced it."""
-        return process.process_id in self._open.get(process.displaced_by, ())
+        book = self._books.get(process.displaced_by)
+        return book is not None and process.process_id in book.undecided
 
     def _take_place(self, new: Process, old: Process) -> str:
         if old.status.ended:
@@ -431,7 +434,7 @@ class ProcessScheduler:
             return f"process {old.process_id} stays: the one that was to take its place is {new.status.name}"
         if CAUSE_USER in old.pause_causes:
             raise ProcessError(f"process {old.process_id} was paused by hand and stays; end it with: ghostshell stop")
-        if not new.status.ended and self._order.get(old.process_id, 0) > self._order.get(new.process_id, 0):
+        if not new.status.ended and self._books[old.process_id].order > self._books[new.process_id].order:
             raise ProcessError(f"process {old.process_id} was resumed by hand since; it stays")
         why = f"a newer instruction takes its place: {new.instruction[:100]}"
         self._end(old, ProcessStatus.STOPPED, TaskCode.REPLACED, why)
@@ -444,7 +447,7 @@ class ProcessScheduler:
             return f"process {old.process_id} had ended before it was clear that it should return; give it again"
         if (new.status.ended and not self._undecided(old)) or new.source is not ProcessSource.USER:
             return ""
-        self._returning.setdefault(new.process_id, set()).add(old.process_id)
+        self._books[new.process_id].returning.add(old.process_id)
         return f"process {old.process_id} goes on after {new.process_id}, should that displace it"
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -480,24 +483,13 @@ class ProcessScheduler:
         """Forget ended processes beyond the number to keep."""
         ended = [p.process_id for p in self.processes if p.status.ended]
         for process_id in ended[: max(0, len(self._processes) - self._settings.keep)]:
-            del self._processes[process_id]
+            del self._processes[process_id], self._books[process_id]
 
     def _make_anew(self, process_id: str, why: str) -> None:
         """Void the plan of a living process."""
-        if self.lives(process_id) is not None and process_id not in self._voiding:
-            self._voiding.add(process_id)
+        if self.lives(process_id) is not None and not self._books[process_id].voiding:
+            self._books[process_id].voiding = True
             self._link.void_plan(process_id, f"it is planned anew when it goes on: {why}")
-
-    def _voided(self, process_id: str, epoch: int) -> Process | None:
-        """Note that a plan is void everywhere and the next one has this epoch; return the process if it waited for that."""
-        self.learn_epoch(epoch)
-        process = self.lives(process_id)
-        if process_id not in self._voiding or process is None:
-            return None
-        self._voiding.discard(process_id)
-        self._old_streams[process_id] = set(self._streams.get(process_id, ()))
-        fresh = {"plan_ended": False, "drained": True, "code": 0, "waits_for": ""}
-        return self._change(process_id, epoch=max(epoch, process.epoch + 1), plan=process.plan + 1, **fresh)
 
     # -- what is reported ---------------------------------------------------------------------------------------------
 
@@ -508,7 +500,7 @@ class ProcessScheduler:
     def stream_started(self, process_id: str, stream_id: str) -> None:
         """Note a stream, whose calls may follow."""
         if self.lives(process_id) is not None:
-            self._streams.setdefault(process_id, set()).add(stream_id)
+            self._books[process_id].streams.add(stream_id)
             self._change(process_id, drained=False)
 
     def drained(self, process_id: str) -> None:
@@ -518,7 +510,7 @@ class ProcessScheduler:
     def plan_ended(self, process_id: str, epoch: int, code: int, message: str) -> None:
         """Note that the planner has no further turn for the plan of that epoch."""
         process = self.lives(process_id)
-        if process is None or process_id in self._voiding or epoch != process.epoch:
+        if process is None or self._books[process_id].voiding or epoch != process.epoch:
             return
         if process.pause_causes and code in _BROKEN:
             self._make_anew(process_id, message)
@@ -544,7 +536,8 @@ class ProcessScheduler:
             calls_done=process.calls_done + (record.outcome == Outcome.DONE.value),
             calls_failed=process.calls_failed + failed,
         )
-        if stream_id in self._old_streams.get(process_id, ()) or process_id in self._voiding:
+        book = self._books[process_id]
+        if book.voiding or stream_id in book.old_streams:
             return
         if record.code == CallCode.KERNEL_UNAVAILABLE:
             # Nobody knows what still moves: interrupting halts the gate where the kernel does not answer.
@@ -624,8 +617,8 @@ class ProcessScheduler:
         for found in processes:
             process = found.restored("the process scheduler was started anew; resume or stop it")
             self._processes[process.process_id] = process
+            self._books[process.process_id] = _Book(wanted=set(process.pause_causes), voiding=not process.status.ended)
             if not process.status.ended:
-                self._voiding.add(process.process_id)
                 self._asked(process.process_id)
                 self._idle_unwanted = True
                 self._link.changed(process)
@@ -634,7 +627,7 @@ class ProcessScheduler:
     def reach(self) -> None:
         """Pause restored processes at the other nodes, which answer now, and void what was planned for them."""
         for process in self.living:
-            if process.process_id in self._voiding:
+            if self._books[process.process_id].voiding:
                 self._link.pause(process.process_id, CAUSE_USER)
                 self._link.void_plan(process.process_id, process.message)
 
@@ -649,12 +642,6 @@ class ProcessScheduler:
 
     def _after(self, ended: Process) -> None:
         """Let what an ended process had displaced go on."""
-        self._due.pop(ended.process_id, None)
-        self._resuming = {key: kept for key, kept in self._resuming.items() if key[0] != ended.process_id}
-        self._order.pop(ended.process_id, None)
-        self._voiding.discard(ended.process_id)
-        self._streams.pop(ended.process_id, None)
-        self._old_streams.pop(ended.process_id, None)
         if ended.source is ProcessSource.IDLE and ended.status is ProcessStatus.FAILED:
             self._idle_not_before_s = self._now() + IDLE_RETRY_S
         if not self._ending_all:

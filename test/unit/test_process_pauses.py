@@ -243,3 +243,27 @@ def test_a_pause_that_overtakes_the_answer_to_a_resume_stands() -> None:
     desk.core.resume(patrol)
     desk.answer()
     assert desk.status(patrol) == [RUNS]
+
+
+def test_the_kernel_alone_knows_what_is_paused() -> None:
+    desk = Desk()
+    patrol, look = desk.says("patrol"), desk.says("stop, look left, then resume")
+    desk.finishes(look)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
+    desk.core.kernel_state([hold(patrol, "s3")])
+    assert desk.status(patrol) == [PAUSED] and desk.asked == [ResumeProcess(patrol, "s3")], "its answer was lost"
+    desk.core.kernel_state([hold(patrol, "s3")])
+    assert desk.answer() == [ResumeProcess(patrol, "s3")] and desk.status(patrol) == [RUNS]
+
+
+def test_a_pause_of_an_earlier_run_that_the_kernel_still_has_is_taken_back() -> None:
+    before = Desk()
+    patrol = before.says("patrol")
+    before.says("stop, look left, then resume")
+    desk = Desk(restore=before.core.processes)
+    desk.core.reach()
+    desk.core.kernel_state([hold(patrol, "s3", "user")])
+    desk.core.resume(patrol)
+    desk.answer()
+    assert desk.status(patrol) == [RUNS]
