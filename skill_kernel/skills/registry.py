@@ -29,14 +29,32 @@ class RegistryError(ValueError):
 
 
 class SkillRegistry:
-    """Skills by name, in the order they were defined.
+    """Hold skills by name, in the order they were defined.
 
-    The set can be exchanged as a whole by `replace_from_modules` or `replace`; a reader sees the
-    old set or the new one, never a mixture, and a set that cannot be loaded leaves the old one in place.
+    `text_skill` is the skill that plain text of a stream goes to, if there is one; `version` a hash of names and signatures,
+    the same in every process that loaded the same skills. The set is exchanged as a whole by `replace_from_modules` or
+    `replace`: a reader sees the old set or the new one, never a mixture, and a set that cannot be loaded leaves the old one
+    in place.
     """
 
     def __init__(self, skills: Iterable[Skill] = (), *, text_skill: str = "") -> None:
-        self._set = _SkillSet(skills, text_skill)
+        self._skills: dict[str, Skill] = {}
+        for skill in skills:
+            other = self._skills.get(skill.name)
+            if other is not None:
+                raise RegistryError(f"skill '{skill.name}' is defined twice: {_where(other)} and {_where(skill)}")
+            if SYNC in skill.signature.parameters:
+                raise RegistryError(
+                    f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it"
+                )
+            try:
+                converters(skill)
+            except SkillDefinitionError as error:
+                raise RegistryError(f"{error} ({_where(skill)})") from error
+            self._skills[skill.name] = skill
+        self.text_skill = self._pick_text_skill(text_skill)
+        lines = sorted(f"{s.name}{_ADDRESS.sub('', str(s.signature))}" for s in self._skills.values())
+        self.version = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     @classmethod
     def from_modules(cls, modules: Sequence[str], *, text_skill: str = "") -> SkillRegistry:
@@ -54,7 +72,7 @@ class SkillRegistry:
 
     def replace(self, other: SkillRegistry) -> None:
         """Take over another registry's set. Calls already running keep the skill they were started with."""
-        self._set = other._set
+        self.__dict__ = dict(vars(other))
 
     def replace_from_modules(
         self, modules: Sequence[str], *, text_skill: str = "", check: Callable[[SkillRegistry], None] = lambda registry: None
@@ -78,61 +96,28 @@ class SkillRegistry:
 
     def get(self, name: str) -> Skill | None:
         """Return the skill of that name, or None."""
-        return self._set.by_name.get(name)
+        return self._skills.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names in the order of definition."""
-        return tuple(self._set.by_name)
-
-    @property
-    def text_skill(self) -> Skill | None:
-        """Return the skill that plain text of a stream goes to, if the set has one."""
-        return self._set.text_skill
-
-    @property
-    def version(self) -> str:
-        """Return a hash of names and signatures, the same in every process that loaded the same set."""
-        return self._set.version
+        return tuple(self._skills)
 
     def __iter__(self) -> Iterator[Skill]:
-        return iter(self._set.by_name.values())
+        return iter(self._skills.values())
 
     def __len__(self) -> int:
-        return len(self._set.by_name)
+        return len(self._skills)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._set.by_name
-
-
-class _SkillSet:
-    """An immutable set; the registry exchanges it by one assignment."""
-
-    def __init__(self, skills: Iterable[Skill], text_skill: str) -> None:
-        self.by_name: dict[str, Skill] = {}
-        for skill in skills:
-            other = self.by_name.get(skill.name)
-            if other is not None:
-                raise RegistryError(f"skill '{skill.name}' is defined twice: {_where(other)} and {_where(skill)}")
-            if SYNC in skill.signature.parameters:
-                raise RegistryError(
-                    f"skill '{skill.name}' ({_where(skill)}) may not have a parameter '{SYNC}': every call has it"
-                )
-            try:
-                converters(skill)
-            except SkillDefinitionError as error:
-                raise RegistryError(f"{error} ({_where(skill)})") from error
-            self.by_name[skill.name] = skill
-        self.text_skill = self._pick_text_skill(text_skill)
-        lines = sorted(f"{s.name}{_ADDRESS.sub('', str(s.signature))}" for s in self.by_name.values())
-        self.version = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+        return name in self._skills
 
     def _pick_text_skill(self, wanted: str) -> Skill | None:
         if wanted:
-            if wanted not in self.by_name:
-                raise RegistryError(f"text_skill '{wanted}' is not among the skills ({', '.join(self.by_name) or 'none'})")
-            return self.by_name[wanted]
-        speaking = [s for s in self.by_name.values() if s.speaks_text]
+            if wanted not in self._skills:
+                raise RegistryError(f"text_skill '{wanted}' is not among the skills ({', '.join(self._skills) or 'none'})")
+            return self._skills[wanted]
+        speaking = [s for s in self._skills.values() if s.speaks_text]
         if len(speaking) > 1:
             raise RegistryError(f"several skills speak text ({', '.join(s.name for s in speaking)}); name one as text_skill")
         return speaking[0] if speaking else None
