@@ -29,7 +29,7 @@ from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
 from skill_kernel.config.sections import nearest
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, HoldTable, LeaseTable, Owner, Rank
-from skill_kernel.kernel.running import CallTable, Deadline, Message, Pausing, RunningCall, interruption, normalized
+from skill_kernel.kernel.running import CallTable, Deadline, Pausing, RunningCall, interruption, normalized
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, unknown_limits
 from skill_kernel.skills.hearing import ContentBuffer, ContentLost, PauseEvent
@@ -130,12 +130,10 @@ class Kernel:
                 accepted_s=self._clock.now(),
             )
             run.pause_evt = PauseEvent(partial(self._came_to_rest, run))
-            early = self._calls.add(run)
+            self._calls.add(run)
             self._extend_deadline(run)
             for note in bound.clamped:
                 self._notice(run, note)
-            for message in early:
-                message(run)
             self._changed()
         self._begin(run)
         return Accepted(tuple(bound.clamped))
@@ -396,9 +394,12 @@ class Kernel:
 
     # -- content and deadlines -----------------------------------------------------------------------------------
 
-    def _deliver(self, call_id: str, message: Message) -> None:
+    def _deliver(self, call_id: str, message: Callable[[RunningCall], None]) -> None:
+        """Give a message to its call. One for a call that is not known, or has its result, is void."""
         with self._step():
-            self._calls.deliver(call_id, message)
+            run = self._calls.get(call_id)
+            if run is not None and not run.reported:
+                message(run)
 
     def _put_content(self, run: RunningCall, seq: int, text: str, last: bool) -> None:
         if run.buffer is None or run.ending is not None or run.body_ended:

@@ -21,11 +21,8 @@ from skill_kernel.skills.skill import Skill, SkillReturn
 MAX_VALUE_CHARS = 65_536
 """Length of a skill's value as JSON; larger things are kept elsewhere and named."""
 
-MAX_EARLY_CALLS, MAX_EARLY_MESSAGES = 256, 2000
-"""Calls not known yet for which content and control is kept, and how much of each: it may overtake the call."""
-
 MAX_ENDED_CALLS = 4096
-"""Ended calls whose ids are remembered, so that a late control for one is not kept and no id is used twice."""
+"""Ended calls whose ids are remembered, so that no id is used twice."""
 
 
 class Deadline:
@@ -233,16 +230,12 @@ def _ending_of(name: str, body: SkillReturn) -> CallResult:
     )
 
 
-Message = Callable[[RunningCall], None]
-
-
 class CallTable:
     """Keep running calls by id, in the order they came. Guarded by the kernel's lock."""
 
     def __init__(self) -> None:
         self._calls: dict[str, RunningCall] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._early: OrderedDict[str, list[Message]] = OrderedDict()
 
     @property
     def running(self) -> list[RunningCall]:
@@ -261,10 +254,9 @@ class CallTable:
         """Return whether a call of that id runs or is remembered."""
         return call_id in self._calls or call_id in self._ended
 
-    def add(self, run: RunningCall) -> list[Message]:
-        """Take in a new call, and return the messages that came for it before."""
+    def add(self, run: RunningCall) -> None:
+        """Take in a new call."""
         self._calls[run.spec.call_id] = run
-        return self._early.pop(run.spec.call_id, [])
 
     def forget(self, run: RunningCall) -> None:
         """Remove a call that is over, and remember its id."""
@@ -272,18 +264,6 @@ class CallTable:
         self._ended[run.spec.call_id] = None
         while len(self._ended) > MAX_ENDED_CALLS:
             self._ended.popitem(last=False)
-
-    def deliver(self, call_id: str, message: Message) -> None:
-        """Give a message to its call. Messages for a call not known yet wait for it; those for one with a result are void."""
-        run = self._calls.get(call_id)
-        if run is not None and not run.reported:
-            message(run)
-        elif run is None and call_id not in self._ended:
-            waiting = self._early.setdefault(call_id, [])
-            if len(waiting) < MAX_EARLY_MESSAGES:
-                waiting.append(message)
-            while len(self._early) > MAX_EARLY_CALLS:
-                self._early.popitem(last=False)
 
     def around(self, call: CallSpec) -> list[RunningCall]:
         """Return the running calls around this one. What a caller says of its parents may be wrong, even circular."""

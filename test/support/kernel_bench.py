@@ -217,7 +217,8 @@ class Bench:
             time.sleep(0.0005)
 
     def result(self, call_id: str) -> CallResult:
-        """Return the one result of a call."""
+        """Return the one result of a call, which may come on another thread than its skill's."""
+        self.wait_until(lambda: self.results[call_id])
         (result,) = self.results[call_id]
         return result
 

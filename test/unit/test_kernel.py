@@ -400,15 +400,15 @@ def test_the_deadline_of_a_text_grows_with_it(bench: Bench) -> None:
     assert bench.result("a").outcome is Outcome.DONE
 
 
-def test_content_and_control_that_overtake_their_call_are_kept_for_it(bench: Bench) -> None:
-    bench.kernel.content("a", 0, "Hello", False)
-    bench.kernel.content("a", 1, "!", True)
+def test_content_and_control_for_a_call_that_does_not_run_are_void(bench: Bench) -> None:
+    bench.kernel.content("a", 0, "Good", True)
+    bench.kernel.interrupt("a", "too early")
     bench.execute("say", "a", streams_content=True)
+    bench.kernel.content("a", 0, "Hello!", True)
     assert bench.bodies["a"].started.wait(5) and bench.bodies["a"].seen["text"] == "Hello!"
-    bench.kernel.interrupt("b", "too late")
-    bench.execute("walk", "b")
-    bench.join("b")
-    assert bench.result("b").outcome is Outcome.INTERRUPTED and not bench.bodies["b"].started.is_set()
+    bench.finish("a")
+    bench.kernel.interrupt("a", "too late")
+    assert bench.result("a").outcome is Outcome.DONE
 
 
 # -- epochs and halt -------------------------------------------------------------------------------------------------
