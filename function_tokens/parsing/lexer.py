@@ -24,10 +24,12 @@ NAME = NAME_START + r"\-.0-9\xB7\u0300-\u036F\u203F-\u2040"
 
 
 class TagReader:
-    """Read start tags of one stream, each as soon as it is complete."""
+    """Read start tags of one stream, each as soon as it is complete. It is the target of its own parser."""
 
     def __init__(self) -> None:
         self._parser: etree.XMLParser | None = None
+        self._name = ""
+        self._attrs: Mapping[str, str] = NO_ATTRS
 
     def read(self, tag: str) -> tuple[str, Mapping[str, str]] | None:
         """Return the name and attributes of an empty element's tag, or None where it is not well-formed.
@@ -35,18 +37,17 @@ class TagReader:
         Namespaces are unknown here, so a tag with a colon or `xmlns` must not come.
         """
         if self._parser is None:
-            self._target = _Target()
-            self._parser = _new_parser(target=self._target)
+            self._parser = _new_parser(target=self)
             self._parser.feed("<stream>")
         try:
             self._parser.feed(tag)
         except (etree.LxmlError, UnicodeError):
             self._parser = None
             return None
-        attrs = self._target.attrs
+        attrs = self._attrs
         if "&" in tag:  # where entities are not expanded, libxml2 leaves each '&' of a value as this reference
             attrs = {name: value.replace("&#38;", "&") for name, value in attrs.items()}
-        return self._target.name, attrs or NO_ATTRS
+        return self._name, attrs or NO_ATTRS
 
     def values(self, written: Iterable[str]) -> list[str] | None:
         """Return the values of attributes as XML reads what is written between their quotes, or None where lxml cannot."""
@@ -54,15 +55,9 @@ class TagReader:
         read = self.read(f"<_{attributes}/>") if attributes else ("", NO_ATTRS)
         return read and list(read[1].values())
 
-
-class _Target:
-    """Take what lxml reads; end tags and text never reach it."""
-
-    name = ""
-    attrs: Mapping[str, str] = NO_ATTRS
-
     def start(self, name: str, attrs: Mapping[str, str]) -> None:
-        self.name, self.attrs = name, attrs
+        """Take what lxml reads; end tags and text never come here."""
+        self._name, self._attrs = name, attrs
 
     def close(self) -> None:
         """Do nothing: the root of the stream is never closed."""
@@ -158,28 +153,25 @@ class TagLexer:
         self.attrs: dict[str, str] = {}
         self.empty = False
         """True where it ended in `/>`."""
-        self.raw: str | None = None
-        """The text that was read, where the `<` turned out to be text."""
+        self.is_text = False
+        """True where the `<` turned out to be text."""
         self._source = source
         self._reader = reader
         self._committed = False
         self._pending: list[tuple[ParseCode, str, int]] = []
-        self._parts: list[str] = []
-        self._length = 0
-        self._value_start = 0
+        self._begun = 0  # offset of the name or value that is being read
+        self._taken = 0  # how many characters of it have been read
         source.at += 1 + closing
 
     @property
     def unfinished(self) -> str:
         """Return the name that an error gives it when the stream ends inside."""
-        name = (self.name or "".join(self._parts))[:40]
-        return f"the tag <{'/' if self.closing else ''}{name}"
+        return f"the tag <{'/' if self.closing else ''}{(self.name or self._so_far())[:40]}"
 
     def read(self) -> Step[None]:
-        """Read to the end of the tag, or to the character that shows that it is none: then `raw` is set."""
-        self._source.keep_raw()
+        """Read to the end of the tag, or to the character that shows that it is none: then `is_text` is set."""
         yield from self._closing_tag() if self.closing else self._start_tag()
-        if self.raw is None:
+        if not self.is_text:
             self._commit()
             if self.attrs:
                 self._read_values()
@@ -192,7 +184,7 @@ class TagLexer:
             return self._be_text()
         self._commit()
         if char != ">":
-            self.name = yield from self._name()
+            yield from self._name()
         junk = (yield from self._after_space()) != ">"
         if spaced or junk or not self.name:
             self._problem(f"an end tag is written </{self.name or 'name'}>, without anything else")
@@ -203,10 +195,10 @@ class TagLexer:
 
     def _start_tag(self) -> Step[None]:
         source = self._source
-        self.name = yield from self._name()
+        yield from self._name()
         if source.text[source.at] not in SPACE + "/>":
             return self._be_text()
-        while self.raw is None and not self.empty:
+        while not (self.is_text or self.empty):
             char = yield from self._after_space()
             if char == ">":
                 source.at += 1
@@ -243,12 +235,13 @@ class TagLexer:
     def _attribute(self) -> Step[None]:
         """Read an attribute and its value. In a committed tag anything but white space, `/`, `=` and brackets is a name."""
         source = self._source
+        self._begin()
         yield from self._run(_junk if self._committed else name_end, "name_length")
-        if not self._parts:
+        if not self._taken:
             self._take(source.at + 1, "name_length")
         elif source.text[source.at] not in SPACE + "=/<>":
             return self._be_text()
-        name = self._collected()
+        name = self._so_far()
         if not begins_name(name[0]) or name_end(name, 0) < len(name):
             self._problem(f"{name!r} cannot be an attribute of <{self.name}>")
         if (yield from self._after_space()) != "=":
@@ -263,7 +256,6 @@ class TagLexer:
             self._problem(f"the value of {name!r} is in typographic quotes {char!r}; write '\"'")
         self._commit()
         source.at += 1
-        self._value_start = source.offset(source.at, end=True)
         yield from self._quoted_value(name, quote)
         if begins_name((yield from source.peek())):
             self._problem(f"no white space before an attribute of <{self.name}>")
@@ -273,6 +265,7 @@ class TagLexer:
         source = self._source
         inner = False  # True once the value holds quotes of its own kind
         spread = False  # True once it spans lines or tags, so that its end may have been forgotten
+        self._begin()
         while True:
             begun = source.at
             self._take(_value_runs[quote](source.text, begun), "attribute_length")
@@ -295,11 +288,12 @@ class TagLexer:
                     self._problem(f"a bare {quote} in the value of {name!r}; write {escaped}")
                 inner = True
                 self._take(source.at + 1, "attribute_length")
-        self._add(name, self._mended(name, self._collected()))
+        self._add(name, self._mended(name, self._so_far()))
         source.at += 1
 
     def _unquoted_value(self, name: str) -> Step[None]:
         source = self._source
+        self._begin()
         while not self.empty:
             yield from self._run(_unquoted, "attribute_length")
             char = source.text[source.at]
@@ -307,15 +301,16 @@ class TagLexer:
                 source.at += 1
                 self.empty = (yield from source.peek()) == ">"
                 if not self.empty:
-                    self._count(1, source.at, "attribute_length")
-                    self._parts.append("/")
+                    self._taken += 1
+                    self._take(source.at, "attribute_length")
             elif char not in "&`]":
                 break
             elif self._committed:
                 self._take(source.at + 1, "attribute_length")
             else:
                 return self._be_text()
-        self._add(name, self._mended(name, self._collected().rstrip(",;")))
+        value = self._so_far()
+        self._add(name, self._mended(name, (value[:-1] if self.empty else value).rstrip(",;")))
         source.at += self.empty
         return None
 
@@ -323,6 +318,9 @@ class TagLexer:
 
     def _after_space(self) -> Step[str]:
         return self._source.skip(_spaces)
+
+    def _begin(self) -> None:
+        self._begun, self._taken = self._source.offset(self._source.at, end=True), 0
 
     def _run(self, end: End, limit: str) -> Step[None]:
         """Take all up to the end, however it is cut."""
@@ -333,27 +331,22 @@ class TagLexer:
                 return
             yield from source.more()
 
-    def _name(self) -> Step[str]:
-        yield from self._run(name_end, "name_length")
-        return self._collected()
-
     def _take(self, end: int, limit: str) -> None:
         source = self._source
-        self._count(end - source.at, end, limit)
-        if end > source.at:
-            self._parts.append(source.text[source.at : end])
-            source.at = end
-
-    def _count(self, length: int, end: int, limit: str) -> None:
-        self._length += length
-        over = self._length - getattr(self._source.limits, limit)
+        self._taken += end - source.at
+        over = self._taken - getattr(source.limits, limit)
         if over > 0:
-            raise self._source.exceeded(limit, self._source.offset(end - over))
+            raise source.exceeded(limit, source.offset(end - over))
+        source.at = end
 
-    def _collected(self) -> str:
-        collected = "".join(self._parts)
-        self._parts, self._length = [], 0
-        return collected
+    def _so_far(self) -> str:
+        """Return what has been read of the name or value."""
+        return self._source.text_from(self._begun) if self._taken else ""
+
+    def _name(self) -> Step[None]:
+        self._begin()
+        yield from self._run(name_end, "name_length")
+        self.name = self._so_far()
 
     def _add(self, name: str, value: str) -> None:
         if name in self.attrs:
@@ -376,7 +369,7 @@ class TagLexer:
             code, message = ParseCode.INVALID_CHARACTER, f"{found[:40]!r} names no XML character"
             if found == "&":
                 code, message = stray_ampersand(raw, match.start())
-            self._source.violation(code, f"{message} (in the value of {name!r})", self._value_start + match.start())
+            self._source.violation(code, f"{message} (in the value of {name!r})", self._begun + match.start())
             return "&amp;" if found == "&" else ""
 
         return _value_parts(mend, raw)
@@ -398,7 +391,6 @@ class TagLexer:
     def _commit(self) -> None:
         if not self._committed:
             self._committed = True
-            self._source.take_raw()
             for problem in self._pending:
                 self._source.violation(*problem)
 
@@ -407,7 +399,7 @@ class TagLexer:
         source = self._source
         message = f"'<' begins no tag: {source.text[source.at]!r} cannot follow; write '&lt;'"
         source.violation(ParseCode.SYNTAX, message, self.start)
-        self.raw = source.take_raw()
+        self.is_text = True
 
 
 def quote_is_inside(text: str, at: int, *, inner: bool) -> bool | None:

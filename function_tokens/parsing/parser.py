@@ -21,7 +21,7 @@ from function_tokens.parsing.lexer import (
     skip_reasoning,
     stray_ampersand,
 )
-from function_tokens.parsing.source import INVALID, MAX_PAST, SPACE, Source, Step, StreamEnd, run_of
+from function_tokens.parsing.source import INVALID, SPACE, Source, Step, StreamEnd, run_of
 from function_tokens.parsing.tokens import NO_ATTRS, FunctionToken, ParseError, ParserLimits, Repair, TokenKind
 from skill_kernel.codes import ParseCode
 
@@ -87,6 +87,7 @@ class StreamingParser:
         self._tag_max = min(self._limits.name_length, self._limits.attribute_length)
         self._total = self._limits.total_length
         self._source = Source(self._strict, self._limits)
+        self._write = self._source.written.write
         self._tags = TagReader()
         self._content = self._read_content()
         self._out: list[FunctionToken] = []
@@ -118,9 +119,7 @@ class StreamingParser:
                 if self._line_blank or "\n" in text:
                     self._line_goes_on(text)
                 source.fed = end
-                source.past.append(text)
-                if len(source.past) > MAX_PAST:
-                    source.forget()
+                self._write(text)
                 seq = source.seq
                 source.seq = seq + 1
                 return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
@@ -140,7 +139,7 @@ class StreamingParser:
         if len(begun) > self._tag_max or (tag and not self._take_tag(tag, start, middle)):
             return self._read(text)
         source.fed = end
-        source.past.append(tag + words)
+        self._write(tag + words)
         if words:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
@@ -185,8 +184,6 @@ class StreamingParser:
         except ParseError as error:
             self._fail(error)
         self._between = not (self._ended or self._inside or source.at < source.end)
-        if self._between and len(source.past) > MAX_PAST:
-            source.forget()
         out, self._out = self._out, []
         return out
 
@@ -353,8 +350,8 @@ class StreamingParser:
             self._inside = lexer.unfinished
             raise
         start, end = lexer.start, source.offset(source.at, end=True)
-        if lexer.raw is not None:
-            text = ("</" if lexer.closing else "<") + lexer.raw
+        if lexer.is_text:
+            text = source.text_from(start)
             self._gather(text.replace("\r\n", "\n").replace("\r", "\n"), start, end)
         elif lexer.closing:
             self._end_tag(lexer, end)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from io import StringIO
 from typing import TypeVar
 
 from function_tokens.parsing.tokens import ParseError, ParserLimits, Position, Repair
@@ -14,10 +15,8 @@ from skill_kernel.codes import ParseCode
 SPACE = " \t\r\n"
 # https://www.w3.org/TR/xml/#NT-Char, negated
 INVALID = r"\x00-\x08\x0B\x0C\x0E-\x1F\uD800-\uDFFF\uFFFE\uFFFF"
-_invalid_runs = re.compile(f"[{INVALID}]+").finditer
+_invalid_run = re.compile(f"[{INVALID}]+")
 _SNIPPET = 40
-MAX_PAST = 4096
-"""Pieces that are kept for places and snippets until what cannot be asked for any more is forgotten."""
 
 T = TypeVar("T")
 Step = Generator[None, None, T]
@@ -60,15 +59,10 @@ class Source:
         """Offset behind `text`."""
         self.seq = 0
         """Number of the next token."""
-        self.past: list[str] = []
-        """The pieces of the stream from `_past_from` on."""
-        self._past_from = 0
-        self._past_lines = 1
-        self._past_newline = -1  # offset of the last newline before `_past_from`
+        self.written = StringIO()
+        """The whole stream up to `fed`; its place is at its end."""
         self._base = 0  # offset of index 0
         self._gaps: list[tuple[int, int]] = []  # indexes before which characters were dropped, and how many
-        self._raw: list[str] | None = None
-        self._raw_from = 0
         self._repairs: list[Repair] = []
         self._counts: Counter[ParseCode] = Counter()
 
@@ -79,12 +73,15 @@ class Source:
 
         Characters that XML does not have are dropped.
         """
-        self.past.append(piece)
+        self.written.write(piece)
         done = 0
-        for run in (*_invalid_runs(piece), None):
-            part = piece[done : run.start() if run else len(piece)]
-            if part:
-                self._window(part)
+        for run in (*_invalid_run.finditer(piece), None):
+            if part := piece[done : run.start() if run else len(piece)]:
+                held = self.at < len(self.text)
+                self._base = self.offset(self.at) if held else self.fed
+                self._gaps = [(index - self.at, length) for index, length in self._gaps if held and index > self.at]
+                self.text, self.at = self.text[self.at :] + part, 0
+                self.fed += len(part)
                 yield
             if run:
                 for i, char in enumerate(run[0], self.fed):
@@ -93,14 +90,12 @@ class Source:
                 self._gaps.append((len(self.text), len(run[0])))
                 done = run.end()
 
-    def _window(self, part: str) -> None:
-        if self._raw is not None:
-            self._raw.append(self.text[self._raw_from : self.at])
-            self._raw_from = 0
-        self._base = self.offset(self.at) if self.at < len(self.text) else self.fed
-        self._gaps = [(index - self.at, length) for index, length in self._gaps if index > self.at < len(self.text)]
-        self.text, self.at = self.text[self.at :] + part, 0
-        self.fed += len(part)
+    def text_from(self, start: int) -> str:
+        """Return what has been read since an offset, without the characters that were dropped."""
+        self.written.seek(start)
+        text = self.written.read(self.offset(self.at, end=True) - start)
+        self.written.seek(0, 2)
+        return _invalid_run.sub("", text)
 
     # Steps that readers share
 
@@ -147,17 +142,6 @@ class Source:
                 return self.text[self.at]
             yield from self.more()
 
-    # Text of a rejected tag
-
-    def keep_raw(self) -> None:
-        """Keep what is read from now on for `take_raw()`."""
-        self._raw, self._raw_from = [], self.at
-
-    def take_raw(self) -> str:
-        """Return the text kept since `keep_raw()`, and keep no more."""
-        kept, self._raw = self._raw or [], None
-        return "".join(kept) + self.text[self._raw_from : self.at]
-
     # Places
 
     @property
@@ -173,24 +157,9 @@ class Source:
 
     def place(self, offset: int, shown: int) -> tuple[Position, str]:
         """Return the position of an offset, and the last characters of the stream up to and with `shown`."""
-        text = "".join(self.past)
-        self.past[:] = [text]
-        index = offset - self._past_from
-        newline = text.rfind("\n", 0, index)
-        begun = self._past_newline if newline < 0 else self._past_from + newline
-        position = Position(offset, self._past_lines + text.count("\n", 0, index), offset - begun)
-        last = shown + 1 - self._past_from
+        text, last = self.written.getvalue(), shown + 1
+        position = Position(offset, text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
         return position, text[max(0, last - _SNIPPET) : last]
-
-    def forget(self) -> None:
-        """Forget what is read, but for a snippet; to be called where nothing is begun."""
-        text = "".join(self.past)
-        cut = max(0, len(text) - _SNIPPET)
-        self._past_lines += text.count("\n", 0, cut)
-        if (newline := text.rfind("\n", 0, cut)) >= 0:
-            self._past_newline = self._past_from + newline
-        self._past_from += cut
-        self.past[:] = [text[cut:]]
 
     # Violations
 
