@@ -31,10 +31,9 @@ REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 _SPECIAL = rf"<&\]`\r{INVALID}"
 _special = re.compile(f"[{_SPECIAL}]").search
 """Finds what makes a piece more than text."""
-_text_run = re.compile(r"[^<&\r\]`]+").match
+_text_run = run_of(r"^<&\]`")
 _TAG = r"""<[^<>"'&\s!?=][^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*>"""
-_whole_tag = re.compile(_TAG).match
-"""Matches what may be a complete tag that lxml can read as it is."""
+"""A complete tag that lxml may be able to read as it is."""
 _NAME = r"[A-Za-z_][\w.\-]*"
 _BEGUN = rf"<(?:/?(?:{_NAME})?|{_NAME} (?:{_NAME}(?:=([\"'][^<>\n\r]*)?)?)?)"
 _tag_begun = re.compile(_BEGUN, re.ASCII).fullmatch
@@ -92,10 +91,8 @@ class StreamingParser:
         self._content = self._read_content()
         self._out: list[FunctionToken] = []
         self._open: list[str] = []
-        self._parts: list[str] = []  # text that is not a token yet, from _part_start to _part_end
-        self._part_start = self._part_end = 0
         self._begun = ""  # the beginning of a tag, not given to the source yet
-        self._between = True  # False while anything is begun, a tag or something else
+        self._between = True  # False while the reader of the content holds something that is begun
         self._inside = ""  # the construct that is being read, as an error names it
         self._line_blank = True
         self._fenced = False
@@ -110,29 +107,25 @@ class StreamingParser:
 
     def feed(self, text: str) -> list[FunctionToken]:
         """Return the tokens that `text` completes. Raises ParseError in strict mode."""
-        source = self._source
+        source, begun = self._source, self._begun
         start = source.fed
-        if self._between:
-            piece = text
-            end = start + len(text)
-            if text and end <= self._total and not _special(text):
-                if self._line_blank or "\n" in text:
-                    self._line_goes_on(text)
-                source.fed = end
-                self._write(text)
-                seq = source.seq
-                source.seq = seq + 1
-                return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
-        elif begun := self._begun:
-            piece = begun + text
-            end = start + len(piece)
-            if len(piece) <= self._tag_max and end <= self._total and _tag_begun(piece):
+        piece = begun + text
+        end = start + len(piece)
+        if not self._between or end > self._total:
+            return self._read(text)
+        if begun:
+            if len(piece) <= self._tag_max and _tag_begun(piece):
                 self._begun = piece
                 return []
-        else:
-            return self._read(text)
-        plain = _plain(piece)
-        if not plain or end > self._total:
+        elif text and not _special(text):
+            if self._line_blank or "\n" in text:
+                self._line_goes_on(text)
+            source.fed = end
+            self._write(text)
+            seq = source.seq
+            source.seq = seq + 1
+            return [_new(FunctionToken, (_CHAR, "", NO_ATTRS, text, start, end, seq, self._stream_id))]
+        if not (plain := _plain(piece)):
             return self._read(text)
         tag, words, begun, _ = plain.groups("")
         middle, end = start + len(tag), end - len(begun)
@@ -143,10 +136,8 @@ class StreamingParser:
         if words:
             self._line_goes_on(words)
             self._emit(_CHAR, "", NO_ATTRS, words, middle, end)
-        out, self._out = self._out, []
         self._begun = begun
-        self._between = not begun
-        return out
+        return self._taken()
 
     def close(self) -> list[FunctionToken]:
         """Return the tokens that the end of the stream completes; with them the stream has ended.
@@ -176,7 +167,6 @@ class StreamingParser:
         try:
             for _ in source.take(piece[:room]):
                 next(self._content)
-                self._flush()
             if len(piece) > room:
                 raise source.exceeded("total_length", source.fed)
             if final:
@@ -184,6 +174,9 @@ class StreamingParser:
         except ParseError as error:
             self._fail(error)
         self._between = not (self._ended or self._inside or source.at < source.end)
+        return self._taken()
+
+    def _taken(self) -> list[FunctionToken]:
         out, self._out = self._out, []
         return out
 
@@ -191,7 +184,6 @@ class StreamingParser:
         source = self._source
         source.final = True
         next(self._content, None)
-        self._flush()
         if source.at < source.end:
             source.violation(ParseCode.UNCLOSED, f"the stream ends in {source.text[source.at :]!r}")
         if self._inside:
@@ -203,7 +195,6 @@ class StreamingParser:
         self._ended = True
 
     def _fail(self, error: ParseError) -> None:
-        self._flush()
         self._ended, self._between, self._error = True, False, error
         if self._strict:
             error.tokens = tuple(self._out)
@@ -214,33 +205,25 @@ class StreamingParser:
     # Tokens
 
     def _emit(self, kind: TokenKind, name: str, attrs: Mapping[str, str], text: str, start: int, end: int) -> None:
-        if self._parts:
-            self._flush()
         seq = self._source.seq
         self._out.append(_new(FunctionToken, (kind, name, attrs, text, start, end, seq, self._stream_id)))
         self._source.seq = seq + 1
         self._line_blank = self._line_blank and kind is TokenKind.CHAR
 
-    def _text(self, i: int, j: int) -> None:
-        """Take the text from `i` to `j`; it is gathered until something else comes."""
+    def _text(self, end: int) -> None:
+        """Take the text up to `end`, with line ends as XML reads them: a carriage return may wait for what follows it."""
         source = self._source
-        self._gather(source.text[i:j], source.offset(i), source.offset(j, end=True))
-        source.at = j
+        if source.text[end - 1 : end] == "\r" and end == source.end and not source.final:
+            end -= 1
+        if end > (i := source.at):
+            self._chars(source.text[i:end], source.offset(i), source.offset(end, end=True))
+            source.at = end
 
-    def _gather(self, text: str, start: int, end: int) -> None:
-        if not self._parts or self._part_end != start:
-            self._flush()
-            self._part_start = start
-        self._parts.append(text)
-        self._part_end = end
+    def _chars(self, text: str, start: int, end: int) -> None:
+        text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
         if self._line_blank or "\n" in text:
             self._line_goes_on(text)
-
-    def _flush(self) -> None:
-        if self._parts:
-            text = "".join(self._parts)
-            self._parts.clear()
-            self._emit(TokenKind.CHAR, "", NO_ATTRS, text, self._part_start, self._part_end)
+        self._emit(TokenKind.CHAR, "", NO_ATTRS, text, start, end)
 
     def _line_goes_on(self, text: str) -> None:
         newline = text.rfind("\n")
@@ -255,38 +238,29 @@ class StreamingParser:
     def _read_content(self) -> Step[None]:
         source = self._source
         while True:
+            if source.text.startswith("\r", source.at):  # it may have waited for a line feed behind dropped characters
+                self._text(source.at + 1 + source.text.startswith("\n", source.at + 1))
+            self._text(_text_run(source.text, source.at))
             text, i = source.text, source.at
-            if i < len(text):
-                if run := _text_run(text, i):
-                    self._text(i, run.end())
-                    continue
-                char = text[i]
-                if char == "<":
-                    tag = _whole_tag(text, i)
-                    if tag and self._take_tag(tag[0], source.offset(i), source.offset(tag.end(), end=True)):
-                        source.at = tag.end()
-                        continue
-                    if construct := self._open_markup(text, i):
-                        try:
-                            yield from construct
-                        except StreamEnd:
-                            source.at = source.end
-                            return
-                        self._inside = ""
-                        continue
-                elif char == "&":
-                    self._reference(text, i)
-                elif char == "\r":
-                    self._carriage_return(text, i)
-                elif char == "]":
-                    self._closing_brackets(text, i)
-                else:
-                    self._fence(text, i)
-                if source.at > i:
-                    continue
-            if source.final:
-                return
-            yield
+            char = text[i : i + 1]
+            if char == "<" and (construct := self._open_markup(text, i)):
+                try:
+                    yield from construct
+                except StreamEnd:
+                    source.at = source.end
+                    return
+                self._inside = ""
+                continue
+            if char == "&":
+                self._reference(text, i)
+            elif char == "]":
+                self._closing_brackets(text, i)
+            elif char == "`":
+                self._fence(text, i)
+            if source.at == i:
+                if source.final:
+                    return
+                yield
 
     def _take_tag(self, tag: str, start: int, end: int) -> bool:
         """Take a complete tag if lxml reads it and no limit speaks against it; return whether it was taken."""
@@ -326,7 +300,7 @@ class StreamingParser:
         if not opening:
             message = f"'<' begins no tag: {following!r} cannot follow; write '&lt;'"
             source.violation(ParseCode.SYNTAX, message)
-            self._text(i, i + 1)
+            self._text(i + 1)
             return None
         start = source.offset(i)
         source.at = i + len(opening)
@@ -351,8 +325,7 @@ class StreamingParser:
             raise
         start, end = lexer.start, source.offset(source.at, end=True)
         if lexer.is_text:
-            text = source.text_from(start)
-            self._gather(text.replace("\r\n", "\n").replace("\r", "\n"), start, end)
+            self._chars(source.text_from(start), start, end)
         elif lexer.closing:
             self._end_tag(lexer, end)
         elif lexer.name not in self._reasoning_tags:
@@ -380,18 +353,11 @@ class StreamingParser:
         source = self._source
         while (end := source.text.find("]]>", source.at)) < 0:
             text = source.text
-            keep = 0 if source.final else 2 if text.endswith("]]") else 1 if text.endswith(("]", "\r")) else 0
-            self._cdata_text(max(source.at, len(text) - keep))
+            keep = 0 if source.final else 2 if text.endswith("]]") else text.endswith("]")
+            self._text(max(source.at, len(text) - keep))
             yield from source.more()
-        self._cdata_text(end)
+        self._text(end)
         source.at = end + 3
-
-    def _cdata_text(self, end: int) -> None:
-        source, i = self._source, self._source.at
-        if end > i:
-            text = source.text[i:end].replace("\r\n", "\n").replace("\r", "\n")
-            self._gather(text, source.offset(i), source.offset(end, end=True))
-            source.at = end
 
     def _reference(self, text: str, i: int) -> None:
         source, longest = self._source, self._limits.name_length
@@ -418,27 +384,16 @@ class StreamingParser:
         elif named and not self._strict:
             code, message = ParseCode.UNKNOWN_REFERENCE, "'&' begins no reference; write '&amp;'"
         source.violation(code, message)
-        self._text(i, i + 1)
-
-    def _carriage_return(self, text: str, i: int) -> None:
-        source = self._source
-        if i + 1 < len(text) or source.final:
-            source.at = i + 2 if text[i + 1 : i + 2] == "\n" else i + 1
-            self._gather("\n", source.offset(i), source.offset(source.at, end=True))
+        self._text(i + 1)
 
     def _closing_brackets(self, text: str, i: int) -> None:
-        source = self._source
-        j = _brackets(text, i)
-        if j == len(text):
-            if not source.final:
-                j = max(i, j - 2)
-        elif text[j] == ">" and j - i >= 2:
-            if j - 2 > i:
-                self._text(i, j - 2)
-            source.violation(ParseCode.SYNTAX, "']]>' in text; write ']]&gt;'", source.offset(j - 2))
-            i = j - 2
-        if j > i:
-            self._text(i, j)
+        source, end = self._source, _brackets(text, i)
+        if end == len(text) and not source.final:
+            end = max(i, end - 2)  # they may begin ']]>'
+        elif text[end : end + 1] == ">" and end - i >= 2:
+            self._text(end - 2)
+            source.violation(ParseCode.SYNTAX, "']]>' in text; write ']]&gt;'")
+        self._text(end)
 
     def _fence(self, text: str, i: int) -> None:
         """Read backticks: a fence line at the start of a line opens or closes a Markdown fence around the answer."""
@@ -459,4 +414,4 @@ class StreamingParser:
                 self._fenced = False
                 source.at = j
                 return
-        self._text(i, j)
+        self._text(j)
