@@ -11,7 +11,7 @@ from typing import Any
 from reflexes.loop import Ended, Firing, ReflexLoop
 from reflexes.rule import LoadedRule
 from skill_kernel.guard import SkillRequest, Vocabulary
-from skill_kernel.guard.code import WAIT
+from skill_kernel.guard.code import OWN_ACTIONS
 from skill_kernel.observation.accessors import View
 from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.skills.skill import SkillDefinitionError
@@ -156,9 +156,7 @@ class _Rehearsal:
         self.loop.ended(firing, Ended.NOT_NOW, self.seen.stamp if self.seen is not None else 0.0, cause)
 
     def _lasts(self, request: SkillRequest) -> float:
-        skill = self._vocabulary.skills.get(request.name)
-        if skill is None:
-            return float(request.arguments["seconds"]) if request.name == WAIT else 0.0
+        skill = self._vocabulary.skills.get(request.name) or OWN_ACTIONS[request.name]
         try:
             return skill.nominal_for(request.arguments)
         except SkillDefinitionError:

@@ -212,7 +212,7 @@ def system_prompt(vocabulary: Vocabulary, *, robot_name: str, robot_description:
         sections.append(f"# The robot\n\n{robot_description.strip()}")
     accessors = "\n\n".join(_accessor(name, vocabulary) for name in vocabulary.accessors)
     sections.append(f"# Accessors, for conditions and actions\n\n```python\n{accessors}\n```")
-    skills = "\n\n".join([*OWN_ACTIONS.values(), *(_skill(skill, vocabulary) for skill in vocabulary.skills)])
+    skills = "\n\n".join(_skill(skill, vocabulary) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
     sections.append(f"# Skills, for actions\n\n```python\n{skills}\n```")
     return "\n\n".join(sections) + "\n"
 

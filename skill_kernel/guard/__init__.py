@@ -4,7 +4,7 @@ types, then compiled to closures (semantics, section 6)."""
 
 from skill_kernel.guard.code import Caller, SkillRequest, Vocabulary
 from skill_kernel.guard.compiler import Guarded, GuardedExpression, compile_expression, compile_guarded
-from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, Limits, RuleFault
+from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, RuleFault
 
 __all__ = [
     "LIMITS",
@@ -13,7 +13,6 @@ __all__ = [
     "GuardError",
     "Guarded",
     "GuardedExpression",
-    "Limits",
     "RuleFault",
     "SkillRequest",
     "Vocabulary",

@@ -7,26 +7,35 @@ import ast
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
 
 from skill_kernel.guard.errors import LARGEST_WHOLE, GuardCode, RuleFault, at, shown
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.skills.arguments import Limits
 from skill_kernel.skills.registry import SkillRegistry
+from skill_kernel.skills.skill import Skill, robot_skill
 
 FUNCTIONS = ("abs", "all", "any", "len", "lower", "max", "min", "range", "round", "sum")
 """Pure functions; `lower` is `str.lower`, the others are Python's. `round` leaves an infinite number as it is."""
 
 STOP, WAIT = "stop", "wait"
 LONGEST_WAIT_S = 60.0
-OWN_ACTIONS = {
-    STOP: 'def stop() -> None:\n    """Stand still at once, and as long as this reflex acts."""',
-    WAIT: (
-        f"def wait(seconds: float) -> None:\n"
-        f'    """Wait before the next call. seconds: more than 0, at most {LONGEST_WAIT_S:g}."""'
-    ),
-}
-"""What an action may call besides skills, as Python stubs."""
+
+
+@robot_skill(STOP, nominal_s=0.0)
+def stop() -> None:
+    """Stand still at once, and as long as this reflex acts."""
+
+
+@robot_skill(WAIT, nominal_s=lambda seconds: seconds)
+def wait(seconds: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S, description="seconds")]) -> None:
+    """Wait before the next call."""
+
+
+OWN_ACTIONS: dict[str, Skill] = {skill.name: skill for skill in (stop.__robot_skill__, wait.__robot_skill__)}  # type: ignore[attr-defined]
+"""What an action may call besides the robot's skills. They take no subsystem of their own."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,12 @@ class Vocabulary:
     skills: SkillRegistry = field(default_factory=SkillRegistry)
     limits: Limits = field(default_factory=dict)
     base_subsystems: tuple[str, ...] = ()
+
+    def needed(self, skill: Skill, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the subsystems that a call takes. Raises KeyError with the parameter that would tell."""
+        if skill in OWN_ACTIONS.values():
+            return self.base_subsystems if skill.name == STOP else ()
+        return skill.subsystems_for(arguments)
 
     def taken(self, name: str) -> str:
         """Return what a name already means, in words; "" for a free one."""

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from skill_kernel.config.sections import nearest
@@ -21,7 +21,6 @@ from skill_kernel.guard.code import (
     FLOAT,
     FUNCTIONS,
     INT,
-    LONGEST_WAIT_S,
     OF_PYTHON,
     OWN_ACTIONS,
     STOP,
@@ -42,7 +41,7 @@ from skill_kernel.guard.code import (
     Vocabulary,
     joined,
 )
-from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, Limits, at, shown
+from skill_kernel.guard.errors import LARGEST_LITERAL, LIMITS, GuardCode, GuardError, at, shown
 from skill_kernel.guard.reading import read
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.observation.model import ArgumentError as AccessorArgumentError
@@ -96,8 +95,8 @@ class Compiler:
     and skills that were met, the subsystems these need, and what the robot's limits clamp.
     """
 
-    def __init__(self, vocabulary: Vocabulary, limits: Limits, *, is_condition: bool = True) -> None:
-        self._vocabulary, self._limits, self._is_condition = vocabulary, limits, is_condition
+    def __init__(self, vocabulary: Vocabulary, *, is_condition: bool = True) -> None:
+        self._vocabulary, self._is_condition = vocabulary, is_condition
         self.scope = Scope(vocabulary)
         self.accessors: dict[str, None] = {}
         self.skills: dict[str, None] = {}
@@ -152,7 +151,7 @@ class Compiler:
         return code
 
     def _constant(self, node: ast.Constant) -> Code:
-        value, most = node.value, self._limits.text_characters
+        value, most = node.value, LIMITS.text_characters
         type_ = OF_PYTHON.get(type(value))
         if type_ is None:
             raise at(node, GuardCode.CONSTRUCT, f"{shown(repr(value))} is no number, text, True or False")
@@ -175,8 +174,8 @@ class Compiler:
     def _logic(self, node: ast.BoolOp) -> Code:
         is_and = isinstance(node.op, ast.And)
         parts = [self.wanted(value, BOOL, f"each side of '{'and' if is_and else 'or'}'") for value in node.values]
-        run = reduce(_and if is_and else _or, reversed([part.run for part in parts]))
-        return Code(BOOL, run, 1 + _steps(parts))
+        combine, runs = all if is_and else any, [part.run for part in parts]
+        return Code(BOOL, lambda frame: combine(run(frame) for run in runs), 1 + _steps(parts))
 
     def _unary(self, node: ast.UnaryOp) -> Code:
         if isinstance(node.op, ast.Not):
@@ -205,10 +204,7 @@ class Compiler:
             if problem := _incomparable(word, left.type, right.type):
                 raise at(place, GuardCode.TYPE, problem)
             applied.append(apply)
-        if len(applied) > 1:
-            return Code(BOOL, _chain([code.run for code in codes], applied), 1 + _steps(codes))
-        apply, left_run, right_run = applied[0], codes[0].run, codes[1].run
-        return Code(BOOL, lambda frame: apply(left_run(frame), right_run(frame)), 1 + _steps(codes))
+        return Code(BOOL, _chain([code.run for code in codes], applied), 1 + _steps(codes))
 
     def _choice(self, node: ast.IfExp) -> Code:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
@@ -222,8 +218,8 @@ class Compiler:
         return Code(type_, lambda frame: yes_run(frame) if test_run(frame) else no_run(frame), steps)
 
     def _list(self, node: ast.expr, elements: Sequence[ast.expr]) -> Code:
-        if not 1 <= len(elements) <= self._limits.items:
-            raise at(node, GuardCode.TYPE, f"a list needs 1 to {self._limits.items} items, this has {len(elements)}")
+        if not 1 <= len(elements) <= LIMITS.items:
+            raise at(node, GuardCode.TYPE, f"a list needs 1 to {LIMITS.items} items, this has {len(elements)}")
         items = [self.compile(item) for item in elements]
         type_ = items[0].type
         for item, place in zip(items, elements, strict=True):
@@ -381,8 +377,8 @@ class Compiler:
         if len(bounds) == 3 and bounds[2] == 0:
             raise at(node, GuardCode.NUMBER, "the step of range must not be 0")
         values = range(*map(int, bounds))
-        if len(values) > self._limits.rounds:
-            raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {self._limits.rounds} are allowed")
+        if len(values) > LIMITS.rounds:
+            raise at(node, GuardCode.TOO_MANY_STEPS, f"range of {len(values)} rounds; {LIMITS.rounds} are allowed")
         return Code(Type(int, len(values)), lambda _: values, 1)
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -505,33 +501,19 @@ class Compiler:
         """Return the code of a call; `number` is the variable that is told whether it succeeded."""
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         name, limits = node.func.id, self._vocabulary.limits
-        skill = self._vocabulary.skills.get(name)
+        skill = self._vocabulary.skills.get(name) or OWN_ACTIONS[name]
         self.skills[name] = None
-        codes = self._own_arguments(node, name) if skill is None else self._skill_arguments(node, skill)
+        codes = self._skill_arguments(node, skill)
         runs = {parameter: code.run for parameter, code in codes.items()}
 
         def perform(frame: Frame) -> Steps:
-            values = {parameter: run(frame) for parameter, run in runs.items()}
-            values = _waiting(values) if skill is None else bind_typed(skill, values, limits).values
+            values = bind_typed(skill, {parameter: run(frame) for parameter, run in runs.items()}, limits).values
             done = yield SkillRequest(name, values, number is not None)
             if number is not None:
                 frame.values[number] = done
             return Signal.NEXT
 
         return Block(perform, 2 + _steps(codes.values()), 1)
-
-    def _own_arguments(self, node: ast.Call, name: str) -> dict[str, Code]:
-        places = self._places(node, name, () if name == STOP else ("seconds",))
-        if name == STOP:
-            self.subsystems.update(dict.fromkeys(self._vocabulary.base_subsystems))
-            return {}
-        if not places:
-            raise at(node, GuardCode.ARITY, f"{name} takes one argument, seconds")
-        code = self.wanted(places["seconds"], FLOAT, "seconds of wait")
-        if code.constant is not UNKNOWN and not 0 < code.constant <= LONGEST_WAIT_S:
-            why = f"wait takes more than 0 and at most {LONGEST_WAIT_S:g} seconds, not {code.constant:g}"
-            raise at(places["seconds"], GuardCode.ARGUMENT, why)
-        return {"seconds": code}
 
     def _skill_arguments(self, node: ast.Call, skill: Skill) -> dict[str, Code]:
         """Return the codes of the arguments. What is constant is checked now, the rest when the skill is called."""
@@ -544,7 +526,7 @@ class Compiler:
         closed = replace(skill, signature=skill.signature.replace(parameters=kept))
         try:
             bound = bind_typed(closed, constants, self._vocabulary.limits)
-            self.subsystems.update(dict.fromkeys(skill.subsystems_for(bound.values)))
+            self.subsystems.update(dict.fromkeys(self._vocabulary.needed(skill, bound.values)))
         except ArgumentError as error:
             raise at(node, GuardCode.ARGUMENT, error.message) from error
         except KeyError as error:
@@ -567,14 +549,6 @@ class Compiler:
 
 def _steps(parts: Any) -> int:
     return sum(part.steps for part in parts)
-
-
-def _and(right: Evaluate, left: Evaluate) -> Evaluate:
-    return lambda frame: left(frame) and right(frame)
-
-
-def _or(right: Evaluate, left: Evaluate) -> Evaluate:
-    return lambda frame: left(frame) or right(frame)
 
 
 def _rounded(value: float, digits: int | None) -> float:
@@ -618,12 +592,6 @@ def _signalling(signal: Signal, number: int = 0, run: Evaluate | None = None) ->
     return perform
 
 
-def _waiting(values: dict[str, Any]) -> dict[str, Any]:
-    if values and not 0 < values["seconds"] <= LONGEST_WAIT_S:
-        raise ValueError(f"wait was given {values['seconds']} seconds; it takes more than 0 and at most {LONGEST_WAIT_S:g}")
-    return values
-
-
 @dataclass(frozen=True)
 class Guarded:
     """A rule that passed. `condition` raises what its accessors raise, and ArithmeticError or ValueError for numbers it
@@ -655,30 +623,23 @@ class GuardedExpression:
     accessors: tuple[str, ...]
 
 
-def compile_guarded(source: str, vocabulary: Vocabulary, *, limits: Limits = LIMITS) -> Guarded:
+def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
     """Check and compile a rule. Raises GuardError with what is wrong, where, and what to write instead."""
-    try:
-        return _compiled(source, vocabulary, limits)
-    except RecursionError as error:
-        raise GuardError(GuardCode.TOO_DEEP, "this is nested too deeply; write it simpler") from error
-
-
-def _compiled(source: str, vocabulary: Vocabulary, limits: Limits) -> Guarded:
-    tree = read(source, limits)
+    tree = read(source)
     assert isinstance(tree, ast.Module)
     functions = _functions(tree)
-    condition = Compiler(vocabulary, limits)
+    condition = Compiler(vocabulary)
     evaluate, condition_steps = _condition(condition, functions[CONDITION])
     if not condition.accessors:
         raise at(functions[CONDITION], GuardCode.FORM, "the condition looks at nothing; call an accessor in it")
-    _bounded(functions[CONDITION], condition_steps, limits.condition_steps)
-    action = Compiler(vocabulary, limits, is_condition=False)
+    _bounded(functions[CONDITION], condition_steps, LIMITS.condition_steps)
+    action = Compiler(vocabulary, is_condition=False)
     block = action.block(_body(functions[ACTION]))
     if not action.skills:
         raise at(functions[ACTION], GuardCode.FORM, "the action does nothing; call a skill in it")
-    _bounded(functions[ACTION], block.steps, limits.action_steps)
-    if block.calls > limits.skill_calls:
-        why = f"the action may call skills {block.calls} times; {limits.skill_calls} are allowed"
+    _bounded(functions[ACTION], block.steps, LIMITS.action_steps)
+    if block.calls > LIMITS.skill_calls:
+        why = f"the action may call skills {block.calls} times; {LIMITS.skill_calls} are allowed"
         raise at(functions[ACTION], GuardCode.TOO_MANY_STEPS, why)
 
     def act(call: Caller) -> Generator[SkillRequest, bool, None]:
@@ -698,15 +659,13 @@ def _compiled(source: str, vocabulary: Vocabulary, limits: Limits) -> Guarded:
     )
 
 
-def compile_expression(
-    source: str, accessors: Mapping[str, Accessor], *, wanted: Type = BOOL, limits: Limits = LIMITS
-) -> GuardedExpression:
+def compile_expression(source: str, accessors: Mapping[str, Accessor], *, wanted: Type = BOOL) -> GuardedExpression:
     """Check and compile one expression over accessors, such as the condition of a branch. Raises GuardError."""
-    tree = read(source, limits, expression=True)
+    tree = read(source, expression=True)
     assert isinstance(tree, ast.Expression)
-    compiler = Compiler(Vocabulary(accessors), limits)
+    compiler = Compiler(Vocabulary(accessors))
     code = compiler.wanted(tree.body, wanted, "the condition")
-    _bounded(tree.body, code.steps, limits.condition_steps)
+    _bounded(tree.body, code.steps, LIMITS.condition_steps)
     return GuardedExpression(source, code.type, _evaluating(code.run, compiler.scope), tuple(compiler.accessors))
 
 

@@ -10,7 +10,7 @@ import tokenize
 import unicodedata
 import warnings
 
-from skill_kernel.guard.errors import GuardCode, GuardError, Limits, at, shown
+from skill_kernel.guard.errors import LIMITS, GuardCode, GuardError, at, shown
 
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _QUOTES = ("'", '"')
@@ -54,13 +54,13 @@ _WORDS = {
 """What a person calls a node; the others are called as Python's own name of them says."""
 
 
-def read(source: str, limits: Limits, *, expression: bool = False) -> ast.Module | ast.Expression:
+def read(source: str, *, expression: bool = False) -> ast.Module | ast.Expression:
     """Parse code (with `expression` a single one). Raises GuardError, whatever the text is, and within small bounds of
     time and memory: length, brackets and lines are counted before Python's parser sees anything."""
-    text = _checked_text(source, limits)
+    text = _checked_text(source)
     if expression:
         text = text.strip()
-    _check_tokens(text, limits)
+    _check_tokens(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -71,13 +71,13 @@ def read(source: str, limits: Limits, *, expression: bool = False) -> ast.Module
         raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=line, column=column) from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise GuardError(GuardCode.TOO_DEEP, f"this cannot be read ({type(error).__name__}); write it simpler") from None
-    _check_nodes(tree, limits)
+    _check_nodes(tree)
     return tree
 
 
-def _checked_text(source: str, limits: Limits) -> str:
-    if len(source) > limits.characters:
-        why = f"the code has {len(source)} characters; {limits.characters} are allowed"
+def _checked_text(source: str) -> str:
+    if len(source) > LIMITS.characters:
+        why = f"the code has {len(source)} characters; {LIMITS.characters} are allowed"
         raise GuardError(GuardCode.TOO_LONG, why)
     text = source.replace("\r\n", "\n")
     line, begin = 1, 0
@@ -93,18 +93,18 @@ def _checked_text(source: str, limits: Limits) -> str:
     return text
 
 
-def _check_tokens(text: str, limits: Limits) -> None:
+def _check_tokens(text: str) -> None:
     count = on_line = depth = 0
     try:
         for kind, word, (line, column), _, _ in tokenize.generate_tokens(io.StringIO(text).readline):
             count, on_line = count + 1, 0 if kind in (token.NEWLINE, token.INDENT, token.DEDENT) else on_line + 1
             depth += word in ("(", "[", "{") if kind == token.OP else 0
             depth -= word in (")", "]", "}") if kind == token.OP else 0
-            problem = _token_problem(kind, word, limits)
-            if count > limits.tokens or on_line > limits.line_tokens:
-                problem = GuardCode.TOO_LONG, f"too long: at most {limits.tokens} words and signs, {limits.line_tokens} a line"
-            elif depth > limits.brackets:
-                problem = GuardCode.TOO_DEEP, f"brackets are nested more than {limits.brackets} deep; use a variable"
+            problem = _token_problem(kind, word)
+            if count > LIMITS.tokens or on_line > LIMITS.line_tokens:
+                problem = GuardCode.TOO_LONG, f"too long: at most {LIMITS.tokens} words and signs, {LIMITS.line_tokens} a line"
+            elif depth > LIMITS.brackets:
+                problem = GuardCode.TOO_DEEP, f"brackets are nested more than {LIMITS.brackets} deep; use a variable"
             if problem is not None:
                 raise GuardError(*problem, line=line, column=column + 1)
     except tokenize.TokenError as error:
@@ -113,17 +113,17 @@ def _check_tokens(text: str, limits: Limits) -> None:
         raise GuardError(GuardCode.SYNTAX, f"this is no Python: {error.msg}", line=error.lineno or 0, column=1) from None
 
 
-def _token_problem(kind: int, word: str, limits: Limits) -> tuple[GuardCode, str] | None:
+def _token_problem(kind: int, word: str) -> tuple[GuardCode, str] | None:
     if kind == token.NAME:
         if not word.isascii():
             return GuardCode.NAME, f"the name '{shown(word)}' is not written in plain ASCII letters"
-        if len(word) > limits.name_characters:
-            return GuardCode.NAME, f"the name '{shown(word)}' is longer than {limits.name_characters} characters"
+        if len(word) > LIMITS.name_characters:
+            return GuardCode.NAME, f"the name '{shown(word)}' is longer than {LIMITS.name_characters} characters"
         if word.startswith("_") and word != "_":
             return GuardCode.NAME, f"the name '{shown(word)}' begins with an underscore, which is not allowed"
     elif kind == token.NUMBER:
-        if len(word) > limits.number_characters:
-            return GuardCode.NUMBER, f"the number {shown(word)} has more than {limits.number_characters} digits"
+        if len(word) > LIMITS.number_characters:
+            return GuardCode.NUMBER, f"the number {shown(word)} has more than {LIMITS.number_characters} digits"
     elif kind == token.STRING:
         if not word.startswith(_QUOTES):
             prefix = word[: min(word.find(q) for q in _QUOTES if q in word)]
@@ -135,7 +135,7 @@ def _token_problem(kind: int, word: str, limits: Limits) -> tuple[GuardCode, str
     return None
 
 
-def _check_nodes(tree: ast.AST, limits: Limits) -> None:
+def _check_nodes(tree: ast.AST) -> None:
     waiting: list[tuple[ast.AST, int, ast.AST]] = [(tree, 1, tree)]
     count = 0
     while waiting:
@@ -145,8 +145,8 @@ def _check_nodes(tree: ast.AST, limits: Limits) -> None:
         if type(node) not in ALLOWED:
             name = type(node).__name__
             raise at(placed, GuardCode.CONSTRUCT, f"{_WORDS.get(name, name.lower())} is not allowed in a reflex")
-        if depth > limits.depth:
-            raise at(placed, GuardCode.TOO_DEEP, f"this is nested more than {limits.depth} deep; use a variable")
-        if count > limits.nodes:
-            raise at(placed, GuardCode.TOO_LONG, f"the code has more than {limits.nodes} parts; write it shorter")
+        if depth > LIMITS.depth:
+            raise at(placed, GuardCode.TOO_DEEP, f"this is nested more than {LIMITS.depth} deep; use a variable")
+        if count > LIMITS.nodes:
+            raise at(placed, GuardCode.TOO_LONG, f"the code has more than {LIMITS.nodes} parts; write it shorter")
         waiting.extend((child, depth + 1, placed) for child in ast.iter_child_nodes(node))
