@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
+"""Run the node `reflexes`: System 0, which acts before any model could (TypeGo 6; semantics, section 6)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ReflexService:
         node.create_service(CompileReflex, "compile_reflex", self._on_request)
 
     def close(self) -> None:
-        """A model that is being asked is let go."""
+        """Let a model go that is being asked."""
         self._cancel.cancel()
 
     async def _on_request(self, request: CompileReflex.Request, response: CompileReflex.Response) -> CompileReflex.Response:
@@ -90,7 +90,7 @@ class ReflexService:
         return response
 
     async def _do(self, request: CompileReflex.Request) -> tuple[str, str]:
-        """Report, and the name of the reflex to show ("" for all)."""
+        """Carry a request out; return the report, and the name of the reflex to show ("" for all)."""
         command, name = request.command, request.name
         if command == request.LIST:
             if name:
@@ -173,7 +173,7 @@ class ReflexService:
 
 
 def recorded(file: str) -> list[Observation]:
-    """Observations out of a file. Raises ReflexError."""
+    """Return the observations in a file. Raises ReflexError."""
     try:
         path = Path(file).expanduser()
         if path.exists() and not path.is_file():
@@ -240,7 +240,7 @@ class ReflexesNode(RuntimeNode):
         take_declared_priority(self, 5, -5)
 
     def _model(self) -> ModelClient | None:
-        """The model that writes reflexes; None for the grammar. Reflexes that are there act whatever is wrong with it."""
+        """Return the model that writes reflexes, None for the grammar alone. A wrong one does not keep reflexes from acting."""
         try:
             client = declare_model(self, self._setup)
         except NodeStartError as error:
@@ -297,7 +297,7 @@ class ReflexesNode(RuntimeNode):
         self.on_rules()
 
     def on_rules(self) -> None:
-        """Rules came, went or changed."""
+        """Take in that rules came, went or changed."""
         runnable = self.book.runnable()
         self._loop.set_rules(runnable)
         if not runnable:
@@ -319,7 +319,7 @@ class ReflexesNode(RuntimeNode):
         return shown + [refused_message(u) for u in self.book.unreadable if name in ("", u.name)]
 
     def _tell_soon(self) -> None:
-        """After what happens now, once for all of it: the message of fifty reflexes is long, and their stopping comes first."""
+        """Publish the states a little later, once for all changes: the message is long, and stopping comes first."""
         if not self._telling:
             self._telling = True
             self.call_later(0.02, self._publish)

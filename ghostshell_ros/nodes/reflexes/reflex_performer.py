@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out what reflexes do: stops the base at once, takes the subsystems from whoever has them, calls the skills, gives
-them back."""
+"""Carry out reflexes: stop the base at once, take the subsystems from whoever has them, call the skills, give them back."""
 
 from __future__ import annotations
 
@@ -27,18 +26,14 @@ from skill_kernel.guard.code import STOP, WAIT
 from skill_kernel.skills.arguments import to_json
 
 BEAT_S = 0.1
-FORGOTTEN_S = 3.0
-"""A request that was not answered by then is forgotten: the kernel that had it is gone."""
 LEASE_S = 0.5
-"""How long the kernel may take to answer; without it nothing is begun."""
+"""How long the kernel may take to answer; without its answer nothing is begun, and what it grants later is given back."""
 FREE_S = 3.0
-"""How long a subsystem that was taken may take to come to rest: the longest stop time of a skill, and some."""
+"""How long a subsystem that was taken may take to come to rest: longer than the longest stop time of a skill."""
 ASK_AGAIN_S = 0.05
-"""The kernel's state tells when something became free; this is for one that was lost."""
-STOP_AGAIN_S = 0.1
-"""So often the base is stopped while what it did before has not come to rest: the gate forgets a wish after 0.2 s."""
+"""Pause before a call asks again for a subsystem that was not free; a new state of the kernel makes it ask at once."""
 NOT_NOW = (CallCode.HALTED, CallCode.PROCESS_PAUSED, CallCode.STALE_EPOCH, CallCode.KERNEL_UNAVAILABLE, CallCode.INTERRUPTED_BY)
-"""Outcomes of a call that are no fault of the action: the reflex may fire again."""
+"""Codes of calls that ended through no fault of the action: the reflex may fire again."""
 
 
 class ReflexPerformer:
@@ -76,7 +71,7 @@ class ReflexPerformer:
         self._met = True
 
     def kernel_changed(self, state: KernelState) -> None:
-        """The kernel has published a new state: what it has paused is over, what waits for a subsystem asks again."""
+        """End what the kernel has paused, and let what waits for a subsystem ask again."""
         self.link.kernel_changed()
         paused = {hold.process_id: ", ".join(hold.pause_causes) for hold in state.processes if hold.pause_causes}
         for firing, performance in list(self._acting.items()):
@@ -102,22 +97,22 @@ class ReflexPerformer:
         self.on_change()
 
     def cancel(self, firing: Firing, cause: str) -> None:
-        """Stop its call; what it holds is given back when that has stopped."""
+        """Stop its call, and give back what it holds when that has stopped."""
         performance = self._acting.get(firing)
         if performance is not None:
             self.node.call_soon(performance.cancel, cause)
 
     def stand_still(self) -> None:
-        """Zero velocity at the gate, above whatever skills wish."""
+        """Ask the gate for zero velocity, above the wishes of all skills."""
         if self._stop is not None:
             self._stop.publish(Twist())
 
     def finish(self, performance: Performance, how: Ended, message: str) -> None:
-        """Give back what a firing has taken: whom it displaced goes on."""
+        """Give back what a firing has taken, so that displaced processes go on."""
         firing = performance.firing
         if self._acting.pop(firing, None) is None:
             return
-        self._lease.ask(_end(performance.process_id, "the reflex is over"), deadline_s=FORGOTTEN_S)
+        self._lease.ask(_end(performance.process_id, "the reflex is over"), deadline_s=LEASE_S)
         self.loop.ended(firing, how, self.node.steady_now(), message)
         text = f"reflex '{firing.name}': {how.value}{f', {message}' if message else ''}"
         self.events.write(Notice(process_id=performance.process_id, text=text))
@@ -125,7 +120,7 @@ class ReflexPerformer:
 
     def _preempt(self, performance: Performance, subsystems: list[str]) -> None:
         if not self._lease.discovered():
-            self.node.call_soon(performance.refused, "the skill kernel is not there; is it running?")
+            self.node.call_soon(performance.end, Ended.NOT_NOW, "the skill kernel is not there; is it running?")
             return
         request = ProcessLease.Request(
             command=ProcessLease.Request.PREEMPT,
@@ -134,8 +129,7 @@ class ReflexPerformer:
             subsystems=subsystems,
             cause=f"reflex {performance.firing.name}",
         )
-        self.node.call_later(LEASE_S, performance.unanswered)
-        self._lease.ask(request, performance.answered, deadline_s=FORGOTTEN_S)
+        self._lease.ask(request, performance.answered, deadline_s=LEASE_S)
 
     def _beat(self) -> None:
         self.link.ready()
@@ -146,23 +140,22 @@ class ReflexPerformer:
 
 
 class Performance:
-    """One firing's way through its action: call after call, until it is over or cancelled. Takes the place of a scheduler for
-    its calls (`KernelLink`)."""
+    """Perform the action of one firing, call after call, until it is over or cancelled.
+
+    It is a `CallListener`, in the place of a scheduler.
+    """
 
     def __init__(self, performer: ReflexPerformer, firing: Firing) -> None:
         self._performer, self._node, self._link = performer, performer.node, performer.link
         self.firing = firing
         self.process_id = f"reflex-{firing.name}-{uuid.uuid4().hex[:8]}"
         self.needs_base = bool(performer.base & set(firing.loaded.guarded.subsystems))
-        self._asked = True
         self._call: CallSpec | None = None
         self._content = self._shown_json = ""
         self._start_s = -1.0
         self._bound = False
         self._waiting = False
-        self._stopped_s = self._node.steady_now()
         self._held_since_s: float | None = None
-        self._waits = 0
         self._stands = False
         self._failed = False
         self._over = False
@@ -173,27 +166,16 @@ class Performance:
         return self._stands and not (self._call is not None and self._performer.base & set(self._call.channels))
 
     def answered(self, response: ProcessLease.Response | None) -> None:
-        """The kernel has answered the pre-emption."""
-        if self._over or not self._asked or response is None:
-            return
-        self._asked = False
-        if response.success:
+        """Begin, if the kernel has granted the pre-emption."""
+        if response is not None and response.success:
             self.go_on()
+        elif response is not None:
+            self.end(Ended.NOT_NOW, response.error_msg or LeaseCode(response.error_code).name)
         else:
-            self.refused(response.error_msg or LeaseCode(response.error_code).name)
-
-    def unanswered(self) -> None:
-        """The kernel may not have answered in time."""
-        if self._asked and self._call is None and not self._waits:
-            self.refused(f"the skill kernel did not answer within {LEASE_S} s")
-
-    def refused(self, why: str) -> None:
-        """It could not begin."""
-        self._end(Ended.NOT_NOW, why)
+            self.end(Ended.NOT_NOW, f"the skill kernel did not answer within {LEASE_S} s")
 
     def go_on(self, succeeded: bool = True, message: str = "") -> None:
-        """The next call, or the end."""
-        self._asked = False
+        """Begin the next call, or end."""
         if self._over:
             return
         request = self._advance(succeeded)
@@ -203,52 +185,49 @@ class Performance:
             request = self._advance(True)
         if request is None:
             how = Ended.NOT_NOW if self.firing.cancelled else Ended.FAILED if self._failed else Ended.DONE
-            self._end(how, self.firing.cancelled or message)
+            self.end(how, self.firing.cancelled or message)
         elif request.name == WAIT:
-            self._waits += 1
-            turn = self._waits
-            self._node.call_later(float(request.arguments["seconds"]), lambda: self._waited(turn))
+            self._node.call_later(request.arguments["seconds"], self.go_on)
         else:
             self._held_since_s, self._bound = None, request.bound
             self._begin(request)
 
     def cancel(self, cause: str) -> None:
-        """Stop what runs; it ends when that has."""
+        """Stop the call that runs, and end with it."""
         if self._call is not None and not self._waiting:
             self._link.control(self._call.call_id, CallControl.INTERRUPT, cause)
-            self._node.call_later(FREE_S, lambda: self._end(Ended.NOT_NOW, cause))
+            self._node.call_later(FREE_S, lambda: self.end(Ended.NOT_NOW, cause))
         else:
-            self._end(Ended.NOT_NOW, cause)
+            self.end(Ended.NOT_NOW, cause)
 
     def started(self, _: str) -> None:
-        """The call runs: say so, as the channel scheduler does of its own."""
+        """Report that the call runs, as the channel scheduler does of its own."""
         if self._call is not None and self._start_s < 0:
             self._start_s = self._node.now_s()
             self._report(CallKind.STARTED, self._call)
 
     def held(self, _: str, why: str) -> None:
-        """A subsystem is not at rest yet."""
+        """Ask again soon: a subsystem is not at rest yet."""
         now = self._node.steady_now()
         self._held_since_s = self._held_since_s if self._held_since_s is not None else now
         if self.firing.cancelled:
-            self._end(Ended.NOT_NOW, self.firing.cancelled)
+            self.end(Ended.NOT_NOW, self.firing.cancelled)
         elif now - self._held_since_s > FREE_S:
-            self._end(Ended.FAILED, f"{why}; it did not become free within {FREE_S:g} s")
+            self.end(Ended.FAILED, f"{why}; it did not become free within {FREE_S:g} s")
         else:
             self._waiting = True
-            if now - self._stopped_s > STOP_AGAIN_S and self.needs_base:
-                self._stopped_s = now
+            if self.needs_base:  # the gate forgets a wish after 0.2 s
                 self._performer.stand_still()
             self._node.call_later(ASK_AGAIN_S, self.freed)
 
     def freed(self) -> None:
-        """Something became free, or some time has passed: ask again if the call waits for it."""
+        """Ask again if the call waits for a subsystem."""
         if self._waiting and self._call is not None and not self._over:
             self._waiting = False
             self._send(self._call)
 
     def ended(self, _: str, result: CallResult) -> None:
-        """The call is over."""
+        """Take the result of the call, and go on or end."""
         call, self._call = self._call, None
         done, why = result.outcome is Outcome.DONE, result.error or result.message
         if call is not None:
@@ -264,12 +243,12 @@ class Performance:
                 end_s=self._node.now_s(),
             )
         if self.firing.cancelled:
-            self._end(Ended.NOT_NOW, self.firing.cancelled)
+            self.end(Ended.NOT_NOW, self.firing.cancelled)
         elif not done and result.code in NOT_NOW:
-            self._end(Ended.NOT_NOW, why)
+            self.end(Ended.NOT_NOW, why)
         elif not done and not self._bound and call is not None and set(call.channels) - self._performer.shared:
             # What follows was meant for where this one would have brought it (law C11).
-            self._end(Ended.FAILED, why)
+            self.end(Ended.FAILED, why)
         else:
             self._failed = not done
             self.go_on(done, why)
@@ -305,11 +284,8 @@ class Performance:
     def _report(self, kind: CallKind, call: CallSpec, **more: Any) -> None:
         self._performer.events.write(CallEvent(kind=kind, args_json=self._shown_json, **call.about, **more))
 
-    def _waited(self, turn: int) -> None:
-        if turn == self._waits:
-            self.go_on()
-
-    def _end(self, how: Ended, message: str) -> None:
+    def end(self, how: Ended, message: str) -> None:
+        """End it, once."""
         if not self._over:
             self._over = True
             self._performer.finish(self, how, message)

@@ -12,7 +12,7 @@ from ghostshell.msg import LlmChunk
 from ghostshell.srv import Interrupt
 
 from function_tokens.parsing.parser import StreamingParser
-from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits, Repair
+from function_tokens.parsing.tokens import FunctionToken, ParseError, ParserLimits
 from ghostshell_ros.runtime.matched_publisher import MatchedPublisher
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
@@ -35,7 +35,7 @@ class _Stream:
 
 
 class TokenParser(RuntimeNode):
-    """Parses each stream of `llm_chunks` as it arrives and publishes its tokens on `function_tokens`.
+    """Parse each stream of `llm_chunks` as it arrives and publishes its tokens on `function_tokens`.
 
     Topics: `llm_chunks` (in), `function_tokens` (out). Service: `~/interrupt`.
     """
@@ -53,8 +53,7 @@ class TokenParser(RuntimeNode):
             "max_stream_chars", 1_000_000, "length of one stream at most [characters]", 1000, 100_000_000
         )
         self._streams: dict[str, _Stream] = {}
-        self._oldest_epoch: dict[str, int] = {}
-        self._oldest_of_all = 0
+        self._oldest_epoch: dict[str, int] = {}  # by process; "" stands for all
         self._tokens = MatchedPublisher(
             self, TokenMsg, "function_tokens", STREAM, reader="channel_scheduler", on_unmatched=self.get_logger().error
         )
@@ -62,7 +61,7 @@ class TokenParser(RuntimeNode):
         self.create_service(Interrupt, "~/interrupt", self._interrupt)
 
     def _chunk(self, chunk: LlmChunk) -> None:
-        if chunk.epoch < max(self._oldest_of_all, self._oldest_epoch.get(chunk.process_id, 0)):
+        if chunk.epoch < max(self._oldest_epoch.get(process_id, 0) for process_id in ("", chunk.process_id)):
             self._void(chunk)
             return
         stream = self._streams.get(chunk.stream_id)
@@ -103,7 +102,7 @@ class TokenParser(RuntimeNode):
         return stream
 
     def _void(self, chunk: LlmChunk) -> None:
-        """A stream that begins after the interrupt of its epoch ends at once, so that nobody waits for it."""
+        """End a stream at once that begins after the interrupt of its epoch, so that nobody waits for it."""
         if chunk.stream_id not in self._streams:
             why = f"the stream is of epoch {chunk.epoch}, which an interrupt had ended before it began"
             self._end(chunk.stream_id, self._open(chunk), int(CallCode.STALE_EPOCH), why)
@@ -129,14 +128,11 @@ class TokenParser(RuntimeNode):
             message.attr_names, message.attr_values = list(token.attrs), list(token.attrs.values())
             self._tokens.publish(message)
         for repair in stream.parser.take_repairs():
-            self._repaired(stream_id, stream, repair)
-
-    def _repaired(self, stream_id: str, stream: _Stream, repair: Repair) -> None:
-        message = self._message(stream_id, stream, TokenMsg.REPAIR)
-        message.start = message.end = repair.offset
-        message.error_code = int(repair.code)
-        message.error_msg = f"line {repair.line}, column {repair.column}: {repair.message}"
-        self._tokens.publish(message)
+            message = self._message(stream_id, stream, TokenMsg.REPAIR)
+            message.start = message.end = repair.offset
+            message.error_code = int(repair.code)
+            message.error_msg = f"line {repair.line}, column {repair.column}: {repair.message}"
+            self._tokens.publish(message)
 
     def _message(self, stream_id: str, stream: _Stream, kind: int) -> TokenMsg:
         message = TokenMsg(
@@ -152,16 +148,10 @@ class TokenParser(RuntimeNode):
         return message
 
     def _interrupt(self, request: Interrupt.Request, response: Interrupt.Response) -> Interrupt.Response:
-        """Forget streams older than the epoch; what arrives of them later is ignored."""
-        for stream in self._streams.values():
-            if request.process_id in ("", stream.process_id) and stream.epoch < request.epoch:
-                stream.ended = True
-                self._oldest_epoch[stream.process_id] = request.epoch
-        if request.process_id:
-            self._oldest_epoch[request.process_id] = request.epoch
-        else:
-            self._oldest_of_all = max(self._oldest_of_all, request.epoch)
+        """Ignore what arrives of streams that are older than the epoch."""
+        oldest = max(request.epoch, self._oldest_epoch.pop(request.process_id, 0))
+        self._oldest_epoch[request.process_id] = oldest
         while len(self._oldest_epoch) > MAX_STREAMS:
-            del self._oldest_epoch[next(iter(self._oldest_epoch))]
+            del self._oldest_epoch[next(process_id for process_id in self._oldest_epoch if process_id)]
         response.epoch = request.epoch
         return response
