@@ -31,11 +31,7 @@ class RoutineError(ValueError):
 
 
 class RoutineFileError(RoutineError):
-    """Report that the file of routines cannot be read or written. `kept_as` is where an unreadable file was moved."""
-
-    def __init__(self, message: str, kept_as: Path | None = None) -> None:
-        super().__init__(message)
-        self.kept_as = kept_as
+    """Report that the file of routines cannot be read or written."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class RoutineStore:
             self.load_error = RoutineFileError(f"{text} and cannot be kept aside ({error}); move it away by hand")
             return
         kept = f"; {len(self._routines)} routines could be read" if self._routines else ""
-        self.load_error = RoutineFileError(f"{text}; it is kept as {aside.name}{kept}", aside)
+        self.load_error = RoutineFileError(f"{text}; it is kept as {aside.name}{kept}")
         try:
             self._write(self._routines)
         except RoutineFileError as error:

@@ -71,21 +71,27 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
     ast.In: ("in", lambda a, b: a in b),
     ast.NotIn: ("not in", lambda a, b: a not in b),
 }
-_NUMBERS = (int, float)
-_OVER: dict[str, tuple[str, tuple[type, ...], Callable[..., Any]]] = {
-    "any": ("a list of truth values", (bool,), any),
-    "all": ("a list of truth values", (bool,), all),
-    "sum": ("a list of numbers", (bool, *_NUMBERS), sum),
-    "min": ("a list of numbers", _NUMBERS, min),
-    "max": ("a list of numbers", _NUMBERS, max),
-}
-"""Functions over a list or generator; min and max also take several numbers."""
-_OF_ONE: dict[str, tuple[str, Callable[[Type], Type | None], Callable[..., Any]]] = {
+
+
+def _over(*kinds: type, gives: Type | None = None) -> Callable[[Type], Type | None]:
+    """Return what a function over a list of one of these kinds gives for a type; without `gives` a number as they are."""
+    return lambda t: (gives or (FLOAT if t.kind is float else INT)) if t.is_list and t.kind in kinds else None
+
+
+_APPLIED: dict[str, tuple[str, Callable[[Type], Type | None], Callable[..., Any]]] = {
+    "any": ("a list of truth values", _over(bool, gives=BOOL), any),
+    "all": ("a list of truth values", _over(bool, gives=BOOL), all),
+    "sum": ("a list of numbers", _over(bool, int, float), sum),
+    "min": ("a list of numbers", _over(int, float), min),
+    "max": ("a list of numbers", _over(int, float), max),
     "abs": ("a number", lambda t: t if t.is_number else None, abs),
     "len": ("a list or a text", lambda t: INT if t.is_list or t == STR else None, len),
     "lower": ("a text", lambda t: STR if t == STR else None, str.lower),
 }
-"""Functions of one value: what they take, the type they give for a type, None where that does not fit."""
+"""Functions of one value: what they take, the type they give for a type (None where it does not fit), and the function.
+min and max also take several numbers."""
+_EACH = ("any", "all", "sum", "min", "max")
+"""Functions that look at each item, and also take a generator."""
 
 
 class Compiler:
@@ -337,22 +343,14 @@ class Compiler:
         if len(node.args) != 1 and not several:
             raise at(node, GuardCode.ARITY, f"{name} takes 1 argument, not {len(node.args)}")
         place = node.args[0]
-        if isinstance(place, ast.GeneratorExp) and name in _OVER and not several:
+        if isinstance(place, ast.GeneratorExp) and name in _EACH and not several:
             inner = self._generator(place)
         else:
             inner = self._list(node, node.args) if several else self.compile(place)
-        gives: Type | None
-        if name in _OVER:
-            what, kinds, apply = _OVER[name]
-            fits = inner.type.is_list and inner.type.kind in kinds
-            kind = inner.type.kind if inner.type.kind is float else int
-            gives = (BOOL if name in ("any", "all") else Type(kind)) if fits else None
-        else:
-            what, of, apply = _OF_ONE[name]
-            gives = of(inner.type)
-        if gives is None:
+        what, type_for, apply = _APPLIED[name]
+        if (gives := type_for(inner.type)) is None:
             raise at(place, GuardCode.TYPE, f"{name} takes {what}, not {inner.type}")
-        run, rounds = inner.run, (inner.type.length or 0) if name in _OVER else 0
+        run, rounds = inner.run, (inner.type.length or 0) if name in _EACH else 0
         return Code(gives, lambda frame: apply(run(frame)), inner.steps + rounds + 1)
 
     def _round(self, node: ast.Call) -> Code:

@@ -108,12 +108,7 @@ def alike(one: FieldValue, other: FieldValue) -> bool:
 
 
 def _alike(one: object, other: object) -> bool:
-    if isinstance(one, SeenObject) and isinstance(other, SeenObject):
-        one, other = _place(one), _place(other)
-    elif isinstance(one, Pose) and isinstance(other, Pose):
-        one, other = (one.frame, one.x, one.y, one.yaw), (other.frame, other.x, other.y, other.yaw)
-    elif isinstance(one, Sector) and isinstance(other, Sector):
-        one, other = (one.name, one.distance), (other.name, other.distance)
+    one, other = _told(one), _told(other)
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_alike, one, other))
     if isinstance(one, float) and isinstance(other, float):
@@ -121,8 +116,11 @@ def _alike(one: object, other: object) -> bool:
     return one == other
 
 
-def _place(thing: SeenObject) -> tuple[object, ...]:
-    return thing.track_id, thing.label, thing.bearing, thing.distance, thing.x, thing.y
+def _told(value: object) -> object:
+    """Return a pose, sector or thing as a tuple, without what differs from image to image."""
+    if not isinstance(value, (Pose, Sector, SeenObject)):
+        return value
+    return tuple(told for name, told in vars(value).items() if name not in ("confidence", "seen_s"))
 
 
 @dataclass(frozen=True)
