@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from function_tokens.scheduling.calls import Call, CallState, Executor, FrameKind, Role, Stream
-from function_tokens.scheduling.queues import ChannelQueues, StepLine, StepQueue
+from function_tokens.scheduling.queues import ChannelQueues, StepLine
 from skill_kernel.calls import CallResult
 from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, Outcome
@@ -17,10 +18,8 @@ from skill_kernel.events import CallKind, ProcessEvent, ProcessKind, RunEvent, S
 PAST_STREAMS = 32
 """Ended streams that are remembered, so that their late tokens are recorded."""
 
-_BEFORE_ALL = (-1, -1)
-"""Epoch and turn before any stream's."""
 
-
+@dataclass(eq=False)
 class CallTable:
     """Change calls and streams, report each change as an event, and note what it makes possible in `recheck`.
 
@@ -28,34 +27,25 @@ class CallTable:
     `observe_timeout_s` after a failure the next turn begins, even while motion still runs.
     """
 
-    def __init__(
-        self,
-        executor: Executor,
-        clock: Clock,
-        on_event: Callable[[RunEvent], None],
-        on_steps: Callable[[StepQueue], None],
-        on_deadline: Callable[[], None],
-        *,
-        process_id: str,
-        parallel: frozenset[str],
-        observe_timeout_s: float,
-    ) -> None:
-        self.process_id = process_id
-        self.on_event = on_event
-        self._executor = executor
-        self._clock = clock
-        self._on_deadline = on_deadline
-        self._observe_timeout_s = observe_timeout_s
-        self._newest = self._outdated = _BEFORE_ALL
-        self._drained = True
-        self.live: dict[str, Call] = {}
-        self.queues = ChannelQueues(parallel)
-        self.steps = StepLine(on_steps)
-        self.streams: dict[str, Stream] = {}
-        """Streams with calls or tokens to come."""
-        self.past_streams: dict[str, Stream] = {}
-        self.recheck: list[Call] = []
-        """Calls whose children, reset or body have changed."""
+    process_id: str
+    executor: Executor
+    clock: Clock
+    on_event: Callable[[RunEvent], None]
+    steps: StepLine
+    queues: ChannelQueues
+    on_deadline: Callable[[], None]
+    observe_timeout_s: float
+    live: dict[str, Call] = field(default_factory=dict)
+    streams: dict[str, Stream] = field(default_factory=dict)
+    """Streams with calls or tokens to come."""
+    past_streams: dict[str, Stream] = field(default_factory=dict)
+    recheck: list[Call] = field(default_factory=list)
+    """Calls whose children, reset or body have changed."""
+    _newest: tuple[int, int] = (-1, -1)
+    """The highest epoch and turn of any stream."""
+    _outdated: tuple[int, int] = (-1, -1)
+    """Plans of streams up to this epoch and turn were made without knowing of a failure."""
+    _drained: bool = True
 
     @property
     def in_order(self) -> list[Call]:
@@ -64,10 +54,10 @@ class CallTable:
 
     def tell(self, kind: CallKind, call: Call) -> None:
         """Report where a call stands."""
-        self.on_event(call.event(kind, self.process_id, self._clock.now()))
+        self.on_event(call.event(kind, self.process_id, self.clock.now()))
 
     def _tell_stream(self, kind: StreamKind, stream: Stream, code: int = 0, error: str = "", end: str = "") -> None:
-        about: dict[str, Any] = {"process_id": self.process_id, "stream_id": stream.stream_id, "stamp_s": self._clock.now()}
+        about: dict[str, Any] = {"process_id": self.process_id, "stream_id": stream.stream_id, "stamp_s": self.clock.now()}
         self.on_event(StreamEvent(kind=kind, error_code=code, error_msg=error, end=end, **about))
 
     # -- streams and their turns --------------------------------------------------------------------------------------
@@ -134,7 +124,7 @@ class CallTable:
                     del self.past_streams[next(iter(self.past_streams))]
         if not self.streams and not self.live and not self._drained:
             self._drained = True
-            self.on_event(ProcessEvent(kind=ProcessKind.DRAINED, process_id=self.process_id, stamp_s=self._clock.now()))
+            self.on_event(ProcessEvent(kind=ProcessKind.DRAINED, process_id=self.process_id, stamp_s=self.clock.now()))
 
     def _turn_is_over(self, stream: Stream) -> bool:
         if not stream.live:
@@ -158,7 +148,7 @@ class CallTable:
 
     def record(self, call: Call, result: CallResult) -> None:
         """Report the outcome of a call that never enters a queue."""
-        call.state, call.end_s, call.result = CallState.ENDED, self._clock.now(), result
+        call.state, call.end_s, call.result = CallState.ENDED, self.clock.now(), result
         self.tell(CallKind.ENDED, call)
 
     def record_lost_routine(self, call: Call) -> None:
@@ -170,7 +160,7 @@ class CallTable:
         """Add character data to a call."""
         call.content.append(text)
         if call.state in (CallState.STARTING, CallState.RUNNING):
-            self._executor.content(call, text, False)
+            self.executor.content(call, text, False)
 
     def close(self, call: Call) -> None:
         """Take the reset token of a call, or the end of its content, as read."""
@@ -178,13 +168,13 @@ class CallTable:
             return
         call.closed = True
         if call.takes_content and call.state in (CallState.STARTING, CallState.RUNNING):
-            self._executor.content(call, "", True)
+            self.executor.content(call, "", True)
         self.recheck.append(call)
 
     def mark_running(self, call: Call) -> None:
         """Note that a call has begun."""
         call.state = CallState.RUNNING
-        call.start_s = self._clock.now()
+        call.start_s = self.clock.now()
         self.queues.running(call)
         self.recheck.append(call)
         self.steps.changed(call)
@@ -205,7 +195,7 @@ class CallTable:
         """Give a call its one outcome (C10). One that others build on ends its turn by failing (C11)."""
         if not call.live:
             return
-        call.state, call.result, call.end_s = CallState.ENDED, result, self._clock.now()
+        call.state, call.result, call.end_s = CallState.ENDED, result, self.clock.now()
         del self.live[call.call_id]
         self.queues.remove(call)
         self.steps.changed(call)
@@ -239,7 +229,7 @@ class CallTable:
                     self.body_ended(call, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, cause))
                 else:
                     call.stopping = True
-                    self._executor.stop(call, cause)
+                    self.executor.stop(call, cause)
         return running
 
     def interrupt_stream(self, stream: Stream, cause: str) -> None:
@@ -285,9 +275,9 @@ class CallTable:
     def _bound_turn(self, stream: Stream) -> None:
         def passed() -> None:
             stream.deadline_passed = True
-            self._on_deadline()
+            self.on_deadline()
 
-        self._clock.call_later(self._observe_timeout_s, passed)
+        self.clock.call_later(self.observe_timeout_s, passed)
 
     def _leave_out_rest(self, steps: Iterable[Call]) -> None:
         """Let these steps, whose end tag never came, finish what has begun; begin nothing more of them."""

@@ -24,7 +24,7 @@ from function_tokens.scheduling.conditions import (
     none_held,
     rivals,
 )
-from function_tokens.scheduling.queues import StepQueue
+from function_tokens.scheduling.queues import ChannelQueues, StepLine, StepQueue
 from function_tokens.scheduling.token_handler import TokenHandler
 from skill_kernel.calls import DONE, CallResult
 from skill_kernel.clock import Clock, Timer
@@ -80,14 +80,14 @@ class Scheduler:
         self._executor = executor
         self._conditions = conditions or AssumedConditions({}, default=None)
         self._table = CallTable(
+            process_id,
             executor,
             clock,
             on_event,
-            on_steps,
+            StepLine(on_steps),
+            ChannelQueues(mapper.parallel),
             self._settle,
-            process_id=process_id,
-            parallel=mapper.parallel,
-            observe_timeout_s=self._settings.observe_timeout_s,
+            self._settings.observe_timeout_s,
         )
         self._tokens = TokenHandler(
             self._table, clock, mapper, self._conditions, new_call_id, routines, self._settings.max_unstarted

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from function_tokens.builtins import BRANCHES, FURTHER, NOT_IN_ROUTINES, NOT_UNDER_CONDITION, STEP_ALIASES, STEP_NAMES
@@ -38,36 +39,27 @@ PLANNED = frozenset({"step", "subtask_complete"})
 """Built-ins that only a plan in steps holds: dropped where the plan was made without knowing of a failure."""
 
 
+@dataclass(eq=False)
 class TokenHandler:
     """Turn the tokens of each stream into queued calls of a table. More than `max_unstarted` waiting calls are refused."""
 
-    def __init__(
-        self,
-        table: CallTable,
-        clock: Clock,
-        mapper: Mapper,
-        conditions: ConditionSource,
-        new_call_id: Callable[[], str],
-        routines: RoutineStore | None,
-        max_unstarted: int,
-    ) -> None:
-        self._table = table
-        self._clock = clock
-        self._mapper = mapper
-        self._conditions = conditions
-        self._new_call_id = new_call_id
-        self._routines = routines
-        self._max_unstarted = max_unstarted
-        self._made = 0
+    table: CallTable
+    clock: Clock
+    mapper: Mapper
+    conditions: ConditionSource
+    new_call_id: Callable[[], str]
+    routines: RoutineStore | None
+    max_unstarted: int
+    _made: int = 0
 
     def take(self, stream: Stream, token: FunctionToken) -> None:
         """Take one token."""
         if stream.step is not None and not stream.run_stack:
-            self._table.steps.wrote(stream.step, token)
+            self.table.steps.wrote(stream.step, token)
         if token.kind in (TokenKind.CHAR, TokenKind.REF):
             self._text(stream, token)
             return
-        self._table.close_utterance(stream)
+        self.table.close_utterance(stream)
         if stream.closed:
             if token.kind is not TokenKind.RF:
                 self._late(stream, token)
@@ -90,7 +82,7 @@ class TokenHandler:
         if frame is not None and frame.kind is FrameKind.SAVE:
             frame.recorded.append(token)
         elif frame is not None and frame.call is not None and frame.call.takes_content:
-            self._table.content(frame.call, token.text)
+            self.table.content(frame.call, token.text)
         elif frame is not None and stream.utterance is None and (never := _never_runs(stream)) is not None:
             if token.text.strip() and not frame.text_seen:
                 frame.text_seen = True
@@ -106,7 +98,7 @@ class TokenHandler:
             if not body:
                 return
             call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
-            call.skill = self._mapper.registry.text_skill
+            call.skill = self.mapper.registry.text_skill
             call.takes_content, call.content_ready = True, False
             if not self._admit(stream, call):
                 return
@@ -116,7 +108,7 @@ class TokenHandler:
             return
         call = stream.utterance
         piece = stream.held_space + body
-        self._table.content(call, piece)
+        self.table.content(call, piece)
         stream.held_space = text[len(text.rstrip()) :]
         if not call.content_ready:
             stream.phrase = stream.phrase[-PHRASE_REACH:] + piece
@@ -126,12 +118,12 @@ class TokenHandler:
         """Report text that is not spoken, by its first piece."""
         call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
         call.content.append(token.text.strip())
-        self._table.record(call, result)
+        self.table.record(call, result)
 
     def _make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
         """Return a new call inside what is open in its stream, numbered in the order of the tokens."""
         self._made += 1
-        known = (self._new_call_id(), self._made, stream.stream_id, stream.epoch, function, role)
+        known = (self.new_call_id(), self._made, stream.stream_id, stream.epoch, function, role)
         return Call(*known, dict(arguments), channels, subsystems=(), parent=stream.parent)
 
     # -- elements -----------------------------------------------------------------------------------------------------
@@ -141,7 +133,7 @@ class TokenHandler:
         if never is not None and not _belongs_outside(stream.frames[-1], token):
             self._leave_out(stream, token, never)
             return
-        mapped = self._mapper.map(token.name, token.attrs)
+        mapped = self.mapper.map(token.name, token.attrs)
         if mapped is None:
             if token.kind is TokenKind.AF:
                 stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
@@ -153,7 +145,7 @@ class TokenHandler:
             self._refuse(stream, token, refusal)
 
     def _leave_out(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
-        self._table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), result)
+        self.table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), result)
         frame = stream.frames[-1]
         frame.branched = frame.branched or token.name in BRANCHING
         if token.kind is TokenKind.AF:
@@ -166,10 +158,10 @@ class TokenHandler:
             return self._begin_routine(stream, token, mapped)
         if mapped.builtin and name == "replace_steps":
             self._replace_steps(stream, token, mapped)
-        elif mapped.builtin and name in PLANNED and self._table.outdated(stream):
+        elif mapped.builtin and name in PLANNED and self.table.outdated(stream):
             why = "it was planned before a failure was known, or steps that replace it were"
-            self._table.stop_generation(stream, why)
-            self._table.close_stream(stream, "end", error=why)
+            self.table.stop_generation(stream, why)
+            self.table.close_stream(stream, "end", error=why)
             self._late(stream, token)
         else:
             self._begin_call(stream, token, mapped)
@@ -195,20 +187,20 @@ class TokenHandler:
             self._run_routine(stream, call)
             if not opens and not stream.closed:
                 stream.frames.pop()
-                self._table.close(call)
+                self.table.close(call)
         elif mapped.builtin and call.function in ("observe", "plan_done"):
-            self._table.stop_generation(stream, f"<{call.function}/>")
-            self._table.close_stream(stream, call.function)
+            self.table.stop_generation(stream, f"<{call.function}/>")
+            self.table.close_stream(stream, call.function)
 
     def _admit(self, stream: Stream, call: Call) -> bool:
         """Queue a call, unless too many wait already."""
-        live = self._table.live
-        if len(live) < self._max_unstarted or sum(c.state is CallState.QUEUED for c in live.values()) < self._max_unstarted:
-            self._table.add(stream, call)
+        live = self.table.live
+        if len(live) < self.max_unstarted or sum(c.state is CallState.QUEUED for c in live.values()) < self.max_unstarted:
+            self.table.add(stream, call)
             return True
-        why = f"more than {self._max_unstarted} calls wait to start; write less at once and <observe/> in between"
-        self._table.record(call, CallResult(Outcome.REFUSED, CallCode.QUEUE_FULL, why))
-        self._table.end_turn(call, why)
+        why = f"more than {self.max_unstarted} calls wait to start; write less at once and <observe/> in between"
+        self.table.record(call, CallResult(Outcome.REFUSED, CallCode.QUEUE_FULL, why))
+        self.table.end_turn(call, why)
         return False
 
     def _note_step(self, stream: Stream, token: FunctionToken, call: Call) -> None:
@@ -218,19 +210,19 @@ class TokenHandler:
             inner.branched = True
             call.parent.has_branches = True
         if call.function == "step" and stream.step is None and not stream.run_stack:
-            self._table.steps.opened(call, token)
+            self.table.steps.opened(call, token)
             if token.kind is TokenKind.AF:
                 stream.step = call
 
     def _replace_steps(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
         """Act on `replace_steps` as it is read; steps between its tags, if it has two, are the new ones."""
         call = self._make(stream, mapped.function, Role.BUILTIN, mapped.arguments, mapped.channels)
-        call.start_s = self._clock.now()
+        call.start_s = self.clock.now()
         if token.kind is TokenKind.AF:
             stream.frames.append(Frame(FrameKind.WRAPPER, token.name))
         stream.plans = True
-        dropped = self._table.replace_steps(stream)
-        self._table.record(call, CallResult(Outcome.DONE, message=f"dropped: {dropped}"))
+        dropped = self.table.replace_steps(stream)
+        self.table.record(call, CallResult(Outcome.DONE, message=f"dropped: {dropped}"))
 
     def _reset(self, stream: Stream, token: FunctionToken) -> None:
         """Close the innermost element; both parsers guarantee that names nest."""
@@ -241,17 +233,17 @@ class TokenHandler:
         if written:
             stream.unfinished.clear()
         if frame.kind is FrameKind.REFUSED and frame.faults and frame.call is not None:
-            self._table.end_turn(frame.call, frame.faults[0])
+            self.table.end_turn(frame.call, frame.faults[0])
         elif frame.kind is FrameKind.CALL and frame.call is not None:
             if frame.call.function == "step" and not written:
                 stream.unfinished.append(frame.call)
-            self._table.close_element(stream, frame.call)
+            self.table.close_element(stream, frame.call)
             if stream.superseded and stream.parent is None:
-                self._table.close_stream(stream, "end", error=stream.superseded)
+                self.table.close_stream(stream, "end", error=stream.superseded)
 
     def _refuse(self, stream: Stream, token: FunctionToken, refusal: Refusal) -> None:
         call = self._make(stream, refusal.function, Role.SKILL, token.attrs, refusal.channels)
-        self._table.record(call, CallResult(Outcome.REFUSED, refusal.code, refusal.message))
+        self.table.record(call, CallResult(Outcome.REFUSED, refusal.code, refusal.message))
         if refusal.function in STEP_NAMES:
             break_branches(call.parent, refusal.message)
         why = f"'{refusal.function}' was refused: {refusal.message}" if refusal.ends_turn or stream.strict else ""
@@ -262,10 +254,10 @@ class TokenHandler:
                 frame.faults.append(why)  # what it encloses is refused with it, then the turn ends
                 return
         if why:
-            self._table.end_turn(call, why)
+            self.table.end_turn(call, why)
 
     def _late(self, stream: Stream, token: FunctionToken) -> None:
-        self._table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), _came_late(stream))
+        self.table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), _came_late(stream))
 
     # -- what cannot run where it was written: on an ancestor's channel (C7), in a routine, outside a step --------------
 
@@ -289,7 +281,7 @@ class TokenHandler:
 
     def _held_by_ancestor(self, stream: Stream, mapped: Mapped) -> Refusal | None:
         for node in stream.around:
-            shared = (node.channels & mapped.channels) - {MAIN} - self._mapper.parallel
+            shared = (node.channels & mapped.channels) - {MAIN} - self.mapper.parallel
             if shared:
                 message = (
                     f"'{mapped.function}' needs channel '{min(shared)}', which <{node.function}> around it holds; "
@@ -307,14 +299,14 @@ class TokenHandler:
             hint = 'write <if cond="…">…</if> before it'
             hint = f"close it with </{around}> first" if around in BRANCH_TAGS else hint
             message = f"<{written}> has no <if> before it inside <{around}>; {hint}"
-        elif name == "if" and (fault := _condition_fault(self._conditions, str(mapped.arguments["cond"]))):
+        elif name == "if" and (fault := _condition_fault(self.conditions, str(mapped.arguments["cond"]))):
             return Refusal(name, CallCode.INVALID_ARGUMENT, f"cond: {fault}", ends_turn=True)
         else:
             return None
         return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
 
     def _not_runnable(self, stream: Stream, name: str) -> Refusal | None:
-        if self._routines is None or self._routines.get(name) is None:
+        if self.routines is None or self.routines.get(name) is None:
             return Refusal("run", CallCode.ROUTINE_UNKNOWN, f"there is no routine '{name}'; save it first", False)
         if name in stream.run_stack:
             chain = " → ".join([*stream.run_stack, name])
@@ -328,13 +320,13 @@ class TokenHandler:
 
     def _begin_routine(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
         """Record from `<save>` on, or say why that cannot be."""
-        if self._routines is None:
+        if self.routines is None:
             return Refusal("save", CallCode.ROUTINE_INVALID, "this robot keeps no routines", False)
         if token.kind is TokenKind.SCF:
             message = "there is nothing between <save> and </save>; put the calls of the routine inside"
             return Refusal("save", CallCode.ROUTINE_INVALID, message, False)
         call = self._make(stream, "save", Role.BUILTIN, mapped.arguments, mapped.channels)
-        call.start_s = self._clock.now()
+        call.start_s = self.clock.now()
         stream.frames.append(Frame(FrameKind.SAVE, token.name, call))
         return None
 
@@ -343,7 +335,7 @@ class TokenHandler:
         if token.kind is TokenKind.RF and frame.depth == 0:
             stream.frames.pop()
             if frame.call is not None and not _is_written(token):
-                self._table.record_lost_routine(frame.call)
+                self.table.record_lost_routine(frame.call)
             elif frame.call is not None:
                 self._save_routine(stream, frame, frame.call)
             return
@@ -353,7 +345,7 @@ class TokenHandler:
             return
         if token.kind is TokenKind.AF:
             frame.depth += 1
-        mapped = self._mapper.map(token.name, token.attrs)
+        mapped = self.mapper.map(token.name, token.attrs)
         if isinstance(mapped, Refusal):
             frame.faults.append(mapped.message)
         elif isinstance(mapped, Mapped) and mapped.builtin and mapped.function in NOT_IN_ROUTINES:
@@ -362,45 +354,41 @@ class TokenHandler:
     def _save_routine(self, stream: Stream, frame: Frame, call: Call) -> None:
         name, description = str(call.arguments["name"]), str(call.arguments["description"])
         faults = list(frame.faults)
-        if not faults and self._routines is not None:
+        if not faults and self.routines is not None:
             try:
-                self._routines.save(name, description, to_source(frame.recorded))
+                self.routines.save(name, description, to_source(frame.recorded))
             except RoutineError as error:
                 faults.append(str(error))
         if faults:
             why = f"routine '{name}' was not kept: {'; '.join(faults[:3])}"
-            self._table.record(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, why))
+            self.table.record(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, why))
             if stream.strict:
-                self._table.end_turn(call, why)
+                self.table.end_turn(call, why)
             return
         self._notice(call, kind=NoticeKind.ROUTINE_SAVED, routine=name)
-        self._table.record(call, DONE)
+        self.table.record(call, DONE)
 
     def _notice(self, call: Call, **what: Any) -> None:
         """Report something about a call that a person should read."""
-        about: dict[str, Any] = {
-            "process_id": self._table.process_id,
-            "stream_id": call.stream_id,
-            "stamp_s": self._clock.now(),
-        }
+        about: dict[str, Any] = {"process_id": self.table.process_id, "stream_id": call.stream_id, "stamp_s": self.clock.now()}
         about |= {"call_id": call.call_id, "function": call.function, "channels": call.channels_shown}
-        self._table.on_event(Notice(**about, **what))
+        self.table.on_event(Notice(**about, **what))
 
     def _run_routine(self, stream: Stream, call: Call) -> None:
         """Take the tokens of the routine that a `run` names as its children, checked once more."""
         name = str(call.arguments["name"])
-        routine = self._routines.get(name) if self._routines is not None else None
+        routine = self.routines.get(name) if self.routines is not None else None
         try:
             tokens = list(_parsed(routine.source if routine is not None else ""))
         except ParseError as error:
-            self._table.end(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, f"routine '{name}': {error}"))
+            self.table.end(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, f"routine '{name}': {error}"))
             return
         stream.run_stack.append(name)
         for token in tokens:
             if stream.closed:
                 break
             self.take(stream, token)
-        self._table.close_utterance(stream)
+        self.table.close_utterance(stream)
         stream.run_stack.pop()
 
 
