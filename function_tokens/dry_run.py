@@ -26,17 +26,12 @@ TEXT_NOMINAL_S = 1.0
 """Duration of an utterance when the skill set has no skill that speaks text."""
 
 
-def nominal_duration(call: Call) -> float:
-    """Return the seconds a call takes by its skill's `nominal_s`. Raises SkillDefinitionError when that gives none."""
-    return TEXT_NOMINAL_S if call.skill is None else call.skill.nominal_for(call.arguments_with_content)
-
-
 class VirtualExecutor:
     """Implement `calls.Executor`. `stop_time` may replace the declared stop times."""
 
     def __init__(self, clock: VirtualClock, *, stop_time: Callable[[Call], float] | None = None) -> None:
         self._clock = clock
-        self._stop_time = stop_time or self._declared_stop
+        self._stop_time = stop_time or _declared_stop
         self._timers: dict[str, OneShotTimer] = {}
         self._natural_end: dict[str, float] = {}
         self._outcome: dict[str, CallResult] = {}
@@ -65,7 +60,7 @@ class VirtualExecutor:
         self._cut_short(call, CallResult(Outcome.INTERRUPTED, CallCode.INTERRUPTED_BY, cause))
 
     def _begin_body(self, call: Call) -> None:
-        seconds = self._seconds(nominal_duration, call)
+        seconds = self._seconds(_declared_duration, call)
         self._natural_end[call.call_id] = self._clock.now() + seconds
         if not call.open or call.takes_content:
             self._end_after(call, seconds, CallResult(Outcome.DONE))
@@ -95,11 +90,13 @@ class VirtualExecutor:
         self._outcome.pop(call.call_id, None)
         self.scheduler.ended(call.call_id, result)
 
-    @staticmethod
-    def _declared_stop(call: Call) -> float:
-        if call.role is Role.TEXT or call.skill is None:
-            return 0.0
-        return call.skill.stop_bound_s(call.arguments_with_content)
+
+def _declared_duration(call: Call) -> float:
+    return TEXT_NOMINAL_S if call.skill is None else call.skill.nominal_for(call.arguments_with_content)
+
+
+def _declared_stop(call: Call) -> float:
+    return 0.0 if call.role is Role.TEXT or call.skill is None else call.skill.stop_bound_s(call.arguments_with_content)
 
 
 STREAM = "dry-run"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries a reflex on recorded observations: when it would have fired, on what, and what it would have done."""
+"""Try a reflex on recorded observations: when it would have fired, on what, and what it would have done."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ from skill_kernel.observation.model import Observation, ObservationError
 from skill_kernel.skills.skill import SkillDefinitionError
 
 TICK_S = 0.1
-"""Between two observations it is evaluated so often: what is recorded may have gaps in which fields grow stale."""
+"""Time between two evaluations where observations have a gap, in which fields grow stale."""
 LONGEST_GAP_S = 5.0
 MOST_TOLD = 20
 MOST_TICKS = 100_000
-"""More are not tried: about 3 hours of observations without a gap."""
+"""How many ticks are tried at most: about 3 hours of observations without a gap."""
 
 
 @dataclass(frozen=True)
 class WouldFire:
-    """One firing: when (seconds after the first observation, and in ROS time), what the accessors without arguments said, and
-    the calls of its action if each succeeds."""
+    """Hold one firing: when (seconds after the first observation), what the accessors without arguments said, and the calls
+    of its action if each succeeds."""
 
     at_s: float
-    time_s: float
     seen: Mapping[str, Any]
     calls: tuple[str, ...]
-    took_s: float
 
 
 @dataclass
 class DryRunReport:
-    """What came of a dry run. `held_s` is how long the condition was true, `unknown_s` how long a field it needs was stale;
+    """Hold what came of a dry run. `held_s`: how long the condition was true, `unknown_s`: how long a field it needs was stale,
     `cut`: there were too many observations, and the later ones were left out."""
 
     observations: int = 0
@@ -116,8 +114,10 @@ class _Rehearsal:
         self.report.span_s = observation.stamp - self._begin_s
 
     def tick_until(self, begin_s: float, end_s: float) -> int:
-        """Tick until the next observation; of a long gap only its beginning, in which everything grows stale. How many ticks:
-        as many as the gap has, whatever the times, which may be so great that a tick more is the same number."""
+        """Tick until the next observation, or only through the beginning of a long gap, in which everything grows stale.
+
+        Return how many ticks the gap has. Times may be so great that a tick later is the same number.
+        """
         now, ticks = begin_s, int(min(end_s - begin_s, LONGEST_GAP_S) / TICK_S + 1e-6)
         for number in range(1, ticks + 1):
             later = begin_s + number * TICK_S
@@ -146,8 +146,7 @@ class _Rehearsal:
             took_s += self._lasts(request)
         accessors, view = self._vocabulary.accessors, View(self.seen, self._vocabulary.accessors, now)
         seen = {name: _asked(view, name) for name in firing.loaded.guarded.accessors if not accessors[name].parameters}
-        at_s, time_s = now - self._begin_s, self.seen.time_s + now - self.seen.stamp
-        self.report.fired.append(WouldFire(at_s, time_s, seen, tuple(calls), took_s))
+        self.report.fired.append(WouldFire(now - self._begin_s, seen, tuple(calls)))
         self._due.append((now + took_s, firing))
 
     def cancel(self, firing: Firing, cause: str) -> None:

@@ -121,8 +121,6 @@ class Source:
         """Pass over all up to and with the literal."""
         while (found := self.text.find(literal, self.at)) < 0:
             self.at = max(self.at, len(self.text) - len(literal) + 1)
-            while not literal.startswith(self.text[self.at :]):
-                self.at += 1
             yield from self.more()
         self.at = found + len(literal)
 

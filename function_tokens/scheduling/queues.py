@@ -39,8 +39,6 @@ class StepLine:
     def __init__(self, on_change: Callable[[StepQueue], None]) -> None:
         self._on_change = on_change
         self._steps: dict[Call, list[FunctionToken]] = {}
-        self._whole: dict[Call, ShownStep] = {}
-        """Steps as they are shown once they have been read to their end."""
         self._done = 0
         self._told = StepQueue()
         self._changed = False
@@ -67,7 +65,6 @@ class StepLine:
         for step in [step for step in self._steps if not step.live]:
             self._done += step.start_s is not None
             del self._steps[step]
-            self._whole.pop(step, None)
         steps = sorted(self._steps, key=lambda step: step.seq)
         running = [self._shown(step) for step in steps if step.state is not CallState.QUEUED]
         queued = tuple(self._shown(step) for step in steps if step.state is CallState.QUEUED)
@@ -77,12 +74,7 @@ class StepLine:
             self._on_change(now)
 
     def _shown(self, step: Call) -> ShownStep:
-        if step in self._whole:
-            return self._whole[step]
-        shown = ShownStep(step.call_id, step.stream_id, source_of(self._steps[step]))
-        if step.closed:
-            self._whole[step] = shown
-        return shown
+        return ShownStep(step.call_id, step.stream_id, source_of(self._steps[step]))
 
 
 def source_of(tokens: list[FunctionToken]) -> str:

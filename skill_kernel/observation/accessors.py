@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accessors of a robot: one table of typed functions over its observation, for prompts, conditions and reflexes."""
+"""Make the accessors of a robot: one table of typed functions over its observation, for prompts, conditions and reflexes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from skill_kernel.config.observation import STANDARD, NearestBySector, Track
 from skill_kernel.config.sections import nearest
@@ -27,8 +26,10 @@ from skill_kernel.robot import RobotConfig
 
 
 class View:
-    """Made for each evaluation; `now` is on the steady clock that the observation's times are on. `observation` is None
-    before the first one: every field is missing then."""
+    """Answer accessors from one observation, for one evaluation.
+
+    `now` is on the steady clock of the observation's times. Before the first observation, None, every field is missing.
+    """
 
     def __init__(self, observation: Observation | None, table: Mapping[str, Accessor], now: float) -> None:
         self._observation = observation
@@ -86,7 +87,7 @@ _RESULT: dict[Kind, ResultType] = {Kind.BOOLEAN: bool, Kind.NUMBER: float, Kind.
 
 @dataclass(frozen=True)
 class Parameter:
-    """A text argument. `choices`, where there are any, are all that is allowed."""
+    """Hold a text argument. `choices`, where there are any, are all that is allowed."""
 
     name: str
     choices: tuple[str, ...] = ()
@@ -94,7 +95,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Accessor:
-    """A function over the observation. `fields` are those it reads; when one is stale or missing the call raises.
+    """Hold a function over the observation. A call raises when a field that it reads is stale or missing.
 
     `returns` is the type of what it gives, object where that depends on its argument: `result_type` then knows.
     """
@@ -103,7 +104,6 @@ class Accessor:
     parameters: tuple[Parameter, ...]
     returns: ResultType
     doc: str
-    fields: tuple[str, ...]
     read: Callable[..., Result]
     by_argument: Mapping[str, ResultType] | None = None
 
@@ -124,7 +124,7 @@ class Accessor:
                 raise ArgumentError(f"{self.name} knows no {parameter.name} '{given[:80]}'{known}")
 
     def signature(self) -> str:
-        """As it stands in prompts: `visible(label: str) -> bool`."""
+        """Return it as it stands in prompts: `visible(label: str) -> bool`."""
         returned = self.returns.__name__ if self.by_argument is None else "bool | float | str"
         return f"{self.name}({', '.join(f'{p.name}: str' for p in self.parameters)}) -> {returned}"
 
@@ -137,7 +137,7 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
 
     def add(name: str, field: str, returns: ResultType, doc: str, read: Callable[..., Result], *parameters: Parameter) -> None:
         if field in fields:
-            table[name] = Accessor(name, parameters, returns, doc, (field,), read)
+            table[name] = Accessor(name, parameters, returns, doc, read)
 
     seen = "object_detections"
     process = fields[seen].process if seen in fields else None
@@ -183,15 +183,15 @@ def accessors_of(robot: RobotConfig) -> dict[str, Accessor]:
     add("heard_words", "last_heard", bool, "Whether these words, whole and in this order, are in it.", _heard_words, words)
     add("heard_age_s", "last_heard", float, "Seconds since then; inf when nobody has said anything.", _heard_age)
 
-    def add_general(name: str, returns: ResultType, doc: str, read: Callable[..., Result], *choices: str, **more: Any) -> None:
-        if choices:
-            table[name] = Accessor(name, (Parameter("field", choices),), returns, doc, (), read, **more)
-
-    told = {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}
-    add_general("age_s", float, "Seconds since this field was measured; inf when it never was.", View.age, *fields)
-    add_general("stale", bool, "Whether this field is too old or missing.", _stale, *fields)
-    value: Callable[..., Result] = lambda v, field: _plain(v, field=field, kind=fields[field].kind)  # noqa: E731
-    add_general("value", object, "What this field says.", value, *told, by_argument=told)
+    any_field = (Parameter("field", tuple(fields)),)
+    if fields:
+        doc = "Seconds since this field was measured; inf when it never was."
+        table["age_s"] = Accessor("age_s", any_field, float, doc, View.age)
+        table["stale"] = Accessor("stale", any_field, bool, "Whether this field is too old or missing.", _stale)
+    if told := {name: _RESULT[config.kind] for name, config in fields.items() if config.kind in _RESULT}:
+        told_field = (Parameter("field", tuple(told)),)
+        value: Callable[..., Result] = lambda v, field: _plain(v, field=field, kind=fields[field].kind)  # noqa: E731
+        table["value"] = Accessor("value", told_field, object, "What this field says.", value, told)
     return table
 
 

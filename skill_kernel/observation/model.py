@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An observation: what the robot knows of itself and its surroundings at one moment, field by field (TypeGo 4)."""
+"""Hold an observation: what the robot knows of itself and its surroundings at one moment, field by field (TypeGo 4)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skill_kernel.config.observation import Kind as Kind
 
 
 class ObservationError(RuntimeError):
-    """An accessor gave no value; the message says what to do."""
+    """Report that an accessor gave no value; the message says what to do."""
 
 
 class StaleFieldError(ObservationError):
-    """The field is stale, missing, or does not tell what was asked. `age_s` is inf when it was never measured."""
+    """Report that a field is stale, missing, or does not tell what was asked. `age_s` is inf when it was never measured."""
 
     def __init__(self, field: str, age_s: float, message: str) -> None:
         super().__init__(message)
@@ -24,11 +24,11 @@ class StaleFieldError(ObservationError):
 
 
 class UnknownAccessorError(ObservationError):
-    """The robot has no accessor of this name."""
+    """Report that the robot has no accessor of this name."""
 
 
 class ArgumentError(ObservationError):
-    """An accessor was called with too many or too few arguments, or one that does not fit."""
+    """Report that an accessor was called with too many or too few arguments, or one that does not fit."""
 
 
 OBSERVATION_MAX_AGE_S = 1.0
@@ -37,7 +37,7 @@ OBSERVATION_MAX_AGE_S = 1.0
 
 @dataclass(frozen=True)
 class Pose:
-    """Planar pose in `frame`: x, y in m, yaw in rad, counter-clockwise from x."""
+    """Hold a planar pose in `frame`: x, y in m, yaw in rad, counter-clockwise from x."""
 
     x: float
     y: float
@@ -47,7 +47,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Sector:
-    """The nearest obstacle in one direction: m from the robot's edge, inf where all is free, nan where nobody measures."""
+    """Hold the nearest obstacle in one direction: m from the robot's edge, inf where all is free, nan where nobody measures."""
 
     name: str
     distance: float
@@ -55,7 +55,7 @@ class Sector:
 
 @dataclass(frozen=True)
 class SeenObject:
-    """A thing in sight that keeps its `track_id` while it is in sight and some time beyond.
+    """Hold a thing in sight that keeps its `track_id` while it is in sight and some time beyond.
 
     `bearing` in rad, left positive, and `distance` in m, nan when unknown, from the robot's middle; `x` and `y` in m in the
     map frame, nan when unknown; `seen_s` is how long before the observation it was last seen.
@@ -77,7 +77,7 @@ Value = bool | float | str | Pose | tuple[Sector, ...] | tuple[SeenObject, ...] 
 
 @dataclass(frozen=True)
 class FieldValue:
-    """One field. Times are seconds of the steady clock of the process that holds it.
+    """Hold one field. Times are seconds of the steady clock of the process that holds it.
 
     `value` is None when there is none, and `missing` then says why; `max_age_s` is None for what holds until it changes.
     """
@@ -125,7 +125,7 @@ def _told(value: object) -> object:
 
 @dataclass(frozen=True)
 class Observation:
-    """All fields at one moment: `stamp` in seconds of the holder's steady clock, `time_s` in ROS time."""
+    """Hold all fields at one moment: `stamp` in seconds of the holder's steady clock, `time_s` in ROS time."""
 
     stamp: float
     seq: int = 0
