@@ -33,7 +33,7 @@ REFLEX = "REFLEX"
 
 @dataclass
 class CallRun:
-    """One call. Times are None until they are known; `outcome` is None until it has ended."""
+    """Hold one call. Times are None until they are known; `outcome` is None until it has ended."""
 
     call_id: str
     process_id: str
@@ -58,12 +58,12 @@ class CallRun:
 
     @property
     def outcome_name(self) -> str:
-        """The outcome's name; "" before the end."""
+        """Return the outcome's name; "" before the end."""
         return self.outcome.value if self.outcome is not None else ""
 
     @property
     def running(self) -> bool:
-        """Whether its skill runs."""
+        """Return whether its skill runs."""
         return self.start_s is not None and self.phase is not CallKind.ENDED
 
     def take(self, event: CallEvent, at_s: float) -> bool:
@@ -83,7 +83,7 @@ class CallRun:
 
 @dataclass
 class Question:
-    """One question of a layer to its model, and the event that told of its answer."""
+    """Hold one question of a layer to its model, and the event that told of its answer."""
 
     layer: str
     begun_s: float
@@ -92,7 +92,7 @@ class Question:
 
 
 class State(NamedTuple):
-    """A state of a process from its beginning on; `why` it is paused."""
+    """Hold a state of a process from its beginning on; `why` it is paused."""
 
     name: str
     begin_s: float
@@ -101,7 +101,7 @@ class State(NamedTuple):
 
 @dataclass
 class ProcessRun:
-    """One process: its states, calls, plan and steps; what each planning layer has used, and the question it asks now."""
+    """Hold one process: its states, calls, plan and steps; what each planning layer has used, and the question it asks now."""
 
     process_id: str
     begun_s: float
@@ -120,17 +120,17 @@ class ProcessRun:
 
     @property
     def status(self) -> str:
-        """The name of its last known state; WAITING before the first."""
+        """Return the name of its last known state; WAITING before the first."""
         return self.states[-1].name if self.states else "WAITING"
 
     @property
     def why(self) -> str:
-        """Why it is paused."""
+        """Return why it is paused."""
         return self.states[-1].why if self.states else ""
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.status in ENDED
 
     def enter(self, name: str, at_s: float, why: str = "") -> bool:
@@ -139,16 +139,6 @@ class ProcessRun:
             return False
         self.states.append(State(name, at_s, why))
         return True
-
-    def spans(self, now_s: float) -> list[tuple[State, float]]:
-        """Return each state with its end; the last one of a living process ends now."""
-        last = self.states[-1].begin_s if self.ended else now_s
-        states = list(self.states)
-        return list(zip(states, [*(s.begin_s for s in states[1:]), last], strict=True)) if states else []
-
-    def paused_by(self, cause: str, since: int = 0) -> bool:
-        """Return whether it was paused for this cause, in its states from number `since` on."""
-        return any(s.name == "PAUSED" and cause in s.why.split(", ") for s in list(self.states)[since:])
 
 
 class RunModel:
@@ -257,7 +247,7 @@ class RunModel:
         self._reflex(event, at_s)
 
     def _reflex(self, event: CallEvent | Notice, at_s: float) -> None:
-        """No scheduler tells of a reflex's process: its first event begins it, the notice after that ends it."""
+        """Begin a reflex's process with its first event and end it with the next notice: no scheduler tells of it."""
         if not event.process_id.startswith(REFLEX_ID):
             return
         if event.process_id not in self.processes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from function_tokens.run_model import CallRun, ProcessRun, RunModel, call_label
+from function_tokens.run_model import CallRun, ProcessRun, RunModel, State, call_label
 from ghostshell_ros.cli.gantt import COLOURS, Bar, draw_bar, finish, new_figure
 from skill_kernel.skills.skill import MAIN
 
@@ -75,6 +75,18 @@ class ProcessView:
         return bars
 
 
+def stretches(process: ProcessRun, now_s: float) -> list[tuple[State, float]]:
+    """Return each state of a process with its end; the last one of a living process ends now."""
+    states = list(process.states)
+    last = states[-1].begin_s if process.ended else now_s
+    return list(zip(states, [*(s.begin_s for s in states[1:]), last], strict=True))
+
+
+def paused_by(process: ProcessRun, cause: str, since: int = 0) -> bool:
+    """Return whether it was paused for this cause, in its states from number `since` on."""
+    return any(s.name == "PAUSED" and cause in s.why.split(", ") for s in list(process.states)[since:])
+
+
 def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "") -> None:
     """Write a PNG of the processes in the order they began."""
     tracks = [(p, view.bars(p)) for p in sorted(view.processes.values(), key=lambda p: p.states[0].begin_s)]
@@ -84,7 +96,7 @@ def draw_processes(view: ProcessView, path: Path, *, title: str, note: str = "")
     y, ticks = 0.0, []
     halts = [at - origin for at in view.model.halts]
     for number, ((process, bars), own) in enumerate(zip(tracks, rows, strict=True), start=1):
-        spans = [(state, state.begin_s - origin, stop - origin) for state, stop in process.spans(origin + end)]
+        spans = [(state, state.begin_s - origin, stop - origin) for state, stop in stretches(process, origin + end)]
         for state, start, stop in spans:
             if state.name in BANDS:
                 middle, colour = y + len(own) / 2 + 0.25, BANDS[state.name]

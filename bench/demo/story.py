@@ -17,7 +17,7 @@ from nav_msgs.msg import Odometry
 from rich.console import Console
 from std_srvs.srv import SetBool, Trigger
 
-from bench.demo.processes import ProcessView
+from bench.demo.processes import ProcessView, paused_by
 from function_tokens.run_model import REFLEX, ProcessRun
 from ghostshell_ros.cli.loops import LoopsClient, LoopsView
 from ghostshell_ros.runtime.goal_client import GoalClient
@@ -156,7 +156,7 @@ class Story:
         if acting.status != "SUCCESS":
             raise StoryError(f"the reflex “{acting.instruction}” ended as {acting.status}")
         self._until(lambda: walk.status == "IN_PROGRESS", 10.0, "the walk does not go on after the reflex", walk)
-        if not walk.paused_by("s0", states):
+        if not paused_by(walk, "s0", states):
             raise StoryError("the reflex acted, but the walk was not paused for it")
         self._walks(0.4, walk)
         return acting

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.demo.processes import ProcessView, draw_processes
+from bench.demo.processes import ProcessView, draw_processes, paused_by, stretches
 from function_tokens.run_model import RunModel
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind
@@ -56,7 +56,7 @@ def _view() -> ProcessView:
 def test_a_process_keeps_its_states_as_stretches_and_its_calls_as_bars() -> None:
     view = _view()
     process = view.processes["a"]
-    assert [(s.name, round(s.begin_s - 100.0, 1), round(end - 100.0, 1)) for s, end in process.spans(199.0)] == [
+    assert [(s.name, round(s.begin_s - 100.0, 1), round(end - 100.0, 1)) for s, end in stretches(process, 199.0)] == [
         ("IN_PROGRESS", 0.0, 10.1),
         ("PAUSED", 10.1, 12.2),
         ("IN_PROGRESS", 12.2, 20.2),
@@ -79,11 +79,11 @@ def test_the_same_state_twice_is_no_news_and_a_call_of_nobody_known_is_left_out(
 def test_a_pause_has_its_cause_and_another_cause_is_news() -> None:
     view = _view()
     a, b = view.processes["a"], view.processes["b"]
-    assert a.paused_by("p2") and not a.paused_by("s0")
+    assert paused_by(a, "p2") and not paused_by(a, "s0")
     assert _state(view, 121.0, "b", "PAUSED", "s0") and _state(view, 122.0, "b", "PAUSED", "s0, teleop")
     assert not _state(view, 123.0, "b", "PAUSED", "s0, teleop")
     since = len(b.states)
-    assert b.paused_by("teleop") and not b.paused_by("teleop", since)
+    assert paused_by(b, "teleop") and not paused_by(b, "teleop", since)
 
 
 def test_the_picture_is_written_for_processes_and_for_none(tmp_path: Path) -> None:
