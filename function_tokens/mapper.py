@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From function tokens to typed calls: the dynamic function interface mapper (GhostShell 3.4.2, semantics section 2)."""
+"""Map function tokens to typed calls: the dynamic function interface mapper (GhostShell 3.4.2, semantics section 2)."""
 
 from __future__ import annotations
 
@@ -92,32 +92,37 @@ class Mapper:
         if it were not there. Never raises for what a model wrote."""
         builtin = BUILTINS.get(self.builtin_names.get(name, name))
         if builtin is not None:
-            return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs, builtin=True)
+            return self._bind(builtin, _named(attrs, "id", "name") if builtin.name == "run" else attrs)
         if name == "else" and attrs:
             name, attrs = _else_if(attrs)
         if (builtin := STEP_BUILTINS.get(STEP_ALIASES.get(name, name))) is not None:
             return self._step_builtin(builtin, attrs)
         if (skill := self.registry.get(name)) is not None:
-            return self._bind(skill, attrs, builtin=False)
+            return self._bind(skill, attrs)
         if name in self.wrappers:
             return None
         known = [*self.registry.names, *BUILTINS, *self.builtin_names]
         hint = nearest(name, [*known, *STEP_BUILTINS]) or f"; known: {', '.join(known[:40])}"
         return Refusal(name, CallCode.UNKNOWN_FUNCTION, f"there is no function '{name}'{hint}", ends_turn=False)
 
-    def _bind(self, skill: Skill, attrs: Mapping[str, str], *, builtin: bool) -> Mapped | Refusal:
-        own = {k: v for k, v in attrs.items() if k != SYNC}
+    def _bind(self, skill: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
+        builtin = skill.name in RESERVED
         try:
-            bound = bind(skill, own, self.limits)
+            bound = bind(skill, {k: v for k, v in attrs.items() if k != SYNC}, self.limits)
             sync = _sync(attrs)
         except ArgumentError as error:
-            return Refusal(skill.name, error.code, error.message, self._ends_turn(skill, builtin), _declared(skill))
-        if builtin and skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
+            ends = not builtin and skill.on_failure == "end_turn" and self._exclusive(skill.subsystems)
+            declared = frozenset(s for s in skill.subsystems if "{" not in s)
+            return Refusal(skill.name, error.code, error.message, ends, declared)
+        if skill.name == "stop" and (fault := self._no_channel(str(bound.values["channel"]))):
             return Refusal("stop", CallCode.INVALID_ARGUMENT, fault, ends_turn=False)
         subsystems = skill.subsystems_for(bound.values)
         channels = frozenset(subsystems) | ({MAIN} if sync else frozenset())
-        exclusive = not builtin and any(self.exclusive.get(s, True) for s in subsystems)
+        exclusive = not builtin and self._exclusive(subsystems)
         return Mapped(skill.name, skill, builtin, dict(bound.values), channels, subsystems, exclusive, tuple(bound.clamped))
+
+    def _exclusive(self, subsystems: Iterable[str]) -> bool:
+        return any(self.exclusive.get(s, True) for s in subsystems)
 
     def _step_builtin(self, builtin: Skill, attrs: Mapping[str, str]) -> Mapped | Refusal:
         """Resolve a built-in of plans. A refused one ends the turn: what follows it was planned on what it held."""
@@ -125,7 +130,7 @@ class Mapper:
             attrs = _named(attrs, "condition", "cond")
         if builtin.name == "step":
             attrs = {k: v for k, v in attrs.items() if k not in STEP_LABELS}
-        mapped = self._bind(builtin, attrs, builtin=True)
+        mapped = self._bind(builtin, attrs)
         if isinstance(mapped, Refusal):
             hint = '; write <if cond="…">, cond="always" if there is no condition' if builtin.name == "if" else ""
             return replace(mapped, ends_turn=True, message=mapped.message + hint)
@@ -133,11 +138,6 @@ class Mapper:
             message = 'the condition of <if> is empty; write cond="always" if there is none'
             return Refusal("if", CallCode.INVALID_ARGUMENT, message, ends_turn=True)
         return mapped
-
-    def _ends_turn(self, skill: Skill, builtin: bool) -> bool:
-        if builtin or skill.on_failure == "continue":
-            return False
-        return any(self.exclusive.get(s, True) for s in skill.subsystems)
 
     def _no_channel(self, name: str) -> str:
         known = sorted({MAIN, *self.exclusive, *(s for skill in self.registry for s in skill.subsystems)})
@@ -159,10 +159,6 @@ def _else_if(attrs: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
 def _named(attrs: Mapping[str, str], alias: str, name: str) -> Mapping[str, str]:
     """Return the attributes with `name` in the place of `alias`, unless both are given."""
     return attrs if name in attrs else {(name if k == alias else k): v for k, v in attrs.items()}
-
-
-def _declared(skill: Skill) -> frozenset[str]:
-    return frozenset(s for s in skill.subsystems if "{" not in s)
 
 
 def _sync(attrs: Mapping[str, str]) -> bool:

@@ -96,9 +96,7 @@ class CallTable:
             call.content_ready = True
             self.close(call)
         stream.held_space = ""
-        stream.late_text = False
-        if stream.frames:
-            stream.frames[-1].text_seen = False
+        stream.unspoken = False
 
     def close_element(self, stream: Stream, call: Call) -> None:
         """Take the end tag of an element as read."""

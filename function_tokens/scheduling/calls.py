@@ -49,7 +49,6 @@ class Frame:
     recorded: list[FunctionToken] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     depth: int = 0
-    text_seen: bool = False
     branched: bool = False
 
 
@@ -70,7 +69,7 @@ class Stream:
     utterance: Call | None = None
     held_space: str = ""
     phrase: str = ""
-    late_text: bool = False
+    unspoken: bool = False
     closed: bool = False
     reason: str = ""
     code: int = 0

@@ -73,22 +73,23 @@ class TokenHandler:
     # -- text ---------------------------------------------------------------------------------------------------------
 
     def _text(self, stream: Stream, token: FunctionToken) -> None:
-        if stream.closed:
-            if token.text.strip() and not stream.late_text:
-                stream.late_text = True
-                self._unspoken(stream, token, _came_late(stream))
-            return
         frame = stream.frames[-1] if stream.frames else None
-        if frame is not None and frame.kind is FrameKind.SAVE:
-            frame.recorded.append(token)
-        elif frame is not None and frame.call is not None and frame.call.takes_content:
-            self.table.content(frame.call, token.text)
-        elif frame is not None and stream.utterance is None and (never := _never_runs(stream)) is not None:
-            if token.text.strip() and not frame.text_seen:
-                frame.text_seen = True
-                self._unspoken(stream, token, never)
-        else:
+        never = _came_late(stream) if stream.closed else None
+        if frame is not None and never is None:
+            if frame.kind is FrameKind.SAVE:
+                frame.recorded.append(token)
+                return
+            if frame.call is not None and frame.call.takes_content:
+                self.table.content(frame.call, token.text)
+                return
+            never = _never_runs(stream) if stream.utterance is None else None
+        if never is None:
             self._utter(stream, token.text)
+        elif token.text.strip() and not stream.unspoken:
+            stream.unspoken = True  # of text that is not spoken, the first piece is reported
+            call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
+            call.content.append(token.text.strip())
+            self.table.record(call, never)
 
     def _utter(self, stream: Stream, text: str) -> None:
         """Speak text. White space at either end is left out; in between it is kept."""
@@ -113,12 +114,6 @@ class TokenHandler:
         if not call.content_ready:
             stream.phrase = stream.phrase[-PHRASE_REACH:] + piece
             call.content_ready = PHRASE_BOUNDARY.search(stream.phrase) is not None
-
-    def _unspoken(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
-        """Report text that is not spoken, by its first piece."""
-        call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
-        call.content.append(token.text.strip())
-        self.table.record(call, result)
 
     def _make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
         """Return a new call inside what is open in its stream, numbered in the order of the tokens."""
