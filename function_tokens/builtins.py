@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions every robot has: declared like skills, carried out by the scheduler itself (semantics, section 3)."""
+"""Declare the functions that every robot has, like skills; the scheduler itself carries them out (semantics, section 3)."""
 
 from __future__ import annotations
 

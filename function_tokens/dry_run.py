@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules a whole stream on a virtual clock, without a robot: what would happen, and when. Nothing moves there."""
+"""Schedule a whole stream on a virtual clock, without a robot, to see what would happen and when. Nothing moves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routines kept on disk: named sequences of function tokens a robot was taught (GhostShell 4, semantics section 3)."""
+"""Keep routines on disk: named sequences of function tokens that a robot was taught (GhostShell 4, semantics section 3)."""
 
 from __future__ import annotations
 

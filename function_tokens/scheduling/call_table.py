@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The living calls and open streams of one process, and what the end of one brings about for the others
-(laws C6 and C9 to C12)."""
+"""Hold the living calls and open streams of one process, and draw the consequences when one ends (laws C6 and C9 to C12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls and streams of function tokens, their states, and who carries calls out (GhostShell 3.4.2, law C10)."""
+"""Hold calls and streams of function tokens with their states, and say who carries calls out (GhostShell 3.4.2, law C10)."""
 
 from __future__ import annotations
 
@@ -108,14 +108,9 @@ class Stream:
             yield from parent.ancestors
 
     @property
-    def inside_refused(self) -> bool:
-        """Return whether the next token stands inside a refused element."""
-        return bool(self.frames) and self.frames[-1].kind is FrameKind.REFUSED
-
-    @property
-    def saving(self) -> Frame | None:
-        """Return the open `save` element, if the stream is inside one."""
-        return self.frames[-1] if self.frames and self.frames[-1].kind is FrameKind.SAVE else None
+    def top(self) -> Frame | None:
+        """Return the frame of the innermost open element."""
+        return self.frames[-1] if self.frames else None
 
 
 TEXT = "text"
@@ -279,13 +274,13 @@ class Executor(Protocol):
     from within these calls or later, on the scheduler's thread. Each started call gets exactly one `ended`."""
 
     def start(self, call: Call) -> None:
-        """Begin; content known so far is in `call.content`."""
+        """Begin it. The content known so far is in `call.content`."""
 
     def content(self, call: Call, text: str, last: bool) -> None:
-        """More character data of a call that was started."""
+        """Take more character data of a call that was started."""
 
     def reset(self, call: Call) -> None:
-        """Condition-based termination: end it as DONE (law C5)."""
+        """End it as DONE: condition-based termination (law C5)."""
 
     def stop(self, call: Call, cause: str) -> None:
-        """Event-driven termination: end it as INTERRUPTED within its stop time (law C9)."""
+        """End it as INTERRUPTED within its stop time: event-driven termination (law C9)."""

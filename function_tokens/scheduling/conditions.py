@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of branches: who is asked whether one holds, and which branch of a step may begin (TypeGo 6, System 1)."""
+"""Tell which branch of a step may begin, and who is asked whether its condition holds (TypeGo 6, System 1)."""
 
 from __future__ import annotations
 

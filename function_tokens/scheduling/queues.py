@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of live calls on their channels, and which may start (laws C1, C2, C3, C6); the queue of steps (TypeGo 6)."""
+"""Keep live calls in order on their channels, tell which may start (laws C1, C2, C3, C6), and queue steps (TypeGo 6)."""
 
 from __future__ import annotations
 

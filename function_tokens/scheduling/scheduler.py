@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The multi-channel scheduler: one process's calls, in order within a channel, parallel across channels
-(GhostShell 3.4.3; laws C1 to C12 of the semantics). Pure, event-driven, on an injected clock; it never polls."""
+"""Schedule the calls of one process: in order within a channel, parallel across channels (GhostShell 3.4.3, laws C1 to C12).
+
+Pure and event-driven, on an injected clock; it never polls.
+"""
 
 from __future__ import annotations
 

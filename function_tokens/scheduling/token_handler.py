@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token side of the scheduler: nest elements, gather text, record routines, make calls (semantics 2 and 3)."""
+"""Turn tokens into calls: nest elements, gather text, record routines (semantics 2 and 3)."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class TokenHandler:
         if stream.closed:
             if token.kind is not TokenKind.RF:
                 self._late(stream, token)
-        elif (saving := stream.saving) is not None:
-            self._record_routine(stream, saving, token)
+        elif (top := stream.top) is not None and top.kind is FrameKind.SAVE:
+            self._record_routine(stream, top, token)
         elif token.kind is TokenKind.RF:
             self._reset(stream, token)
         else:
@@ -73,7 +73,7 @@ class TokenHandler:
     # -- text ---------------------------------------------------------------------------------------------------------
 
     def _text(self, stream: Stream, token: FunctionToken) -> None:
-        frame = stream.frames[-1] if stream.frames else None
+        frame = stream.top
         never = _came_late(stream) if stream.closed else None
         if frame is not None and never is None:
             if frame.kind is FrameKind.SAVE:
@@ -144,7 +144,7 @@ class TokenHandler:
         frame = stream.frames[-1]
         frame.branched = frame.branched or token.name in BRANCHING
         if token.kind is TokenKind.AF:
-            kind = FrameKind.REFUSED if stream.inside_refused else FrameKind.LEFT_OUT
+            kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.LEFT_OUT
             stream.frames.append(Frame(kind, token.name))
 
     def _perform(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
@@ -412,8 +412,8 @@ def _came_late(stream: Stream) -> CallResult:
 
 def _never_runs(stream: Stream) -> CallResult | None:
     """Return the outcome of everything inside an element that was refused or has ended already; None elsewhere."""
-    if stream.inside_refused:
-        why = f"the element around it, <{stream.frames[-1].name}>, was refused"
+    if stream.top is not None and stream.top.kind is FrameKind.REFUSED:
+        why = f"the element around it, <{stream.top.name}>, was refused"
         return CallResult(Outcome.REFUSED, CallCode.PARENT_REFUSED, why)
     parent = stream.parent
     if parent is None or parent.takes_more:
