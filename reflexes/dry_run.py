@@ -73,8 +73,7 @@ class DryRunReport:
 
 
 def dry_run(loaded: LoadedRule, observations: Iterable[Observation], vocabulary: Vocabulary) -> DryRunReport:
-    """Evaluate a rule on observations, in the order of their stamps; its actions are taken to succeed and to last as long as
-    their skills say."""
+    """Evaluate a rule on observations, in the order of their stamps. Actions succeed and last as long as their skills say."""
     rehearsal = _Rehearsal(loaded, vocabulary)
     report, ticks = rehearsal.report, 0
     for observation in observations:

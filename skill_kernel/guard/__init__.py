@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs code that a model or a person wrote as a rule, and nothing else: parsed, checked against an allow-list and against
-types, then compiled to closures (semantics, section 6)."""
+"""Run code that a model or a person wrote as a rule, and nothing else (semantics, section 6).
+
+It is parsed, checked against an allow-list and against types, and compiled to closures.
+"""
 
 from skill_kernel.guard.code import Caller, SkillRequest, Vocabulary
 from skill_kernel.guard.compiler import Guarded, GuardedExpression, compile_expression, compile_guarded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that guarded code may use, and compiled pieces: closures over a frame, with type, greatest cost and constant."""
+"""Define the names that guarded code may use, and compiled pieces: closures with a type, a greatest cost and a constant."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ OWN_ACTIONS: dict[str, Skill] = {skill.name: skill for skill in (stop.__robot_sk
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a robot's rules may name. `limits` are the robot's bounds for parameters marked `Limited`; `base_subsystems` are
-    those that motion of the base needs, which `stop` therefore takes."""
+    """Hold what a robot's rules may name.
+
+    `limits` are the robot's bounds for parameters marked `Limited`. `base_subsystems` are those that motion of the base needs;
+    `stop` takes them.
+    """
 
     accessors: Mapping[str, Accessor]
     skills: SkillRegistry = field(default_factory=SkillRegistry)
@@ -70,7 +73,7 @@ Kind = type[bool] | type[int] | type[float] | type[str]
 
 @dataclass(frozen=True)
 class Type:
-    """A value of a kind, or with `length` a list of at most so many."""
+    """Describe a value of a kind, or with `length` a list of at most so many."""
 
     kind: Kind
     length: int | None = None
@@ -121,7 +124,7 @@ class Caller(Protocol):
 
 
 class Frame:
-    """The state of one evaluation: who answers accessors, and the local variables by number."""
+    """Hold the state of one evaluation: who answers accessors, and the local variables by number."""
 
     __slots__ = ("call", "values")
 
@@ -132,8 +135,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class SkillRequest:
-    """What an action asks for next: a skill of the robot, or one of S0's own actions, with typed arguments. `bound`:
-    the action keeps whether it succeeded, and so decides itself what follows a failure."""
+    """Ask for a call: a skill of the robot, or one of S0's own actions, with typed arguments.
+
+    With `bound` the action keeps whether the call succeeded, and so decides itself what follows a failure.
+    """
 
     name: str
     arguments: dict[str, Any]
@@ -146,10 +151,10 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class Code:
-    """A compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known.
+    """Hold a compiled expression. `steps` bounds what one evaluation costs; `constant` is its value when that is known.
 
-    Whatever it was made of, a value of type float is a Python float and one of type int is bounded: whole numbers of Python
-    grow without end, and with them the time one product takes.
+    A value of type float is always a Python float, and one of type int is bounded: Python's whole numbers grow without end,
+    and with them the time that one product takes.
     """
 
     type: Type
@@ -195,7 +200,7 @@ def _floats(values: Iterable[Value]) -> list[float]:
 
 
 class Signal(Enum):
-    """Where a block goes on."""
+    """Tell where a block goes on."""
 
     NEXT = 0
     BREAK = 1
@@ -209,7 +214,7 @@ Perform = Callable[[Frame], Steps]
 
 @dataclass(frozen=True)
 class Block:
-    """Compiled statements. `ends` tells that none of what follows is ever reached."""
+    """Hold compiled statements. `ends`: nothing that follows them is ever reached."""
 
     perform: Perform
     steps: int
@@ -218,7 +223,7 @@ class Block:
 
 
 class Scope:
-    """Local variables of one function: each has one type, and is known only where it has surely been assigned."""
+    """Keep the local variables of one function: each has one type, and is known only where it has surely been assigned."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the source of a rule to its two functions, `condition` and `action`, or of an expression to its value.
+"""Compile a rule to its two functions, `condition` and `action`, or an expression to a function that gives its value.
 
 The types of expressions and statements are checked, and they become closures over a frame.
 Python's own eval, exec and compile are never used. Every loop has a known greatest number of rounds.
@@ -592,7 +592,7 @@ def _signalling(signal: Signal, number: int = 0, run: Evaluate | None = None) ->
 
 @dataclass(frozen=True)
 class Guarded:
-    """A rule that passed. `condition` raises what its accessors raise, and ArithmeticError or ValueError for numbers it
+    """Hold a rule that passed. `condition` raises what its accessors raise, and ArithmeticError or ValueError for numbers it
     cannot work with. `action` gives one SkillRequest after the other and is sent whether each succeeded.
 
     `subsystems` are all that the action may need; `stops`: it stands still meanwhile. `notes`: what the robot's limits
@@ -613,7 +613,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class GuardedExpression:
-    """An expression that passed: its type, the accessors it reads, its value."""
+    """Hold an expression that passed: its type, the accessors it reads, and the function that gives its value."""
 
     source: str
     type: Type

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guard says of code it refuses, with the place, and what running code may raise."""
+"""Define the bounds of guarded code, the errors for code that is refused, and what running code may raise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from enum import Enum
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one rule. Steps are the evaluated parts of expressions and statements, loops counted at their longest, so
-    that accepted code cannot take more of them, whatever the sensors say."""
+    """Bound one rule. Steps are the evaluated parts of expressions and statements, with loops counted at their longest:
+    accepted code cannot take more of them, whatever the sensors say."""
 
     characters: int = 4000
     tokens: int = 1000
@@ -40,7 +40,7 @@ SHOWN = 60
 
 
 class GuardCode(str, Enum):
-    """Why code is refused."""
+    """Name the reasons for which code is refused."""
 
     TOO_LONG = "TOO_LONG"
     TOO_DEEP = "TOO_DEEP"
@@ -58,7 +58,7 @@ class GuardCode(str, Enum):
 
 
 class GuardError(ValueError):
-    """Code is refused; nothing of it was run. `line` and `column` count from 1, 0 when it is about the whole."""
+    """Report that code is refused; nothing of it was run. `line` and `column` count from 1, and are 0 for all of the code."""
 
     def __init__(self, code: GuardCode, message: str, *, line: int = 0, column: int = 0) -> None:
         where = f"line {line}, column {column}: " if line else ""
@@ -70,7 +70,7 @@ class GuardError(ValueError):
 
 
 class RuleFault(ArithmeticError):
-    """Accepted code met numbers it cannot go on with."""
+    """Report that accepted code met numbers it cannot go on with."""
 
 
 def at(node: ast.AST, code: GuardCode, message: str) -> GuardError:

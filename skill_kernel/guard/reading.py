@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From untrusted text to a syntax tree that holds nothing but allowed nodes; nothing of it is ever run."""
+"""Read untrusted text as a syntax tree that holds nothing but allowed nodes. Nothing of it is ever run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALLOWED: frozenset[type[ast.AST]] = frozenset(
         _STATEMENTS, _VALUES, _LOOPS, _LOGIC, _ARITHMETIC, _COMPARISONS
     )
 )
-"""Compared by identity of the type, so that a node a later Python brings is refused until somebody allows it."""
+"""Types of node that are allowed. A node that a later Python brings is refused until somebody adds it here."""
 
 _WORDS = {
     "Attribute": "a dot (attribute access)",
@@ -51,7 +51,7 @@ _WORDS = {
     "AnnAssign": "a type annotation",
     "arg": "a parameter",
 }
-"""What a person calls a node; the others are called as Python's own name of them says."""
+"""Names of nodes in messages; the others go by Python's own name."""
 
 
 def read(source: str, *, expression: bool = False) -> ast.Module | ast.Expression:

@@ -57,121 +57,6 @@ class InvalidCommandError(ValueError):
     """A request that no command of CompileReflex stands for, or that lacks what its command needs."""
 
 
-class ReflexService:
-    """Answer CompileReflex for a node of reflexes."""
-
-    def __init__(self, node: ReflexesNode) -> None:
-        self._node = node
-        self._cancel = CancelToken()
-        self._busy = False
-        node.create_service(CompileReflex, "compile_reflex", self._on_request)
-
-    def close(self) -> None:
-        """Let a model go that is being asked."""
-        self._cancel.cancel()
-
-    async def _on_request(self, request: CompileReflex.Request, response: CompileReflex.Response) -> CompileReflex.Response:
-        code, why = 0, ""
-        try:
-            report, name = await self._do(request)
-            response.success, response.report, response.reflexes = True, ros_text(report), self._node.shown(name)
-        except GrammarError as error:
-            code, why = ReflexCode.NOT_COMPILED, str(error)
-        except CompileError as error:
-            code, why = ReflexCode.NOT_COMPILED, f"{error}\n{error.source}" if error.source else str(error)
-        except ModelError as error:
-            hint = "say it in a usual form and ask for offline to do without a model"
-            code, why = ReflexCode.NO_MODEL_ANSWER, f"{error.message}; {hint}"
-        except ReflexError as error:
-            code, why = ReflexCode.REFLEX_REFUSED, str(error)
-        except InvalidCommandError as error:
-            code, why = ReflexCode.INVALID_COMMAND, str(error)
-        response.error_code, response.error_msg = int(code), ros_text(why)
-        return response
-
-    async def _do(self, request: CompileReflex.Request) -> tuple[str, str]:
-        """Carry a request out; return the report, and the name of the reflex to show ("" for all)."""
-        command, name = request.command, request.name
-        if command == request.LIST:
-            if name:
-                self._node.book.get(name)
-            return "", name
-        if command == request.ADD:
-            return await self._add(request)
-        if not name:
-            raise InvalidCommandError("name says which reflex")
-        if command == request.TEST:
-            return await self._test(name, request.observations_file), name
-        report = ""
-        if command == request.APPROVE:
-            rule = self._node.book.approve(name, request.person)
-            report = f"'{name}' is approved by {rule.approver} and fires from now on"
-        elif command == request.REMOVE:
-            self._node.book.remove(name)
-            report, name = f"'{name}' is removed", ""
-        elif command == request.ENABLE:
-            self._node.book.enable(name)
-        elif command == request.DISABLE:
-            self._node.book.disable(name, f"by {request.person.strip() or 'somebody'}")
-        else:
-            raise InvalidCommandError(f"command {command} is unknown; use one of 0 (ADD) to 6 (DISABLE)")
-        self._node.on_rules()
-        return report, name
-
-    async def _add(self, request: CompileReflex.Request) -> tuple[str, str]:
-        settings = {
-            "repeats": request.repeats,
-            **({"priority": request.priority} if request.priority >= 0 else {}),
-            **({"cooldown_s": request.cooldown_s} if request.cooldown_s > 0 else {}),
-        }
-        sentence, source, person = request.sentence, request.source, request.person.strip()
-        if source and not (sentence.strip() and person):
-            raise InvalidCommandError("code written by hand needs the sentence it stands for, and the person who wrote it")
-        compiler, offline = self._node.compiler, request.offline
-
-        def make() -> Proposal:
-            if source:
-                return compiler.check(sentence, source, f"by hand, {person}")
-            return compiler.compile(sentence, cancel=self._cancel, offline=offline)
-
-        proposal = await self._threaded(make)
-        rule = self._node.book.add(proposal, name=request.name, settings=settings)
-        self._node.on_rules()
-        tried = await self._threaded(lambda: self._tried(self._node.book.loaded(rule.name), list(self._node.recorded)))
-        return "\n".join([*(f"Note: {note}" for note in proposal.notes), tried]), rule.name
-
-    async def _test(self, name: str, file: str) -> str:
-        loaded = self._node.book.loaded(name)
-        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else list(self._node.recorded))))
-
-    def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
-        return dry_run(loaded, observations, self._node.words).text()
-
-    async def _threaded(self, work: Callable[[], Any]) -> Any:
-        """Run `work` on a thread of its own, for the loop must go on; one at a time."""
-        if self._busy:
-            raise ReflexError("another reflex is being compiled or tested; ask again when that is done")
-        self._busy = True
-        future = Future(executor=self._node.executor)
-
-        def run() -> None:
-            with suppress(OSError, AttributeError):
-                # It inherits the node's priority, but is not what has to be punctual.
-                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-                self._node.call_soon(future.set_exception, error)
-            else:
-                self._node.call_soon(future.set_result, result)
-
-        threading.Thread(target=run, name="reflex-compiler", daemon=True).start()
-        try:
-            return await future
-        finally:
-            self._busy = False
-
-
 def recorded(file: str) -> list[Observation]:
     """Return the observations in a file. Raises ReflexError."""
     try:
@@ -219,7 +104,8 @@ class ReflexesNode(RuntimeNode):
         self._performer.loop, self._performer.on_change = self._loop, self._tell_soon
         self.recorded: deque[Observation] = deque(maxlen=KEPT)
         self.compiler = Compiler(self.words, config, self._client)
-        self._service = ReflexService(self)
+        self._cancel, self._busy = CancelToken(), False
+        self.create_service(CompileReflex, "compile_reflex", self._on_request)
         self._states = self.create_publisher(ReflexStateArray, "reflex_states", LATCHED)
         self.create_subscription(ObservationMsg, "observation", self._on_observation, OBSERVATION)
         self.create_subscription(KernelState, "kernel_state", self._on_kernel, LATCHED)
@@ -360,6 +246,109 @@ class ReflexesNode(RuntimeNode):
         return Health("watching", Level.OK, values)
 
     def close(self) -> None:
-        self._service.close()
+        self._cancel.cancel()
         if self._client is not None:
             self._client.close()
+
+    # -- the service compile_reflex ------------------------------------------------------------------------------------
+
+    async def _on_request(self, request: CompileReflex.Request, response: CompileReflex.Response) -> CompileReflex.Response:
+        code, why = 0, ""
+        try:
+            report, name = await self._do(request)
+            response.success, response.report, response.reflexes = True, ros_text(report), self.shown(name)
+        except GrammarError as error:
+            code, why = ReflexCode.NOT_COMPILED, str(error)
+        except CompileError as error:
+            code, why = ReflexCode.NOT_COMPILED, f"{error}\n{error.source}" if error.source else str(error)
+        except ModelError as error:
+            hint = "say it in a usual form and ask for offline to do without a model"
+            code, why = ReflexCode.NO_MODEL_ANSWER, f"{error.message}; {hint}"
+        except ReflexError as error:
+            code, why = ReflexCode.REFLEX_REFUSED, str(error)
+        except InvalidCommandError as error:
+            code, why = ReflexCode.INVALID_COMMAND, str(error)
+        response.error_code, response.error_msg = int(code), ros_text(why)
+        return response
+
+    async def _do(self, request: CompileReflex.Request) -> tuple[str, str]:
+        """Carry a request out; return the report, and the name of the reflex to show ("" for all)."""
+        command, name = request.command, request.name
+        if command == request.LIST:
+            if name:
+                self.book.get(name)
+            return "", name
+        if command == request.ADD:
+            return await self._add(request)
+        if not name:
+            raise InvalidCommandError("name says which reflex")
+        if command == request.TEST:
+            return await self._test(name, request.observations_file), name
+        report = ""
+        if command == request.APPROVE:
+            rule = self.book.approve(name, request.person)
+            report = f"'{name}' is approved by {rule.approver} and fires from now on"
+        elif command == request.REMOVE:
+            self.book.remove(name)
+            report, name = f"'{name}' is removed", ""
+        elif command == request.ENABLE:
+            self.book.enable(name)
+        elif command == request.DISABLE:
+            self.book.disable(name, f"by {request.person.strip() or 'somebody'}")
+        else:
+            raise InvalidCommandError(f"command {command} is unknown; use one of 0 (ADD) to 6 (DISABLE)")
+        self.on_rules()
+        return report, name
+
+    async def _add(self, request: CompileReflex.Request) -> tuple[str, str]:
+        settings = {
+            "repeats": request.repeats,
+            **({"priority": request.priority} if request.priority >= 0 else {}),
+            **({"cooldown_s": request.cooldown_s} if request.cooldown_s > 0 else {}),
+        }
+        sentence, source, person = request.sentence, request.source, request.person.strip()
+        if source and not (sentence.strip() and person):
+            raise InvalidCommandError("code written by hand needs the sentence it stands for, and the person who wrote it")
+        compiler, offline = self.compiler, request.offline
+
+        def make() -> Proposal:
+            if source:
+                return compiler.check(sentence, source, f"by hand, {person}")
+            return compiler.compile(sentence, cancel=self._cancel, offline=offline)
+
+        proposal = await self._threaded(make)
+        rule = self.book.add(proposal, name=request.name, settings=settings)
+        self.on_rules()
+        tried = await self._threaded(lambda: self._tried(self.book.loaded(rule.name), list(self.recorded)))
+        return "\n".join([*(f"Note: {note}" for note in proposal.notes), tried]), rule.name
+
+    async def _test(self, name: str, file: str) -> str:
+        loaded = self.book.loaded(name)
+        return str(await self._threaded(lambda: self._tried(loaded, recorded(file) if file else list(self.recorded))))
+
+    def _tried(self, loaded: LoadedRule, observations: list[Observation]) -> str:
+        return dry_run(loaded, observations, self.words).text()
+
+    async def _threaded(self, work: Callable[[], Any]) -> Any:
+        """Run `work` on a thread of its own, for the loop must go on; one at a time."""
+        if self._busy:
+            raise ReflexError("another reflex is being compiled or tested; ask again when that is done")
+        self._busy = True
+        future = Future(executor=self.executor)
+
+        def run() -> None:
+            with suppress(OSError, AttributeError):
+                # It inherits the node's priority, but is not what has to be punctual.
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+                self.call_soon(future.set_exception, error)
+            else:
+                self.call_soon(future.set_result, result)
+
+        threading.Thread(target=run, name="reflex-compiler", daemon=True).start()
+        try:
+            return await future
+        finally:
+            self._busy = False
