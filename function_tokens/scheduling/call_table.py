@@ -229,10 +229,10 @@ class CallTable:
                     self.executor.stop(call, cause)
         return running
 
-    def interrupt_stream(self, stream: Stream, cause: str) -> None:
+    def interrupt_stream(self, stream: Stream, cause: str, code: int = 0) -> None:
         """End a stream at once; its open elements count as reset (C9)."""
         self.stop_generation(stream, cause)
-        self.close_stream(stream, "interrupt", error=cause)
+        self.close_stream(stream, "interrupt", code, cause)
 
     def end_turn(self, call: Call, why: str) -> None:
         """End the turn of a call that failed or was refused (C11), or that broke the rules of a strict stream: nothing more

@@ -135,11 +135,11 @@ class Scheduler:
             self._table.close_stream(stream, "end", code, error)
         self._settle()
 
-    def void_stream(self, stream_id: str, cause: str) -> None:
-        """End a stream of an epoch that was interrupted: nothing of it is dispatched, its calls end as dropped."""
+    def void_stream(self, stream_id: str, cause: str, code: int = 0) -> None:
+        """End a stream that must not run: nothing of it is dispatched, its calls end as dropped."""
         stream = self._table.streams.get(stream_id)
         if stream is not None and not stream.closed:
-            self._table.interrupt_stream(stream, cause)
+            self._table.interrupt_stream(stream, cause, code)
         self._settle()
 
     def _watch_silence(self, stream: Stream) -> None:

@@ -98,7 +98,7 @@ def test_speech_that_was_refused_once_begins_whole(kernel: Kernel) -> None:
 
 def test_the_process_forgotten_first_is_the_one_unused_for_longest(kernel: Kernel) -> None:
     kernel.interrupt("old", epoch=5)
-    for n in range(MAX_PROCESSES - 1):
+    for n in range(2 * MAX_PROCESSES - 1):
         kernel.interrupt(f"other{n}", epoch=5)
     kernel.interrupt("old", epoch=6)
     kernel.interrupt("one more", epoch=5)

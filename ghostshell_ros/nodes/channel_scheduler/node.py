@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `channel_scheduler`: function tokens in, calls to the skill kernel out (GhostShell 3.4.3)."""
+"""Run the node `channel_scheduler`: function tokens in, calls to the skill kernel out (GhostShell 3.4.3)."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from functools import partial
 
 from ghostshell.msg import FunctionToken as TokenMsg
 from ghostshell.msg import KernelState, ProcessHeartbeat
@@ -32,14 +31,10 @@ NO_PROCESS = "none-"
 """Prefix of the process id of an interrupt that only makes contact."""
 
 MAX_PROCESSES = 16
-"""Processes that are remembered, also ended ones, so that their late tokens end as dropped. When all of them have calls,
-one more is refused."""
+"""How many processes may have calls. Twice as many are remembered, so that late tokens of ended ones end as dropped."""
 
 AT_REST = 2
-"""Without calls it sends one heartbeat of so many."""
-
-MAX_REFUSED = 64
-"""Refused streams that are remembered, so that their later tokens are not taken for new streams."""
+"""Without calls, one of so many heartbeats is sent."""
 
 
 @dataclass
@@ -73,7 +68,6 @@ class ChannelScheduler(RuntimeNode):
         self._robot = robot
         self._ros_clock = RosClock(self)
         self._processes: dict[str, _Process] = {}
-        self._refused: dict[str, None] = {}
         self._oldest_epoch = 0
         self._paused: frozenset[str] = frozenset()
         self._events = EventWriter(self, CallEvent, StreamEvent, ProcessEvent, Notice)
@@ -98,15 +92,13 @@ class ChannelScheduler(RuntimeNode):
             if live or self._beats % AT_REST == 0:
                 self._heartbeat.publish(ProcessHeartbeat(process_ids=live))
 
-    def _process(self, process_id: str) -> _Process | None:
-        """Return the process of that id; None where it would be one too many."""
+    def _process(self, process_id: str) -> _Process:
+        """Return the process of that id. A new one may take the place of the one without calls that was used longest ago."""
         process = self._processes.pop(process_id, None)
         if process is None:
-            while len(self._processes) >= MAX_PROCESSES:
-                idle = next((i for i, p in self._processes.items() if not p.scheduler.live_calls), None)
-                if idle is None:
-                    return None
-                del self._processes[idle]
+            idle = (i for i, p in self._processes.items() if not _has_calls(p))
+            if len(self._processes) >= 2 * MAX_PROCESSES and (oldest := next(idle, None)) is not None:
+                del self._processes[oldest]
             executor = ProcessExecutor(self._link, self._robot.registry, process_id)
             weighing = self._verdicts.before(executor, process_id)
             executor.scheduler = Scheduler(
@@ -129,35 +121,17 @@ class ChannelScheduler(RuntimeNode):
         self._processes[process_id] = process  # the one used last stands last, the first is the first to be forgotten
         return process
 
-    def _refuse(self, process_id: str, stream_id: str) -> None:
-        """End a stream like one that was taken, so that nobody waits for it, and perform nothing of it."""
-        self._refused[stream_id] = None
-        while len(self._refused) > MAX_REFUSED:
-            del self._refused[next(iter(self._refused))]
-        why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
-        event = partial(StreamEvent, process_id=process_id, stream_id=stream_id)
-        ended = partial(event, error_code=TaskCode.TOO_MANY_PROCESSES, error_msg=why, end="end")
-        for told in (
-            event(kind=StreamKind.STARTED),
-            event(kind=StreamKind.STOP_GENERATION, error_msg=why),
-            ended(kind=StreamKind.ENDED),
-            ended(kind=StreamKind.TURN_ENDED),
-        ):
-            self.call_soon(self._events.write, told)
-
     def _token(self, message: TokenMsg) -> None:
-        if message.stream_id in self._refused:
-            return
         process = self._process(message.process_id)
-        if process is None:
-            self._refuse(message.process_id, message.stream_id)
-            return
         scheduler, stream_id = process.scheduler, message.stream_id
         if stream_id not in process.next_seq:
             process.next_seq[stream_id] = 0
             scheduler.open_stream(stream_id, epoch=message.epoch, strict=self._strict, turn=message.turn)
             if message.epoch < process.oldest_epoch:
                 scheduler.void_stream(stream_id, "the process was interrupted before the stream arrived")
+            elif not scheduler.live_calls and sum(map(_has_calls, self._processes.values())) >= MAX_PROCESSES:
+                why = f"{MAX_PROCESSES} processes have calls that run or wait already; wait for one to end, or end one"
+                scheduler.void_stream(stream_id, why, TaskCode.TOO_MANY_PROCESSES)
         expected = process.next_seq[stream_id]
         process.next_seq[stream_id] = message.seq + 1
         if message.seq != expected:
@@ -228,6 +202,10 @@ class ChannelScheduler(RuntimeNode):
     def close(self) -> None:
         """Let the verdicts' model go."""
         self._verdicts.close()
+
+
+def _has_calls(process: _Process) -> bool:
+    return bool(process.scheduler.live_calls)
 
 
 def _token_of(message: TokenMsg) -> FunctionToken:
