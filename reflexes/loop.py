@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System 0: evaluates all conditions at each tick and each observation, and lets the rule with the right fire (TypeGo 6)."""
+"""Evaluate all conditions at each tick and each observation, and let the rule that may fire: System 0 (TypeGo 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from reflexes.rule import LoadedRule
-from skill_kernel.guard import SkillRequest
+from skill_kernel.guard import Caller, SkillRequest
 from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
 from skill_kernel.observation.model import Observation, StaleFieldError
@@ -24,7 +24,7 @@ OVERRUN_S = 0.25
 
 
 class Ended(Enum):
-    """How a firing ended."""
+    """Tell how a firing ended."""
 
     DONE = "done"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class Ended(Enum):
 
 @dataclass(eq=False)
 class Firing:
-    """A rule that has fired, from its condition's becoming true to the end of its action."""
+    """Hold a rule that has fired, until its action has ended."""
 
     loaded: LoadedRule
     since_s: float
@@ -60,7 +60,7 @@ class Performer(Protocol):
 
 @dataclass
 class Watch:
-    """What is known of one rule while the loop runs. Times are seconds; `holds` is None when it cannot be told."""
+    """Hold what is known of one rule while the loop runs. Times are seconds; `holds` is None when it cannot be told."""
 
     loaded: LoadedRule
     holds: bool | None = None
@@ -97,34 +97,30 @@ class Watch:
         return bool(self.holds) and may
 
 
-class Answers:
-    """A view that asks each question once a round: fifty rules mostly ask the same few."""
+def asking_once(view: View) -> Caller:
+    """Return a caller that asks a view each question once: fifty rules mostly ask the same few."""
+    known: dict[tuple[Any, ...], Any] = {}
 
-    __slots__ = ("_known", "_view")
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._known: dict[tuple[Any, ...], Any] = {}
-
-    def __call__(self, *question: Any) -> Any:
-        try:
-            answer = self._known[question]
-        except KeyError:
+    def ask(*question: Any) -> Any:
+        if question not in known:
             try:
-                answer = self._view.call(*question)
+                known[question] = view.call(*question)
             except StaleFieldError as error:
-                answer = error
-            self._known[question] = answer
+                known[question] = error
+        answer = known[question]
         if answer.__class__ is StaleFieldError:
             raise answer.with_traceback(None)
         return answer
 
+    return ask
+
 
 class ReflexLoop:
-    """The loop's core, on one thread. `now` is on the steady clock of the observations' times; `spent` tells the processor
-    time of this thread, so that what other programs take is not counted against a rule.
+    """Evaluate and fire rules, on one thread.
 
-    `on_disabled` is told of a rule that overran or raised, with the reason; the others go on.
+    `now` is on the steady clock of the observations' times. `spent` tells the processor time of this thread, so that what
+    other programs take is not counted against a rule. `on_disabled` is told of a rule that overran or raised, with the
+    reason; the others go on.
     """
 
     def __init__(
@@ -144,7 +140,7 @@ class ReflexLoop:
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """Of all rules, the highest priority first."""
+        """Return the watches of all rules, the highest priority first."""
         return tuple(self._watches)
 
     @property
@@ -153,8 +149,8 @@ class ReflexLoop:
         return tuple(w.firing for w in self._watches if w.firing is not None)
 
     def set_rules(self, rules: Iterable[LoadedRule]) -> None:
-        """Exchange the rules. One that is unchanged keeps its state, but takes its new code; one that is gone and fires is
-        cancelled."""
+        """Exchange the rules. An unchanged one keeps its state, but takes its new code. One that is gone is cancelled where it
+        fires."""
         before = {w.loaded.rule.name: w for w in self._watches}
         watches = []
         for loaded in rules:
@@ -190,7 +186,7 @@ class ReflexLoop:
 
     def tick(self, now: float) -> None:
         """Evaluate every condition once, the highest priority first, and fire what is due."""
-        answers = Answers(View(self._observation, self._table, now))
+        answers = asking_once(View(self._observation, self._table, now))
         begin = self._spent()
         for watch in self._watches:
             if watch.disabled:
@@ -248,7 +244,7 @@ class ReflexLoop:
     def _watch_of(self, firing: Firing) -> Watch | None:
         return next((w for w in self._watches if w.firing is firing), None)
 
-    def _evaluate(self, watch: Watch, answers: Answers, now: float) -> None:
+    def _evaluate(self, watch: Watch, answers: Caller, now: float) -> None:
         watch.evaluations += 1
         try:
             holds: bool | None = watch.loaded.guarded.condition(answers)
