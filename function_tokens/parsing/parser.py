@@ -97,13 +97,9 @@ class StreamingParser:
         self._line_blank = True
         self._fenced = False
         self._ticks_end = -1  # offset behind more backticks than a fence has
-        self._ended = False
         self._error: ParseError | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Return whether nothing more can come: closed, failed, or ended by a limit."""
-        return self._ended
+        self.ended = False
+        """True when nothing more can come: closed, failed, or ended by a limit."""
 
     def feed(self, text: str) -> list[FunctionToken]:
         """Return the tokens that `text` completes. Raises ParseError in strict mode."""
@@ -145,7 +141,7 @@ class StreamingParser:
         Strict: raises ParseError (UNCLOSED) for an open element or unfinished markup. Lenient: unfinished markup is
         dropped, open elements are reset.
         """
-        if self._ended and self._error is None:
+        if self.ended and self._error is None:
             return []
         return self._read("", final=True)
 
@@ -159,7 +155,7 @@ class StreamingParser:
         """Read any text: with the reader of the content, which goes on where it stopped."""
         if self._error is not None and self._strict:
             raise self._error
-        if self._ended or not (text or final):
+        if self.ended or not (text or final):
             return []
         source = self._source
         piece, self._begun = self._begun + text, ""
@@ -173,7 +169,9 @@ class StreamingParser:
                 self._finish()
         except ParseError as error:
             self._fail(error)
-        self._between = not (self._ended or self._inside or source.at < source.end)
+        if self.ended:
+            source.written.truncate(0)  # nobody asks for a place in it any more
+        self._between = not (self.ended or self._inside or source.at < source.end)
         return self._taken()
 
     def _taken(self) -> list[FunctionToken]:
@@ -192,10 +190,10 @@ class StreamingParser:
             source.violation(ParseCode.UNCLOSED, f"<{name[:40]}> is open at the end of the stream", source.fed)
         self._reset_open(0, source.fed)
         source.summarise()
-        self._ended = True
+        self.ended = True
 
     def _fail(self, error: ParseError) -> None:
-        self._ended, self._between, self._error = True, False, error
+        self.ended, self._between, self._error = True, False, error
         if self._strict:
             error.tokens = tuple(self._out)
             raise error
