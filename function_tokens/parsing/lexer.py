@@ -83,15 +83,10 @@ _value_parts = re.compile(r"&(?:(?:lt|gt|amp|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)
 _value_runs = {
     '"': run_of('^"<'),
     "'": run_of("^'<"),
-    "\u201c": run_of('^"\u201c\u201d\u201e<'),
-    "\u2018": run_of("^'\u2018\u2019\u201a<"),
+    **dict.fromkeys("\u201c\u201d\u201e", run_of('^"\u201c\u201d\u201e<')),
+    **dict.fromkeys("\u2018\u2019\u201a", run_of("^'\u2018\u2019\u201a<")),
 }
-_closing_quote = {
-    '"': '"',
-    "'": "'",
-    **dict.fromkeys("\u201c\u201d\u201e", "\u201c"),
-    **dict.fromkeys("\u2018\u2019\u201a", "\u2018"),
-}
+"""By the quote that opens a value: up to a `<` or what may close it."""
 _unquoted = run_of(r"^ \t\r\n<>/&`\]")
 _junk = run_of(r"^ \t\r\n<>/=")
 _spreads = re.compile(r"[<>\r\n]").search
@@ -249,14 +244,14 @@ class TagLexer:
             return self._add(name, NO_VALUE)
         source.at += 1
         char = yield from self._after_space()
-        if (quote := _closing_quote.get(char)) is None:
+        if char not in _value_runs:
             self._problem(f"the value of {name!r} has no quotes")
             return (yield from self._unquoted_value(name))
         if char not in _closes_value:
             self._problem(f"the value of {name!r} is in typographic quotes {char!r}; write '\"'")
         self._commit()
         source.at += 1
-        yield from self._quoted_value(name, quote)
+        yield from self._quoted_value(name, char)
         if begins_name((yield from source.peek())):
             self._problem(f"no white space before an attribute of <{self.name}>")
         return None
