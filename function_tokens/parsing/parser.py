@@ -31,7 +31,7 @@ REASONING_TAGS = ("think", "thinking", "reasoning", "thought")
 _SPECIAL = rf"<&\]`\r{INVALID}"
 _special = re.compile(f"[{_SPECIAL}]").search
 """Finds what makes a piece more than text."""
-_text_run = run_of(r"^<&\]`")
+_text_run = run_of(r"^<&\]`\r")
 _TAG = r"""<[^<>"'&\s!?=][^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*>"""
 """A complete tag that lxml may be able to read as it is."""
 _NAME = r"[A-Za-z_][\w.\-]*"
@@ -236,8 +236,6 @@ class StreamingParser:
     def _read_content(self) -> Step[None]:
         source = self._source
         while True:
-            if source.text.startswith("\r", source.at):  # it may have waited for a line feed behind dropped characters
-                self._text(source.at + 1 + source.text.startswith("\n", source.at + 1))
             self._text(_text_run(source.text, source.at))
             text, i = source.text, source.at
             char = text[i : i + 1]
@@ -251,6 +249,8 @@ class StreamingParser:
                 continue
             if char == "&":
                 self._reference(text, i)
+            elif char == "\r":
+                self._text(i + 1 + text.startswith("\n", i + 1))
             elif char == "]":
                 self._closing_brackets(text, i)
             elif char == "`":
