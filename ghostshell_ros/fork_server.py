@@ -41,8 +41,8 @@ COMMON = (
     "skill_kernel.skills.registry",
 )
 """Modules that most nodes import."""
-MAX_REQUEST = 200_000
-"""Bytes; the environment is the largest part of a request."""
+MAX_REQUEST = 65_536
+"""Bytes of a command line and a folder."""
 UP_S = 30.0
 """Time within which the server has imported and forked, on a machine however busy."""
 _PR_SET_PDEATHSIG = 1
@@ -87,26 +87,30 @@ class Forked:
 
 
 class ForkServer:
-    """The server as its client sees it. It ends, and its nodes with it, with the thread that made this."""
+    """The server as its client sees it. It ends, and its nodes with it, with the thread that made this.
+
+    Its forks have its environment: what the interpreter or a library reads only once cannot be another's.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Start the server; it imports meanwhile. Raises OSError."""
+        self.environment = dict(environment)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(UP_S)
         parent = os.getpid()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
-                env=dict(environment),
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 preexec_fn=lambda: die_with(parent),
             )
 
-    def start(self, argv: Sequence[str], environment: Mapping[str, str], folder: str | None) -> Forked:
+    def start(self, argv: Sequence[str], folder: str | None) -> Forked:
         """Start a node. Raises OSError where the server has died or does not answer."""
-        request = json.dumps([list(argv), dict(environment), folder]).encode()
+        request = json.dumps([list(argv), folder]).encode()
         pipes = [os.pipe() for _ in range(3)]
         readers, writers = ([pipe[end] for pipe in pipes] for end in (0, 1))
         try:
@@ -200,14 +204,12 @@ class _Server:
             del self._nodes[pid]
 
 
-def _become(argv: list[str], environment: Mapping[str, str], folder: str | None) -> None:
+def _become(argv: list[str], folder: str | None) -> None:
     """Run a node as if this process had been started with that command line; does not return."""
     code = 1
     try:
         if folder is not None:
             os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
         sys.argv = argv
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         setproctitle(" ".join(argv))

@@ -211,12 +211,12 @@ class LaunchRun:
         threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
 
     def _fork(self, spec: ProcessSpec, argv: Sequence[str]) -> Forked | None:
-        """Start one of the project's nodes as a fork; None for other programs, and where the server has died."""
+        """Start one of the project's nodes as a fork; None for other programs and environments, and where the server died."""
         if spec.shell or not forkable(argv):
             return None
         try:
             self._forks = self._forks or ForkServer(spec.environment)
-            return self._forks.start(argv, spec.environment, spec.cwd)
+            return self._forks.start(argv, spec.cwd) if self._forks.environment == spec.environment else None
         except OSError:  # what is wrong with the imports the node says when it runs by itself
             self._end_forks()
             return None

@@ -26,7 +26,9 @@ def spec(tmp_path: Path, number: int = 1, **changes: object) -> ProcessSpec:
     found = shutil.which(NODE, path=str(ROOT / "install" / "ghostshell" / "lib" / "ghostshell"))
     assert found is not None
     command = (found, "--ros-args", "-r", f"__ns:=/fork{number}", "-p", f"no_such_parameter_{number}:=1")
-    environment = {**os.environ, "GHOSTSHELL_DATA": str(tmp_path / str(number)), "OF_THIS_TEST": str(number)}
+    if number > 1:
+        command = (*command, "-p", f"data_dir:={tmp_path / str(number)}")
+    environment = {**os.environ, "GHOSTSHELL_DATA": str(tmp_path)}
     return replace(ProcessSpec(f"{NODE}-{number}", command, environment), **changes)  # type: ignore[arg-type]
 
 
@@ -83,14 +85,26 @@ def gone(pid: int) -> bool:
     return not status.exists() or "State:\tZ" in status.read_text(encoding="utf-8")
 
 
-def test_a_fork_has_the_command_line_and_environment_it_was_started_with(watched: Watched) -> None:
+def test_a_fork_has_the_command_line_and_environment_it_was_started_with(watched: Watched, tmp_path: Path) -> None:
     pid = watched.up()
     assert f"/lib/ghostshell/{NODE} --ros-args -r __ns:=/fork1" in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
     assert Path(f"/proc/{server_of(pid)}/cmdline").read_bytes().startswith(b"fork_server")
     assert os.getsid(pid) == pid
+    assert list(tmp_path.rglob("memory.sqlite3"))
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1, 2)]
     assert links[0] == "/dev/null"
     assert all(link.startswith("pipe:") for link in links[1:])
+
+
+def test_a_node_with_an_environment_of_its_own_is_no_fork(tmp_path: Path) -> None:
+    other = spec(tmp_path, 2)
+    launch = Watched(spec(tmp_path, 1), replace(other, environment={**other.environment, "PYTHONOPTIMIZE": "1"}))
+    with launch.run as run:
+        run.start()
+        forked, alone = launch.up(1), launch.up(2)
+        assert server_of(forked) != os.getpid()
+        assert server_of(alone) == os.getpid()
+        assert b"PYTHONOPTIMIZE=1" in Path(f"/proc/{alone}/environ").read_bytes()
 
 
 def test_a_fork_ends_by_sigint_with_code_0_and_leaves_no_server(watched: Watched) -> None:
