@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bench.reading import layer_of
+from bench.replay.recording import FORMAT, Piece, RecordedStream
 from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
 from planners.models.config import ConfigError, ModelConfig
 from planners.models.http_stream import Surroundings
-from planners.models.recording import FORMAT, Piece, RecordedStream
-from planners.prompts.blocks import Layer, layer_of
+from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -311,7 +312,7 @@ def _usage(data: object, where: str) -> Usage | None:
         raise RecordingError(f"{where}: `usage` holds something that is no count") from error
 
 
-def replay_client(config: ModelConfig, around: Surroundings) -> ModelClient:
+def replay_client(config: ModelConfig, around: Surroundings, inner: ModelClient | None) -> ModelClient:
     """Return the client of the provider `replay`. Raises ConfigError without a file."""
     if config.path is None:
         raise ConfigError("provider replay needs `path`, the file of the recorded stream")

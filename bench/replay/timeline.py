@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from bench.reading import read_blocks
 from bench.replay.calls import SCHEDULER, CallBook, Key, Output, RecordedCall
 from bench.replay.recorded import RunFile
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.events import from_message
 from planners.judging import KEPT_S, JudgeReader
 from planners.models.model_call import AnswerError
-from planners.prompts.blocks import Layer, read_blocks
+from planners.prompts.blocks import Layer
 from skill_kernel.events import CallEvent, CallKind, ProcessKind, RunEvent, StreamEvent, StreamKind
 
 WANTED = ("llm_chunks", *EVENT_TOPICS.values(), "kernel_state", "observation", "prompts", "answers")

@@ -13,10 +13,11 @@ from functools import cached_property
 from typing import Any
 from xml.sax.saxutils import escape
 
+from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_dialects import RecordedRequest, texts_of
 from bench.simulated_model.robot import Robot, Spot, skills_in, spot_of
 from planners.language.compose import tag
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 
 TEXT = "text"

@@ -28,17 +28,13 @@ def make_client(
         from planners.models.anthropic_client import AnthropicModelClient
 
         return AnthropicModelClient(config, surroundings=around)
-    if config.provider == "replay":
+    if config.provider in ("replay", "record"):
+        inner = make_client(config.inner, offline=offline, surroundings=around) if config.inner is not None else None
         try:
-            client: ModelClient = load_plugin(CLIENTS, config.provider)(config, around)
+            client: ModelClient = load_plugin(CLIENTS, config.provider)(config, around, inner)
         except PluginError as error:
             raise ConfigError(str(error)) from error
         return client
-    if config.provider == "record" and config.path is not None and config.inner is not None:
-        from planners.models.recording import RecordingModelClient
-
-        inner = make_client(config.inner, offline=offline, surroundings=around)
-        return RecordingModelClient(inner, config.path, monotonic_s=around.monotonic_s, wall_s=around.wall_s)
     if offline is None:
         raise ConfigError("the model `offline` parses commands with a robot's skills, but no robot is loaded here")
     return offline()

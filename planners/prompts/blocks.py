@@ -42,10 +42,6 @@ def _shortened(value: Any, limit: int) -> Any:
     return value
 
 
-_TITLE = re.compile(r"^([A-Z][A-Z ]*[A-Z])(?: \([^\n]*\))?:$")
-_LAYER = re.compile(r"^LAYER (\S+)$", re.MULTILINE)
-
-
 class Layer(str, Enum):
     """Who asks a model. The value stands in the first line of its prompt, in events and in usage."""
 
@@ -67,30 +63,7 @@ def front(layer: Layer) -> str:
     return f"LAYER {layer.value}\n"
 
 
-def layer_of(system: str) -> Layer | None:
-    """Whose system prompt this is."""
-    found = _LAYER.match(system)
-    return Layer(found.group(1)) if found and found.group(1) in {x.value for x in Layer} else None
-
-
 def block(title: str, items: Iterable[Any], note: str = "") -> str:
     """Return a title in capitals with a note on what it holds, and one item a line; empty text without items."""
     lines = [f"- {quoted(item)}\n" for item in items]
     return f"{title}{f' ({note})' if note else ''}:\n{''.join(lines)}" if lines else ""
-
-
-def read_blocks(prompt: str) -> dict[str, list[Any]]:
-    """Items by title, as `block` wrote them; of two blocks with one title the later counts."""
-    blocks: dict[str, list[Any]] = {}
-    items: list[Any] | None = None
-    for line in prompt.split("\n"):
-        if found := _TITLE.match(line):
-            items = blocks[found.group(1)] = []
-        elif items is not None and line.startswith("- "):
-            try:
-                items.append(json.loads(line[2:]))
-            except json.JSONDecodeError:
-                items = None
-        elif line:
-            items = None
-    return blocks

@@ -14,9 +14,10 @@ COMMANDS = "ghostshell.commands"
 MODELS = "ghostshell.models"
 """Group of the named models that need no line in models.yaml: a function that returns the entry."""
 CLIENTS = "ghostshell.model_clients"
-"""Group of the providers of models that are not built in: a function of a ModelConfig and its Surroundings."""
+"""Group of the providers of models that are not built in: a function of a ModelConfig, its Surroundings and the client
+of its `inner` model, which is None without one."""
 
-ADD_ONS = dict.fromkeys(("bench", "demo", "replay", "simulated-model", "simulated"), "ghostshell-bench")
+ADD_ONS = dict.fromkeys(("bench", "demo", "record", "replay", "simulated-model", "simulated"), "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 
 

@@ -10,9 +10,10 @@ import pytest
 from ghostshell.msg import ProcessState
 from ghostshell.srv import ControlProcess, JudgeCondition
 
+from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_server import Answer, ModelServer, RecordedRequest
 from pipeline_support import NODES, BroughtUp, Observer, assert_mapped, brought_up, config_dir
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from ros_support import wait_until
 from skill_kernel.events import CallKind, ModelKind, ProcessKind
 

@@ -20,12 +20,13 @@ from ghostshell.srv import CompileReflex, ControlProcess, Prescribe
 from process_robot import ROBOT_YAML
 from std_msgs.msg import String
 
+from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_server import ModelServer, RecordedRequest
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.observation_messages import to_message
 from ghostshell_ros.wire.qos import INSTRUCTION, LATCHED, OBSERVATION
 from pipeline_support import Observer
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import TaskCode
 from skill_kernel.events import CallKind, EventKind, ModelKind, NoticeKind, ProcessKind, RunEvent

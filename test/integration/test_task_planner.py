@@ -14,11 +14,12 @@ from ghostshell.msg import ObservationField, Plan, ProcessArray, ProcessState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 
+from bench.reading import layer_of, read_blocks
 from bench.simulated_model.model_server import Fault, ModelServer, RecordedRequest
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.qos import LATCHED, OBSERVATION, PLANS
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, EventKind, ModelKind, ProcessEvent, ProcessKind, RunEvent

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench.reading import layer_of, read_blocks
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from skill_kernel.processes.process import Process
 
 

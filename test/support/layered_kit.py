@@ -13,6 +13,7 @@ from typing import Any
 
 from shell_kit import mapper
 
+from bench.reading import read_blocks
 from function_tokens.dry_run import VirtualExecutor
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
@@ -22,7 +23,7 @@ from planners.language.client import rest_of
 from planners.models.base import Image, ModelError, ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan, Subtask
-from planners.prompts.blocks import Layer, read_blocks
+from planners.prompts.blocks import Layer
 from planners.prompts.prompt import RobotFacts
 from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.strategy import Layered

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.reading import read_blocks
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
-from planners.prompts.blocks import Layer, read_blocks
+from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
 from skill_kernel.clock import VirtualClock

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from layer_prompts import baseline, call, observed, thing
 
+from bench.reading import layer_of, read_blocks
 from planners.models.base import ModelRequest
-from planners.prompts.blocks import Layer, layer_of, read_blocks
+from planners.prompts.blocks import Layer
 from planners.strategies.baselines.baselines import (
     FAILED_TURNS,
     LOST_ANSWERS,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.replay.recorded import RecordingError, ReplayModelClient, read_recording
+from bench.replay.recording import RecordedStream, RecordingModelClient, write_recording
 from planners.models.base import (
     CancelToken,
     Finished,
@@ -23,7 +24,6 @@ from planners.models.base import (
     TextDelta,
     Usage,
 )
-from planners.models.recording import RecordedStream, RecordingModelClient, write_recording
 from skill_kernel.codes import ModelCode
 
 

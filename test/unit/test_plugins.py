@@ -49,6 +49,16 @@ def test_a_command_of_another_package_is_one_of_ghostshell(monkeypatch: pytest.M
     assert CliRunner().invoke(app, ["nonsense"]).exit_code == 2
 
 
+def test_a_provider_of_another_package_may_wrap_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = parse_spec("record:out/a.jsonl=openai:m")
+    found = EntryPoint("record", "bench.replay.recording:record_client", CLIENTS)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [found] if group == CLIENTS else [])
+    assert make_client(config).name == "record:openai:m"
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    with pytest.raises(ConfigError, match="'record' is part of the package ghostshell-bench: run make setup"):
+        make_client(config)
+
+
 def test_a_model_client_comes_from_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
     config = parse_spec("replay:run.mcap")
     found = EntryPoint("replay", "bench.replay.recorded:replay_client", CLIENTS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file format of recorded model streams, `ghostshell-stream/1`: JSON lines in UTF-8, one or more streams one
-after another.
+"""Write recorded model streams in the file format `ghostshell-stream/1`: JSON lines in UTF-8, one stream after
+another.
 
 A stream is a header, its pieces in order of time, and an end; `t` is in seconds since the request::
 
@@ -37,6 +37,8 @@ from planners.models.base import (
     TextDelta,
     Usage,
 )
+from planners.models.config import ConfigError, ModelConfig
+from planners.models.http_stream import Surroundings
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.yaml_text import replace_file
 
@@ -99,6 +101,13 @@ def _lines(stream: RecordedStream) -> list[dict[str, object]]:
 
 
 _log = logging.getLogger(__name__)
+
+
+def record_client(config: ModelConfig, around: Surroundings, inner: ModelClient | None) -> ModelClient:
+    """Return the client of the provider `record`. Raises ConfigError without a file or a model."""
+    if config.path is None or inner is None:
+        raise ConfigError("provider record needs `path`, the file of the recorded stream, and `inner`, the model to record")
+    return RecordingModelClient(inner, config.path, monotonic_s=around.monotonic_s, wall_s=around.wall_s)
 
 
 class RecordingModelClient:
