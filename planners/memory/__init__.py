@@ -9,7 +9,6 @@ from dataclasses import replace
 from planners.memory.answers import MAX_SOURCES, Answer, Answerer, clock, read
 from planners.memory.consolidation import ConsolidationSettings, Consolidator, ModelWriter
 from planners.memory.embedding import Embedder, Embeddings
-from planners.memory.graph import Graph, load
 from planners.memory.query import Circle, Query
 from planners.memory.records import Kind, Provenance, Record, Spot, StoreError, Tier, Viewer, Visibility
 from planners.memory.store import Background, Store, Ticket
@@ -107,10 +106,6 @@ class Memory:
             key = "\x1fentity:robot:"
             keys = file.execute("SELECT key FROM record WHERE key >= ? AND key < ?", (key, f"{key}\U0010ffff"))
             return {known.removeprefix(key) for (known,) in keys}
-
-    def graph(self, viewer: Viewer | None = None) -> Graph:
-        """People, places, objects, facilities and robots with their relations."""
-        return load(self.store, viewer)
 
     def forget(self, ids: Iterable[int], *, who: str, why: str = "") -> Ticket[list[int]]:
         """Revoke records and what was made of them; see `schema.revoke`."""

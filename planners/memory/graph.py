@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of people, places, objects, facilities and robots with their relations (InteractGen III.B), kept as records of
-the store and given as a networkx graph; and the habits that the summaries show."""
+"""Make lasting knowledge: the graph of people, places, objects, facilities and robots with their relations (InteractGen
+III.B), a record for each node and edge; and the habits that the summaries show."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from planners.memory.answers import readable, times
-from planners.memory.query import MAX_LIMIT, Query
-from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Viewer, Visibility
+from planners.memory.records import NOWHERE, SOURCE, Kind, Provenance, Record, Spot, Tier, Visibility
 from planners.memory.schema import insert, select
-from planners.memory.store import Store
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-Graph: TypeAlias = "nx.MultiDiGraph[str]"
 
 
 def entity(type_: str, name: str, time_s: float, attributes: Mapping[str, Any] | None = None, **fields: Any) -> Record:
@@ -57,32 +50,6 @@ def _merged(old: Record, new: Record) -> Record:
         data["since_s"] = min(float(old.data.get("since_s", old.time_s)), float(new.data.get("since_s", new.time_s)))
     spot = newer.spot if newer.spot != NOWHERE else older.spot
     return replace(newer, data=data, spot=spot, parents=new.parents)
-
-
-def load(store: Store, viewer: Viewer | None = None) -> Graph:
-    """Return the graph as it stands: nodes and edges carry their attributes, place, `time_s` and the `record` they come from. A
-    record that is no node or edge, imported perhaps, is left out."""
-    import networkx as nx  # 16 MB, which only questions about relations need
-
-    graph: Graph = nx.MultiDiGraph()
-
-    def told(kind: Kind, *names: str) -> Iterable[tuple[list[str], dict[str, Any]]]:
-        for record in store.find(Query(kinds=(kind.value,), viewer=viewer, limit=MAX_LIMIT)):
-            words = [w for name in names if isinstance(w := record.data.get(name), str)]
-            if len(words) == len(names):
-                found = record.data.get("attributes")
-                more = {k: v for k, v in found.items() if k != "key"} if isinstance(found, dict) else {}
-                own = {"time_s": record.time_s, "spot": record.spot, "record": record.id}
-                yield words, more | dict(zip(names, words, strict=True)) | own | {"count": record.data.get("count", 1)}
-
-    for (type_, name), attributes in told(Kind.ENTITY, "type", "name"):
-        graph.add_node(f"{type_}:{name}", **attributes)
-    for (subject, name, target), attributes in told(Kind.RELATION, "subject", "relation", "object"):
-        for end in (subject, target):
-            if end not in graph:
-                graph.add_node(end, type=end.partition(":")[0], name=end.partition(":")[2])
-        graph.add_edge(subject, target, key=name, **attributes)
-    return graph
 
 
 def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = True) -> list[Record]:

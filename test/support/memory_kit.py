@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from memory_model import observation
@@ -87,6 +88,11 @@ def walk(at: float = NOON) -> list[Record]:
         return ("hallway", []) if t < 30 else ("office", ["person", "apple"] if t > 40 else [])
 
     return [observation(at + t, *where(t)) for t in range(60)]
+
+
+def known(memory: Memory) -> dict[str, dict[str, Any]]:
+    """Return the data of all nodes and edges by their keys: `entity:person:alice`, `relation:robot:kalos|saw|object:ball`."""
+    return {r.key: dict(r.data) for r in memory.recall(Query(kinds=("entity", "relation"), limit=10_000)).sources}
 
 
 def told(memory: Memory, *kinds: Kind) -> list[str]:

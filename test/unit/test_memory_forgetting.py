@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, settle, told
+from memory_kit import NOON, Clock, known, settle, told
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, Tier, Viewer, Visibility
@@ -133,7 +133,7 @@ def heard(time_s: float, robot: str) -> Record:
 def test_knowledge_falls_with_its_last_source_in_whatever_order_they_came(memory: Memory) -> None:
     memory.put(heard(NOON + 50, "kalos"), heard(NOON + 40, "coco")).result()
     settle(memory)
-    assert "person:bob" in memory.graph()
+    assert "entity:person:bob" in known(memory)
     forget(memory, *found(memory, Kind.HEARD))
     settle(memory)
     assert "bob" not in " ".join(r.text for r in memory.store.find(Query(limit=1000)))
@@ -220,4 +220,4 @@ def test_a_raw_observation_forgotten_leaves_what_the_others_say(walked: Memory) 
     (ball,) = walked.store.find(Query(kinds=("sighting",), text="ball"))
     assert (ball.start_s - NOON, ball.time_s - NOON) == (6, 9)
     assert raw[0].id not in walked.store.get([ball.id], parents=True)[0].parents
-    assert walked.graph()["object:ball"]["place:kitchen"]["seen_in"]["count"] >= 1
+    assert known(walked)["relation:object:ball|seen_in|place:kitchen"]["count"] >= 1

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""People, places and things as a graph."""
+"""People, places and things as a graph, a record for each node and edge."""
 
 from __future__ import annotations
 
-import networkx as nx
-from memory_kit import NOON
+from memory_kit import NOON, known
 
 from planners.memory import Memory
 from planners.memory.graph import entity, note, relation
 
 
-def test_what_was_seen_makes_a_graph_that_networkx_can_walk(walked: Memory) -> None:
-    graph = walked.graph()
-    assert graph.nodes["person:alice"]["type"] == "person" and "robot:kalos" in graph
-    way = nx.shortest_path(graph.to_undirected(), "object:ball", "object:apple")
-    assert way == ["object:ball", "robot:kalos", "object:apple"]
-    assert graph["object:ball"]["place:kitchen"]["seen_in"]["count"] == 1
+def test_what_was_seen_makes_nodes_and_edges(walked: Memory) -> None:
+    graph = known(walked)
+    assert graph["entity:person:alice"]["type"] == "person" and "entity:robot:kalos" in graph
+    assert {"relation:robot:kalos|saw|object:ball", "relation:robot:kalos|saw|object:apple"} <= set(graph)
+    assert graph["relation:object:ball|seen_in|place:kitchen"]["count"] == 1
 
 
 def test_a_node_noted_again_keeps_what_it_had_and_edges_count(memory: Memory) -> None:
@@ -32,6 +30,6 @@ def test_a_node_noted_again_keeps_what_it_had_and_edges_count(memory: Memory) ->
             ],
         )
     ).result()
-    graph = memory.graph()
-    assert graph.nodes[alice]["availability"] == "free" and graph.nodes[alice]["office"] == "4b"
-    assert graph[alice]["object:laptop"]["owns"]["count"] == 2
+    graph = known(memory)
+    assert graph["entity:person:alice"]["attributes"] == {"availability": "free", "office": "4b"}
+    assert graph["relation:person:alice|owns|object:laptop"]["count"] == 2
