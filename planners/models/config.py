@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model to use and how: the entries of config/models.yaml and the short form `provider:model` of the command
+"""Read which model to use and how: the entries of config/models.yaml and the short form `provider:model` of the command
 line."""
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from planners.models.base import ModelError
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
-from skill_kernel.config.sections import nearest
-from skill_kernel.config.yaml_text import read_yaml, what_is_wrong
+from skill_kernel.config.sections import Section, nearest
+from skill_kernel.config.yaml_text import RecordError, read_mapping
 
 Provider = Literal["openai", "anthropic", "replay", "record", "offline"]
-Seconds = Annotated[float, Field(gt=0.0, le=3600.0, allow_inf_nan=False)]
-Usd = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0.0, le=3600.0)]
+Usd = Annotated[float, Field(ge=0.0)]
 
 OFFICIAL_URL: Mapping[str, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 OFFICIAL_KEY: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
@@ -34,11 +33,15 @@ class ConfigError(ValueError):
     that could be a key."""
 
 
-class Prices(BaseModel):
+class _Entry(Section):
+    """A part of models.yaml. Its errors show no value, which could be a key."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class Prices(_Entry):
     """US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
     input."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     input: Usd
     output: Usd
@@ -46,7 +49,7 @@ class Prices(BaseModel):
     cache_write: Usd | None = None
 
     def cost_usd(self, *, prompt: int, completion: int, cached: int = 0, cache_write: int = 0) -> float:
-        """Cost of one answer in US dollars; `prompt` includes `cached` and `cache_write`."""
+        """Return the cost of one answer in US dollars; `prompt` includes `cached` and `cache_write`."""
         cached_price = self.input if self.cached_input is None else self.cached_input
         write_price = self.input if self.cache_write is None else self.cache_write
         plain = max(0, prompt - cached - cache_write)
@@ -54,24 +57,20 @@ class Prices(BaseModel):
         return millionths / 1_000_000
 
 
-class Retry(BaseModel):
+class Retry(_Entry):
     """Attempts before the first token: exponential backoff, each wait multiplied by a random factor of 0.5 to 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_retries: int = Field(default=3, ge=0, le=10)
     first_wait_s: Seconds = 0.5
     max_wait_s: Seconds = 8.0
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(_Entry):
     """One model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
     tokens; the whole answer is bounded by the request's own deadline.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     provider: Provider
     model: str = ""
@@ -83,7 +82,7 @@ class ModelConfig(BaseModel):
     retry: Retry = Retry()
     prices: Prices | None = None
     path: Path | None = None
-    speed: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | Literal["instant"] = 1.0
+    speed: Annotated[float, Field(gt=0.0)] | Literal["instant"] = 1.0
     inner: ModelConfig | None = None
 
     @field_validator("api_key_env")
@@ -117,7 +116,7 @@ class ModelConfig(BaseModel):
 
     @property
     def name(self) -> str:
-        """The short form, for logs: `openai:gpt-4.1`, `offline`."""
+        """Return the short form, for logs: `openai:gpt-4.1`, `offline`."""
         if self.provider == "record" and self.inner is not None:
             return f"record:{self.inner.name}"
         if self.provider == "replay":
@@ -126,14 +125,12 @@ class ModelConfig(BaseModel):
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """Return where requests go."""
         return self.base_url or OFFICIAL_URL.get(self.provider, "")
 
 
-class ModelsFile(BaseModel):
+class ModelsFile(_Entry):
     """config/models.yaml: models by name, and the one that is used when none is named."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     default: str
     models: dict[str, ModelConfig]
@@ -148,19 +145,15 @@ class ModelsFile(BaseModel):
 def load_models(path: Path) -> ModelsFile:
     """Read config/models.yaml. Raises ConfigError naming file, key and nearest known key."""
     try:
-        data = read_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}, {what_is_wrong(error)}") from None
-    try:
-        return ModelsFile.model_validate(data)
+        return ModelsFile.model_validate(read_mapping(path, strict=False))
+    except RecordError as error:
+        raise ConfigError(str(error)) from None
     except ValidationError as error:
         raise ConfigError(f"{path}: {explain(error)}") from None
 
 
 def explain(error: ValidationError) -> str:
-    """One sentence for the first thing wrong, with the place and, for an unknown key, the nearest known one."""
+    """Return one sentence for the first thing wrong, with the place and, for an unknown key, the nearest known one."""
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"]) or "the top level"
     if first["type"] == "extra_forbidden":
@@ -214,7 +207,7 @@ _PLACEHOLDER = "[key removed]"
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL's host is this machine or a private network, where a server may want no key."""
+    """Return whether a URL's host is this machine or a private network, where a server may want no key."""
     host = (urlsplit(url).hostname or "").lower()
     if (
         host == "localhost"

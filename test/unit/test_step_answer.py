@@ -8,31 +8,55 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function_tokens.parsing.parser import StreamingParser
-from planners.strategies.layered.step_answer import Found, StepAnswer, What
+from planners.strategies.layered.step_answer import StepAnswer
+
+
+class Writer:
+    """Keep what is sent, and the kinds of what was found; a step without its end tag is `cut`."""
+
+    def __init__(self, room: int, live: bool) -> None:
+        self._room, self._live = room, live
+        self.sent, self.found = "", list[str]()
+        self._begun = 0
+
+    def has_room(self) -> bool:
+        return self._begun < self._room
+
+    def is_live(self) -> bool:
+        return self._live
+
+    def begin(self) -> None:
+        self._begun += 1
+
+    def text(self, text: str) -> None:
+        self.sent += text
+
+    def step(self, source: str) -> None:
+        assert source.endswith("</step>")
+        self.found.append("step" if self.sent.endswith("</step>") else "cut")
+
+    def complete(self) -> None:
+        self.found.append("complete")
+
+    def replace(self) -> None:
+        self.found.append("replace")
 
 
 def read(
     text: str, *, room: int = 3, live: bool = False, known: tuple[str, ...] = ("go", "nod", "spin", "wait"), piece: int = 0
 ) -> tuple[str, list[str], StepAnswer]:
     """Return what is sent, the kinds of what was found, and the reader."""
-    begun = 0
-
-    def has_room() -> bool:
-        return begun < room
 
     def check(name: str, attrs: object) -> str:
         return "" if name in known else f"there is no function '{name}'"
 
-    answer = StepAnswer(check, room=has_room, live=lambda: live)
-    found: list[Found] = []
+    writer = Writer(room, live)
+    answer = StepAnswer(check, writer)
     size = piece or max(1, len(text))
     for i in range(0, len(text), size):
-        for one in answer.feed(text[i : i + size]):
-            begun += one[0] is What.BEGUN
-            found.append(one)
-    found += list(answer.close())
-    sent = "".join(text for what, text in found if what is What.TEXT)
-    return sent, [what.value for what, _ in found if what not in (What.TEXT, What.BEGUN)], answer
+        answer.feed(text[i : i + size])
+    answer.close()
+    return writer.sent, writer.found, answer
 
 
 STEPS = {

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read answers of System 1 while they are written: what of them goes to the robot, and where reading stops (TypeGo 6)."""
+"""Read answers of System 1 while they are written, and hand on what of them goes to the robot (TypeGo 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from typing import Protocol
 
 from function_tokens.builtins import BRANCHES, BUILTINS, STEP_ALIASES
 from function_tokens.parsing.parser import StreamingParser
@@ -28,29 +28,34 @@ Check = Callable[[str, Mapping[str, str]], str]
 """What is wrong with a call, by its name and attributes; "" when it can be performed."""
 
 
-class What(Enum):
-    """What an answer was found to say."""
+class StepWriter(Protocol):
+    """Take what an answer says. Each call is acted on before the next one comes."""
 
-    TEXT = "text"
-    """Text for the robot."""
-    BEGUN = "begun"
-    """A step begins with the text that follows."""
-    STEP = "step"
-    """A step is complete; its source."""
-    CUT = "cut"
-    """The answer broke off in a step that was begun; its source so far."""
-    COMPLETE = "complete"
-    """The subtask is done when the steps before have ended."""
-    REPLACE = "replace"
-    """What is queued is dropped."""
+    def has_room(self) -> bool:
+        """Return whether one more step may be written."""
 
+    def is_live(self) -> bool:
+        """Return whether the calls of a step that begins now are to be sent as they come."""
 
-Found = tuple[What, str]
+    def begin(self) -> None:
+        """Begin a step with the text that follows."""
+
+    def text(self, text: str) -> None:
+        """Write text for the robot."""
+
+    def step(self, source: str) -> None:
+        """End the step; `source` is the whole of it, or what came of it before the answer broke off."""
+
+    def complete(self) -> None:
+        """Mark the subtask as done when the steps before have ended."""
+
+    def replace(self) -> None:
+        """Drop what is queued."""
 
 
 @dataclass
 class _Step:
-    """The step that is being read. `live`: its calls are sent as they come, from its first one on, else all at its end."""
+    """Hold the step that is being read. `live`: its calls are sent as they come, from its first one on, else all at its end."""
 
     live: bool
     implicit: bool
@@ -59,59 +64,64 @@ class _Step:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it to perform or to say."""
+        """Return whether there is nothing in it to perform or to say."""
         return not any(t.kind in (TokenKind.AF, TokenKind.SCF) or t.text.strip() for t in self.tokens)
 
 
 class StepAnswer:
-    """Text in, what is to be done out. `over` when nothing more is to be read, `faults` what was wrong.
+    """Read text and tell `writer` what is to be done. `over` when nothing more is to be read, `faults` what was wrong.
 
     A call that cannot be performed ends the reading and its step: nothing of the step is sent, or no more of one that is
-    sent while it is read (`live`, asked when it begins). `room` is asked when a step begins; without any, reading stops.
-    Calls outside a step become one; text outside is not spoken. Of a step whose end tag is missing at the end of the answer
-    nothing is performed, or no more than has begun by then: what would follow nobody knows.
+    sent while it is read. Without room for a step, reading stops. Calls outside a step become one; text outside is not
+    spoken. Of a step whose end tag is missing at the end of the answer nothing is performed, or no more than has begun by
+    then: what would follow nobody knows.
     """
 
-    def __init__(self, check: Check, *, room: Callable[[], bool], live: Callable[[], bool]) -> None:
+    def __init__(self, check: Check, writer: StepWriter) -> None:
         self._parser = StreamingParser("lenient")
-        self._check, self._room, self._live = check, room, live
+        self._check, self._writer = check, writer
         self._step: _Step | None = None
         self._meant: dict[str, str] = {}
         self._open: list[str] = []
         self._outside: list[str] = []
-        self._after: list[Found] = []
+        self._completes = 0
+        """Completions of the subtask that count behind the step."""
         self._read = 0
         self.over = False
         self.nothing = False
         self.steps = 0
         self.faults: list[str] = []
 
-    def feed(self, text: str) -> Iterator[Found]:
-        """Return what the next piece of the answer says, one after the other: what is done about one counts for the next."""
+    def feed(self, text: str) -> None:
+        """Read the next piece of the answer."""
         if self.over:
             return
         self._read += len(text)
-        yield from self._tokens(self._parser.feed(text))
+        self._tokens(self._parser.feed(text))
         if self._read > MAX_ANSWER and not self.over:
-            self.faults.append(f"the answer is longer than {MAX_ANSWER} characters; write a few steps only")
-            yield from self._broken()
+            self._broken(f"the answer is longer than {MAX_ANSWER} characters; write a few steps only")
 
-    def close(self) -> Iterator[Found]:
-        """Return what the end of the answer completes."""
+    def close(self) -> None:
+        """Read the end of the answer."""
         if not self.over:
-            yield from self._tokens(t for t in self._parser.close() if not _invented(t))
+            self._tokens(t for t in self._parser.close() if not _invented(t))
         self.over = True
         if self._step is not None:
-            yield from self._ended() if self._step.implicit and not self._open else self._cut()
+            if self._step.implicit and not self._open:
+                self._ended(self._step)
+            else:
+                self._cut(self._step)
         self._tell_outside()
 
-    def _tokens(self, tokens: Iterable[FunctionToken]) -> Iterator[Found]:
+    def _tokens(self, tokens: Iterable[FunctionToken]) -> None:
         for token in map(self._as_meant, tokens):
             if self.over:
                 break
-            if self._between(token):
-                continue
-            yield from self._in_step(token) if self._step is not None and not self._leaves(token) else self._top(token)
+            step = self._step
+            if step is None or self._leaves(step, token):
+                self._top(token)
+            elif not self._between(step, token):
+                self._in_step(step, token)
         self.faults += [repair.message for repair in self._parser.take_repairs()]
 
     def _as_meant(self, token: FunctionToken) -> FunctionToken:
@@ -125,96 +135,89 @@ class StepAnswer:
 
     # -- outside a step -----------------------------------------------------------------------------------------------
 
-    def _between(self, token: FunctionToken) -> bool:
-        """Whether the token is the white space between two branches of an implicit step."""
-        step = self._step
-        blank = token.kind in (TokenKind.CHAR, TokenKind.REF) and not token.text.strip()
-        return blank and step is not None and step.implicit and not self._open
+    def _between(self, step: _Step, token: FunctionToken) -> bool:
+        """Return whether the token is the white space between two branches of an implicit step."""
+        return _is_blank(token) and step.implicit and not self._open
 
-    def _leaves(self, token: FunctionToken) -> bool:
-        """Whether the token stands behind the implicit step, which goes on only with further branches."""
-        step = self._step
-        if step is None or not step.implicit or self._open or token.kind is TokenKind.RF:
+    def _leaves(self, step: _Step, token: FunctionToken) -> bool:
+        """Return whether the token stands behind the implicit step, which goes on only with further branches."""
+        if not step.implicit or self._open or token.kind is TokenKind.RF or _is_blank(token):
             return False
         return not (token.name in _BRANCHES and step.tokens[0].name in _BRANCHES)
 
-    def _top(self, token: FunctionToken) -> Iterator[Found]:
+    def _top(self, token: FunctionToken) -> None:
         if self._step is not None:
-            yield from self._ended()
+            self._ended(self._step)
         if token.kind in (TokenKind.CHAR, TokenKind.REF):
             self._outside.append(token.text)
         elif token.kind is TokenKind.RF or (token.name in WRAPPERS and self._fault(token)):
             pass
         elif token.name in _CONTROL:
-            yield from self._control(token.name)
+            self._control(token.name)
         elif token.name == STEP and token.kind is TokenKind.SCF:
             self.faults.append("<step/> holds nothing; write calls inside <step>…</step>")
-        elif not self._room():
+        elif not self._writer.has_room():
             self.over = True
         else:
             implicit = token.name != STEP
-            self._step, self._open = _Step(self._live(), implicit), []
+            step, self._open = _Step(self._writer.is_live(), implicit), []
+            self._step = step
             if implicit:
-                yield from self._in_step(token)
+                self._in_step(step, token)
 
-    def _control(self, name: str) -> Iterator[Found]:
+    def _control(self, name: str) -> None:
         if name == NOTHING or name == "observe":
             self.nothing = self.over = True
         elif name != REPLACE:
-            yield What.COMPLETE, ""
+            self._writer.complete()
         elif self.steps:
             self.faults.append(f"<{REPLACE}/> behind a step was left out; write it before the new steps")
         else:
-            yield What.REPLACE, ""
+            self._writer.replace()
 
     # -- inside a step ------------------------------------------------------------------------------------------------
 
-    def _in_step(self, token: FunctionToken) -> Iterator[Found]:
-        step = self._step
-        assert step is not None
+    def _in_step(self, step: _Step, token: FunctionToken) -> None:
         if token.kind is TokenKind.RF:
             if not self._open:
                 if not step.implicit:
-                    yield from self._ended()
+                    self._ended(step)
                 return
             if not self._open.pop():
                 return
         elif token.kind in (TokenKind.AF, TokenKind.SCF):
             if token.name == STEP:
-                yield from self._ended()
-                yield from self._top(token)
+                self._top(token)
                 return
             if token.name in _CONTROL:
-                yield from self._control_inside(step, token)
+                self._control_inside(step, token)
                 return
             if why := self._fault(token):
-                self.faults.append(why)
-                yield from self._broken()
+                self._broken(why)
                 return
             if token.kind is TokenKind.AF:
                 self._open.append(token.name)
         try:
             source = _source(token)
         except RoutineError as error:
-            self.faults.append(str(error))
-            yield from self._broken()
+            self._broken(str(error))
             return
         step.tokens.append(token)
         if step.begun:
-            yield What.TEXT, source
+            self._writer.text(source)
         elif step.live and not step.empty:
             step.begun = True
-            yield What.BEGUN, ""
-            yield What.TEXT, f"<{STEP}>{source}"
+            self._writer.begin()
+            self._writer.text(f"<{STEP}>{source}")
 
-    def _control_inside(self, step: _Step, token: FunctionToken) -> Iterator[Found]:
+    def _control_inside(self, step: _Step, token: FunctionToken) -> None:
         """Completing a subtask inside a branch depends on it and stays there; elsewhere it counts behind the step."""
         if token.name == COMPLETE and any(self._open):
             step.tokens.append(FunctionToken(TokenKind.SCF, COMPLETE))
             if step.begun:
-                yield What.TEXT, f"<{COMPLETE}/>"
+                self._writer.text(f"<{COMPLETE}/>")
         elif token.name in (COMPLETE, "plan_done"):
-            self._after.append((What.COMPLETE, ""))
+            self._completes += 1
         if token.kind is TokenKind.AF:
             self._open.append("")
 
@@ -223,41 +226,38 @@ class StepAnswer:
             return ""
         return self._check(token.name, token.attrs)
 
-    def _ended(self) -> Iterator[Found]:
-        step = self._step
-        assert step is not None
+    def _ended(self, step: _Step) -> None:
         ends, source = self._closed(step)
         self._step, self._open = None, []
-        after, self._after = self._after, []
+        completes, self._completes = self._completes, 0
         if step.empty:
             self.faults.append("a step holds nothing; write calls inside <step>…</step>")
         else:
             self.steps += 1
-            if step.begun:
-                yield What.TEXT, ends
-            else:
-                yield What.BEGUN, ""
-                yield What.TEXT, source
-            yield What.STEP, source
-        yield from after
+            if not step.begun:
+                self._writer.begin()
+            self._writer.text(ends if step.begun else source)
+            self._writer.step(source)
+        for _ in range(completes):
+            self._writer.complete()
 
-    def _broken(self) -> Iterator[Found]:
+    def _broken(self, why: str) -> None:
         """Stop here. What was sent of a step already is performed; its elements are closed."""
+        self.faults.append(why)
         step, self._step, self.over = self._step, None, True
         if step is not None and step.begun:
             ends, source = self._closed(step)
-            yield What.TEXT, ends
-            yield What.STEP, source
+            self._writer.text(ends)
+            self._writer.step(source)
 
-    def _cut(self) -> Iterator[Found]:
+    def _cut(self, step: _Step) -> None:
         """Close the step inside which the answer ended."""
-        step, self._step, self._after = self._step, None, []
-        assert step is not None
+        self._step, self._completes = None, 0
         left = "the rest of it" if step.begun else "it"
         self.faults.append(f"the answer ended before </{STEP}>, so {left} was left out; write fewer steps, and close each")
         if step.begun:
             self.steps += 1
-            yield What.CUT, self._closed(step)[1]
+            self._writer.step(self._closed(step)[1])
 
     def _closed(self, step: _Step) -> tuple[str, str]:
         """Return the end tags that a step still needs, and its whole source."""
@@ -270,8 +270,12 @@ class StepAnswer:
             self.faults.append(f"text outside a <step> was not spoken: “{text[:80]}”; write it inside one")
 
 
+def _is_blank(token: FunctionToken) -> bool:
+    return token.kind in (TokenKind.CHAR, TokenKind.REF) and not token.text.strip()
+
+
 def _invented(token: FunctionToken) -> bool:
-    """Whether it is the parser's own end of an element, and not an end tag of the answer."""
+    """Return whether it is the parser's own end of an element, and not an end tag of the answer."""
     return token.kind is TokenKind.RF and token.end == token.start
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One answer of System 1 on its way to the robot: steps go out as they are read and are entered in the book (TypeGo 6)."""
+"""Write one answer of System 1 to the robot: steps go out as they are read and are entered in the book (TypeGo 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
-from planners.strategies.layered.step_answer import COMPLETE, REPLACE, Check, Found, StepAnswer, What
+from planners.strategies.layered.step_answer import COMPLETE, REPLACE, Check, StepAnswer
 from planners.strategies.layered.step_goals import Item, StepBook
 from planners.strategy import PlannerIO, StreamHandle
 from skill_kernel.codes import ModelCode
@@ -33,18 +33,18 @@ class StepWriting:
     ) -> None:
         self._book, self._handles, self._following, self._on_end = book, handles, following, on_end
         self.subtask = subtask
-        self.answer = StepAnswer(check, room=book.has_room, live=lambda: book.idle)
+        self.answer = StepAnswer(check, self)
         self.useful = False
-        """Whether something of it was sent."""
+        """True when something of it was sent."""
         self._stream: StreamHandle | None = None
         self._turn = book.use_turn()
         self._item: Item | None = None
         self._marked = False
-        """Whether it said that a subtask is complete, and no step since."""
+        """True when it said that a subtask is complete, and no step since."""
         self._over = False
         late = f"the answer was not complete within {request.deadline_s:g} s"
         self._timer = io.clock.call_later(request.deadline_s, lambda: self._end(int(ModelCode.MODEL_TIMEOUT), late))
-        self._handle = io.ask(Layer.S1, request, self._text, self._answered)
+        self._handle = io.ask(Layer.S1, request, self._read, self._answered)
 
     def cancel(self, why: str) -> None:
         """Void what was planned; end what was sent."""
@@ -52,10 +52,10 @@ class StepWriting:
             self._handle.cancel()
             self._close(int(ModelCode.MODEL_CANCELLED), why)
 
-    def _text(self, text: str) -> None:
+    def _read(self, text: str) -> None:
         if not self._over:
-            self._write(self.answer.feed(text))
-            if not self._over and (self.answer.over or not self.subtask):
+            self.answer.feed(text)
+            if not self._over and self.answer.over:
                 self._handle.enough()
                 self._end(0, "")
 
@@ -66,7 +66,7 @@ class StepWriting:
         if not self._over:
             if code == ModelCode.MODEL_TIMEOUT:
                 self._handle.cancel()
-            self._write(self.answer.close())
+            self.answer.close()
             self._close(code, why)
             self._on_end(code, why)
 
@@ -76,35 +76,44 @@ class StepWriting:
         if self._stream is not None:
             self._stream.end(code, why)
 
-    def _write(self, found: Iterable[Found]) -> None:
-        for what, text in found:
-            if self._over or not self.subtask:
-                return
-            self._one(what, text)
+    # -- StepWriter ---------------------------------------------------------------------------------------------------
 
-    def _one(self, what: What, text: str) -> None:
-        book = self._book
-        if what is What.REPLACE:
-            book.drop_queue()
-            book.next_turn()
-            self._turn = book.use_turn()
-            self._opened().text(f"<{REPLACE}/>")
-        elif what is What.BEGUN:
-            self._item = Item(self._opened().stream_id, self.subtask, handles=self._handles)
-            book.add(self._item)
-        elif what is What.TEXT:
-            self._opened().text(text)
-        elif what in (What.STEP, What.CUT) and self._item is not None:
-            self._item.source = text
-            self.useful, self._marked = True, False
-        elif what is What.COMPLETE and self._marked:
+    def has_room(self) -> bool:
+        return self._book.has_room()
+
+    def is_live(self) -> bool:
+        return self._book.idle
+
+    def begin(self) -> None:
+        self._item = Item(self._opened().stream_id, self.subtask, handles=self._handles)
+        self._book.add(self._item)
+
+    def text(self, text: str) -> None:
+        self._opened().text(text)
+
+    def step(self, source: str) -> None:
+        assert self._item is not None
+        self._item.source = source
+        self.useful, self._marked = True, False
+
+    def complete(self) -> None:
+        if not self.subtask:
+            return
+        if self._marked:
             self.answer.faults.append(f"a second <{COMPLETE}/> with no step between was not read; write one for SUBTASK only")
             self.subtask = ""
-        elif what is What.COMPLETE:
+        else:
             self.useful = self._marked = True
-            book.add(Item(self._opened().stream_id, self.subtask, mark=True))
-            self._opened().text(f"<{COMPLETE}/>")
+            self._book.add(Item(self._opened().stream_id, self.subtask, mark=True))
+            self.text(f"<{COMPLETE}/>")
             self.subtask = self._following(self.subtask)
+        self.answer.over = self.answer.over or not self.subtask
+
+    def replace(self) -> None:
+        self._book.drop_queue()
+        self._book.next_turn()
+        self._turn = self._book.use_turn()
+        self.text(f"<{REPLACE}/>")
 
     def _opened(self) -> StreamHandle:
         if self._stream is None:
