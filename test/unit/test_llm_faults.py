@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bench.replay.recording import RecordingModelClient
 from bench.simulated_model.model_server import Fault, ModelServer
 from planners.models.base import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
 from planners.models.config import ModelConfig
@@ -300,9 +301,7 @@ def test_the_key_shows_nowhere(
     caplog.set_level(logging.DEBUG)
     lab.server.inject(*faults)
     recording = tmp_path / "stream.jsonl"
-    url = lab.server.openai_url if lab.provider == "openai" else lab.server.anthropic_url
-    inner = {"provider": lab.provider, "model": "m", "base_url": url, "api_key_env": VARIABLE, "silence_s": 0.2}
-    client = lab.client(provider="record", path=recording, inner=inner, base_url=None)
+    client = RecordingModelClient(lab.client(silence_s=0.2), recording)
     shown = [repr(client), str(client)]
     error: BaseException | None = None
     try:
