@@ -13,7 +13,7 @@ from typing import Any
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
 from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import RobotFacts, observation_now, observed
+from planners.prompts.prompt import RobotFacts, compose, observation_now, observed
 from planners.scene import snapshot
 from planners.strategy import RobotView
 from skill_kernel.clock import Clock
@@ -142,12 +142,12 @@ class SentenceJudge:
 
 def judge_system(robot: RobotFacts) -> str:
     """Return the static front for whether a sentence holds."""
-    return "\n".join([front(Layer.JUDGE) + _RULES.format(robot=robot.name), *observed(robot)])
+    return compose(front(Layer.JUDGE) + _RULES.format(robot=robot.name), observed(robot))
 
 
 def judge_message(condition: str, observation: Mapping[str, Any] | None) -> str:
     """Return what the judge is asked."""
-    return "\n".join(part for part in (block("CONDITION", [condition]), observation_now(observation)) if part)
+    return compose(block("CONDITION", [condition]), observation_now(observation))
 
 
 _RULES = """\

@@ -20,7 +20,7 @@ from planners.prompts.blocks import block
 from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
 from planners.strategies.layered import prompts
-from planners.strategies.layered.prompts import Situation, first_action_message, first_action_system, step_message, step_system
+from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
 from planners.strategies.stream.stream_planner import StreamPlanner
 from skill_kernel.observation.accessors import accessors_of
 
@@ -80,19 +80,8 @@ def first_action(instruction: str, observation: Observation) -> str:
 
 def planned(instruction: str, observation: Observation, plan: Plan | None = None, done: Sequence[CallReport] = ()) -> str:
     """S2's answer."""
-    return said(
-        prompts.question(
-            S2,
-            instruction=instruction,
-            sender="",
-            plan=plan,
-            calls=done,
-            why=["a test asks"],
-            observation=observation,
-            max_output_tokens=500,
-            deadline_s=5.0,
-        )
-    )
+    text = prompts.plan_message(instruction, "", plan=plan, calls=done, why=["a test asks"], observation=observation)
+    return answer(Question(S2, (text,)))
 
 
 def plan_for(instruction: str, observation: Observation, done: int = 0) -> Plan:
@@ -121,8 +110,19 @@ def steps(
     greedy: bool = False,
 ) -> str:
     """S1's answer for the subtask of this number."""
-    situation = Situation(instruction, "", plan.subtasks, plan.subtasks[at], {}, fired, done, now, queue, room)
-    return answer(Question(S1, (step_message(situation, observation),)), greedy=greedy)
+    text = step_message(
+        instruction,
+        "",
+        plan=plan.subtasks,
+        subtask=plan.subtasks[at],
+        observation=observation,
+        room=room,
+        fired=fired,
+        done=done,
+        running=now,
+        queue=queue,
+    )
+    return answer(Question(S1, (text,)), greedy=greedy)
 
 
 def judged(condition: str, observation: Observation | None) -> str:

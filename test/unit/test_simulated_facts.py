@@ -15,7 +15,7 @@ from bench.simulated_model.prompt import Question
 from planners.plan import Plan, Subtask
 from planners.prompts.prompt import CallReport
 from planners.strategies.baselines.baselines import PlanAndExecutePlanner, ReactPlanner
-from planners.strategies.layered.prompts import Situation, step_message
+from planners.strategies.layered.prompts import step_message
 from planners.strategies.turns import Known, TurnResult
 
 LOUNGE = observed("lounge", (9.5, 2.5))
@@ -25,8 +25,8 @@ BALL = "Look for a ball in the lounge. If you find one, walk up to it and bark t
 def first_step(instruction: str, observation: Observation, *done: CallReport, system: str = S1) -> str:
     """Return the first step of System 1 for a plan that is the instruction itself, as one subtask."""
     subtask = Subtask("t1", instruction)
-    situation = Situation(instruction, "", (subtask,), subtask, {}, (), done, (), (), 1)
-    found = re.search(r"<step>(.*?)</step>", answer(Question(system, (step_message(situation, observation),))))
+    text = step_message(instruction, "", plan=(subtask,), subtask=subtask, observation=observation, room=1, done=done)
+    found = re.search(r"<step>(.*?)</step>", answer(Question(system, (text,))))
     return found[1] if found else ""
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.prompts.blocks import Layer, block, front
-from planners.prompts.prompt import DATA, CallReport, described, functions, observation_now, observed, places
+from planners.prompts.blocks import Layer, block
+from planners.prompts.prompt import DATA, CallReport, compose, functions, layer_front, observation_now
 from planners.strategies.stream.stream_planner import NO_CALLS, WORDS
 from planners.strategies.turns import MAX_TURNS, NOTHING, Known, PlanEnded, TurnPlanner, TurnPlanning, TurnResult
 from planners.strategy import ModelRole, PlannerIO, Planning, RobotView, Strategy, Task
@@ -41,24 +41,18 @@ class _Baseline(TurnPlanner):
         """Return the question: the static front is the same bytes for the same robot, what has changed follows it."""
         robot, builtins = self.robot, _BUILTINS[self.layer]
         tags = {name: robot.options.tag(name) for name in builtins}
-        system = [
-            front(self.layer) + _RULES[self.layer].format(robot=robot.name, **tags),
-            *described(robot),
-            functions(robot.skills, robot.options, builtins),
-            *observed(robot),
-            *places(robot),
-        ]
+        rules = _RULES[self.layer].format(robot=robot.name, **tags)
+        system = layer_front(self.layer, rules, robot, functions(robot.skills, robot.options, builtins))
         at_start = {"at_start": dict(self._start)} if self._start else {}
         trace = self._trace[-TRACED:] if self.turn else self._trace
-        parts = [
+        text = compose(
             block("TASK", [{"instruction": self.instruction, "from": self.sender, **at_start}]),
             block("DONE", trace, f"what was really done, in order; {DATA}"),
             block("FAULTS", faults, f"in your last answer; avoid them; {DATA}"),
             block("STATE", [known.state] if known.state else [], DATA),
             observation_now(known.observation),
-        ]
-        message = Message("user", "\n".join(filter(None, parts)), tuple(known.images))
-        return self.request("\n".join(system), (message,))
+        )
+        return self.request(system, (Message("user", text, tuple(known.images)),))
 
     def _note(self, calls: Sequence[CallReport]) -> bool:
         """Remember the last failure that nothing after it made good; tells whether one of these failed."""

@@ -4,65 +4,56 @@ question with what has changed (TypeGo 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from planners.models.base import Message, ModelRequest
 from planners.plan import GlobalEvent, Plan, Subtask
-from planners.prompts.blocks import Layer, block, front
+from planners.prompts.blocks import Layer, block
 from planners.prompts.prompt import (
     DATA,
     CallReport,
     RobotFacts,
+    compose,
     conditions,
-    described,
     functions,
+    layer_front,
     observation_now,
-    observed,
-    places,
     task,
 )
-from skill_kernel.skills.skill import Skill
 
 
 def system_prompt(robot: RobotFacts, *, subtasks: int) -> str:
-    """Return System 2's static front: the same robot gives the same bytes. `subtasks`: how many a plan may have."""
-    heading = "# What it can do (another layer chooses and calls these)"
-    return "\n".join(
-        [
-            front(Layer.S2) + _PLAN_RULES.format(robot=robot.name, subtasks=subtasks),
-            *described(robot),
-            functions(robot.skills, robot.options, heading=heading),
-            *conditions(robot, "# What conditions of events may ask"),
-            *observed(robot, remark=", which `watch` may name", note=""),
-            *places(robot),
-        ]
+    """Return System 2's static front. `subtasks`: how many a plan may have."""
+    return layer_front(
+        Layer.S2,
+        _PLAN_RULES.format(robot=robot.name, subtasks=subtasks),
+        robot,
+        functions(robot.skills, robot.options, heading="# What it can do (another layer chooses and calls these)"),
+        conditions(robot, "# What conditions of events may ask"),
+        remark=", which `watch` may name",
+        note="",
     )
 
 
-def question(
-    system: str,
-    *,
+def plan_message(
     instruction: str,
     sender: str,
+    *,
     plan: Plan | None,
     calls: Sequence[CallReport],
     why: Sequence[str],
     observation: Mapping[str, Any] | None,
-    max_output_tokens: int,
-    deadline_s: float,
-) -> ModelRequest:
+) -> str:
     """Return what System 2 is asked now."""
-    parts = [task(instruction, sender)]
-    if plan is not None:
-        parts.append(block("PLAN", [_subtask(s) for s in plan.subtasks], "as it stands"))
-        parts.append(block("EVENTS", [_event(e) for e in plan.events], "of the plan; fired: how often it has come true"))
-    parts.append(block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"))
-    parts.append(block("WHY", why, f"you are asked; {DATA}"))
-    parts.append(observation_now(observation))
-    message = Message("user", "\n".join(p for p in parts if p))
-    return ModelRequest(system, (message,), max_output_tokens=max_output_tokens, deadline_s=deadline_s, instruction=instruction)
+    subtasks, events = (plan.subtasks, plan.events) if plan is not None else ((), ())
+    return compose(
+        task(instruction, sender),
+        block("PLAN", [_subtask(s) for s in subtasks], "as it stands"),
+        block("EVENTS", [_event(e) for e in events], "of the plan; fired: how often it has come true"),
+        block("DONE", [c.shown() for c in calls], f"what was really done; {DATA}"),
+        block("WHY", why, f"you are asked; {DATA}"),
+        observation_now(observation),
+    )
 
 
 def _subtask(subtask: Subtask) -> dict[str, Any]:
@@ -113,74 +104,55 @@ SHOWN_DONE = 30
 """Newest ended calls that a prompt shows."""
 
 
-@dataclass(frozen=True)
-class Situation:
-    """What System 1 is asked about: `status` of subtasks by id where it knows better than the plan; `room`: steps that may
-    be added."""
-
-    instruction: str
-    sender: str
-    plan: Sequence[Subtask]
-    subtask: Subtask
-    status: Mapping[str, str]
-    fired: Sequence[GlobalEvent] = ()
-    done: Sequence[CallReport] = ()
-    running: Sequence[Mapping[str, Any]] = ()
-    queue: Sequence[str] = ()
-    room: int = 1
-    faults: Sequence[str] = ()
-
-
 def step_system(robot: RobotFacts) -> str:
-    """System 1's static front: the same robot gives the same bytes."""
-    return _front(Layer.S1, _STEP_RULES.format(robot=robot.name), robot, list(robot.skills), BUILTIN_NAMES)
+    """Return System 1's static front."""
+    code = functions(robot.skills, robot.options, BUILTIN_NAMES, spans=True)
+    return layer_front(Layer.S1, _STEP_RULES.format(robot=robot.name), robot, code, conditions(robot))
 
 
 def first_action_system(robot: RobotFacts) -> str:
     """Return the static front for the one immediate call."""
     allowed = [skill for skill in robot.skills if skill.name in robot.first_actions]
-    return _front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, allowed, (), accessors=False)
+    code = functions(allowed, robot.options, spans=True)
+    return layer_front(Layer.S1P, _FIRST_RULES.format(robot=robot.name), robot, code)
 
 
-def step_message(situation: Situation, observation: Mapping[str, Any] | None) -> str:
-    """Return what has changed, for System 1."""
-    s, status = situation, situation.status
-    shown = {} if s.subtask.id in status else {s.subtask.id: "ACTIVE"}
-    parts = [
-        task(s.instruction, s.sender),
-        block("PLAN", [x.shown(status.get(x.id) or shown.get(x.id, "")) for x in s.plan], "of the task, by the layer above"),
-        block("SUBTASK", [s.subtask.shown("ACTIVE")], "write the steps of this one"),
-        block(
-            "FIRED", [{"condition": e.condition, "response": e.response} for e in s.fired], "came true; do the response first"
-        ),
-        block("DONE", [c.shown() for c in s.done[-SHOWN_DONE:]], f"what was really done; {DATA}"),
-        block("RUNNING", s.running, "is being done"),
-        block("QUEUE", s.queue, "written already, not begun"),
-        block("ROOM", [s.room], "steps you may add"),
-        block("FAULTS", s.faults, f"in your last answers; avoid them; {DATA}"),
+def step_message(
+    instruction: str,
+    sender: str,
+    *,
+    plan: Sequence[Subtask],
+    subtask: Subtask,
+    observation: Mapping[str, Any] | None,
+    room: int,
+    done_ids: Collection[str] = (),
+    fired: Sequence[GlobalEvent] = (),
+    done: Sequence[CallReport] = (),
+    running: Sequence[Mapping[str, Any]] = (),
+    queue: Sequence[str] = (),
+    faults: Sequence[str] = (),
+) -> str:
+    """Return what has changed, for System 1. `done_ids`: subtasks that it knows to be done, whatever the plan says; `room`:
+    steps that may be added."""
+    status = {subtask.id: "ACTIVE", **dict.fromkeys(done_ids, "DONE")}
+    responses = [{"condition": e.condition, "response": e.response} for e in fired]
+    return compose(
+        task(instruction, sender),
+        block("PLAN", [x.shown(status.get(x.id, "")) for x in plan], "of the task, by the layer above"),
+        block("SUBTASK", [subtask.shown("ACTIVE")], "write the steps of this one"),
+        block("FIRED", responses, "came true; do the response first"),
+        block("DONE", [c.shown() for c in done[-SHOWN_DONE:]], f"what was really done; {DATA}"),
+        block("RUNNING", running, "is being done"),
+        block("QUEUE", queue, "written already, not begun"),
+        block("ROOM", [room], "steps you may add"),
+        block("FAULTS", faults, f"in your last answers; avoid them; {DATA}"),
         observation_now(observation),
-    ]
-    return "\n".join(part for part in parts if part)
+    )
 
 
 def first_action_message(instruction: str, sender: str, observation: Mapping[str, Any] | None) -> str:
     """Return what has changed, for the first action."""
-    return "\n".join(part for part in (task(instruction, sender), observation_now(observation)) if part)
-
-
-def _front(
-    layer: Layer, rules: str, robot: RobotFacts, skills: Sequence[Skill], builtins: Sequence[str], *, accessors: bool = True
-) -> str:
-    return "\n".join(
-        [
-            front(layer) + rules,
-            *described(robot),
-            functions(skills, robot.options, builtins, spans=True),
-            *(conditions(robot) if accessors else []),
-            *observed(robot),
-            *places(robot),
-        ]
-    )
+    return compose(task(instruction, sender), observation_now(observation))
 
 
 _STEP_RULES = """\

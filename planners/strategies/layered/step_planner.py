@@ -18,7 +18,7 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.scene import MOVED_M, SceneSnapshot, snapshot
 from planners.strategies.layered.global_events import GlobalEvents
-from planners.strategies.layered.prompts import Situation, first_action_message, first_action_system, step_message, step_system
+from planners.strategies.layered.prompts import first_action_message, first_action_system, step_message, step_system
 from planners.strategies.layered.step_answer import COMPLETE, STEP, FirstActionReader
 from planners.strategies.layered.step_goals import BAD, WHOLE, Failures, Goals, StepBook, StepEnd, short, stop_sentence
 from planners.strategies.layered.step_writing import StepWriting
@@ -456,22 +456,23 @@ class StepPlanner:
         robot, settings, book = self._robot, self._io.settings, self._book
         self._asked, self._skip_told, self._knows_failures = True, False, True
         self._asked_s, self._seen_then = self._io.clock.now(), self._scene().in_sight
-        situation = Situation(
+        text = step_message(
             self._task.instruction,
             self._task.sender,
-            plan.subtasks,
-            subtask,
-            dict.fromkeys(self._goals.done, "DONE"),
-            tuple(self._fired),
-            tuple(book.done),
-            book.shown_running(),
-            book.shown_queue(),
-            settings["queue_steps"] - len(book.queued),
-            tuple(self._faults),
+            plan=plan.subtasks,
+            subtask=subtask,
+            observation=robot.observed(),
+            room=settings["queue_steps"] - len(book.queued),
+            done_ids=self._goals.done,
+            fired=self._fired,
+            done=list(book.done),
+            running=book.shown_running(),
+            queue=book.shown_queue(),
+            faults=self._faults,
         )
         request = ModelRequest(
             robot.system_prompt(step_system),
-            (Message("user", step_message(situation, robot.observed()), tuple(robot.images())),),
+            (Message("user", text, tuple(robot.images())),),
             max_output_tokens=settings["max_output_tokens"],
             deadline_s=min(settings["step_deadline_s"], settings["deadline_s"]),
             instruction=self._task.instruction,

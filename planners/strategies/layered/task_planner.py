@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, ModelCall, PlanningModel
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
-from planners.strategies.layered.prompts import question
+from planners.strategies.layered.prompts import plan_message
 from planners.strategies.layered.task_answer import (
     TaskAnswer,
     TaskReader,
@@ -267,16 +268,20 @@ class TaskPlanner:
         asked = Asked(not self.plan.complete, self._failed, self._weight, done, why, self._facts)
         self._asked, self._failed, self._put_off = asked, False, ""
         self._shown |= labels(self._facts)
-        request = question(
-            self._system(),
-            instruction=self._instruction,
-            sender=self._sender,
-            calls=[*self._calls, *self._running.values()],
+        text = plan_message(
+            self._instruction,
+            self._sender,
             plan=self.plan if self.plan.subtasks else None,
+            calls=[*self._calls, *self._running.values()],
             why=why,
             observation=self._facts,
+        )
+        request = ModelRequest(
+            self._system(),
+            (Message("user", text),),
             max_output_tokens=self._settings.max_output_tokens,
             deadline_s=self._settings.deadline_s,
+            instruction=self._instruction,
         )
         self._call = ModelCall(
             partial(self._model.ask, Layer.S2, self._process_id),
