@@ -73,7 +73,7 @@ class LayerModel:
         answer = Answer(self, client, layer, process_id, stream_id, request, on_text, on_end)
         ok, _, why = self.allowance(process_id, layer)
         if not ok:
-            self.skipped(layer, process_id, why)
+            self.events.write(ModelEvent(kind=ModelKind.SKIPPED, process_id=process_id, layer=str(layer), reason=why))
             self.node.call_soon(answer.refused, why)
             return answer
         self._asked_s[process_id, layer] = self.node.steady_now()
@@ -85,15 +85,6 @@ class LayerModel:
         if self._prompts.get_subscription_count():
             self._prompts.publish(self._prompt(answer))
         return answer
-
-    def skipped(self, layer: str, process_id: str, why: str) -> None:
-        """Tell that a layer asks nothing."""
-        self.events.write(ModelEvent(kind=ModelKind.SKIPPED, process_id=process_id, layer=str(layer), reason=why))
-
-    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
-        """Tell that a layer goes on without its model."""
-        event = ModelEvent(kind=ModelKind.DEGRADED, process_id=process_id, layer=str(layer), fallback=how, error_msg=why)
-        self.events.write(event)
 
     def close(self) -> None:
         """Let every answer go."""

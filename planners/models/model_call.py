@@ -59,16 +59,10 @@ class Model(Protocol):
 
 
 class PlanningModel(Model, Protocol):
-    """A model whose planning layer follows a budget and says when it goes without it."""
+    """A model whose planning layer follows a budget."""
 
     def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
-
-    def skipped(self, layer: str, process_id: str, why: str) -> None:
-        """Tell that nothing was asked."""
-
-    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
-        """Tell that it goes on without its model."""
 
 
 class Ask(Protocol):

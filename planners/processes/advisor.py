@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System 3's model beside the preemption table: how a new instruction stands to those that run, which guideline fires, and
+"""Ask System 3's model, beside the preemption table: how a new instruction stands to those that run, which guideline fires, and
 which guidelines contradict one another (TypeGo 6; semantics section 5). It never holds anything up."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import AnswerError, CallEnd, Model, ModelCall
@@ -15,7 +15,9 @@ from planners.prescriptions.prescription import MAX_GUIDELINES
 from planners.prompts.blocks import Layer, block, front
 from planners.prompts.elements import Element, ElementParser
 from planners.prompts.prompt import RobotFacts, compose, described, observed
+from planners.strategy import Report
 from skill_kernel.clock import Clock
+from skill_kernel.events import ModelEvent, ModelKind, Notice
 from skill_kernel.processes.process import Process, ProcessError, ProcessSource, Relation
 from skill_kernel.processes.scheduler import ProcessScheduler
 
@@ -183,20 +185,20 @@ def _process(process: Process) -> dict[str, Any]:
     return facts
 
 
-class Voice(Protocol):
-    """How System 3 tells people what it does and does not."""
+def notice(process_id: str, text: str) -> Notice:
+    """Return something that a person should read."""
+    return Notice(process_id=process_id, layer=Layer.S3.value, text=text)
 
-    def notice(self, process_id: str, text: str) -> None:
-        """Tell something that a person should read."""
 
-    def skipped(self, process_id: str, why: str) -> None:
-        """Tell that the model was not asked."""
+def skipped(process_id: str, why: str) -> ModelEvent:
+    """Return that the model was not asked."""
+    return ModelEvent(kind=ModelKind.SKIPPED, process_id=process_id, layer=Layer.S3.value, reason=why)
 
-    def degraded(self, process_id: str, how: str, why: str) -> None:
-        """Tell that it goes on without its model."""
 
-    def fired(self, process: Process) -> None:
-        """Tell that a guideline has begun a process; its sender is the guideline."""
+def degraded(process_id: str, how: str, why: str) -> ModelEvent:
+    """Return that System 3 goes on without its model."""
+    kind = ModelKind.DEGRADED
+    return ModelEvent(kind=kind, process_id=process_id, layer=Layer.S3.value, fallback=how, error_msg=why)
 
 
 class ProcessAdvisor:
@@ -206,8 +208,8 @@ class ProcessAdvisor:
     table leaves no choice. Without a usable answer before the deadline the table alone has decided.
     """
 
-    def __init__(self, context: AdvisorContext, scheduler: ProcessScheduler, voice: Voice) -> None:
-        self._context, self._scheduler, self._voice = context, scheduler, voice
+    def __init__(self, context: AdvisorContext, scheduler: ProcessScheduler, report: Callable[[Report], None]) -> None:
+        self._context, self._scheduler, self._report = context, scheduler, report
         self._calls: dict[str, ModelCall[S3Answer]] = {}
 
     def began(self, name: str) -> None:
@@ -219,7 +221,7 @@ class ProcessAdvisor:
         if not asked:
             return
         if process.returns:
-            self._voice.skipped(name, "its wording says already that what it displaces goes on after it")
+            self._report(skipped(name, "its wording says already that what it displaces goes on after it"))
             return
         self._scheduler.expect(name, [p.process_id for p in asked])
         why = ["a new instruction came; say how it stands to each process that runs"]
@@ -233,15 +235,15 @@ class ProcessAdvisor:
 
     def _answered(self, process_id: str, end: CallEnd[S3Answer]) -> None:
         if end.value is None:
-            self._voice.degraded(process_id, TABLE_ALONE, end.why)
+            self._report(degraded(process_id, TABLE_ALONE, end.why))
         for other, relation in end.value.relations.items() if end.value is not None else ():
             try:
                 done = self._scheduler.relate(process_id, other, relation)
             except ProcessError as error:
-                self._voice.notice(process_id, f"the advice of System 3's model was refused: {error}")
+                self._report(notice(process_id, f"the advice of System 3's model was refused: {error}"))
                 continue
             if done and relation is not Relation.JOIN:
-                self._voice.notice(process_id, done)
+                self._report(notice(process_id, done))
         self._settle(process_id)
 
     def _settle(self, process_id: str) -> None:

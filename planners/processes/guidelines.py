@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from planners.language.stop_words import is_stop
 from planners.models.model_call import CallEnd, ModelCall
 from planners.prescriptions.prescription import Kept, Prescription, Route
-from planners.processes.advisor import AdvisorContext, S3Answer, Voice
+from planners.processes.advisor import AdvisorContext, S3Answer, degraded, notice, skipped
+from planners.strategy import Report
 from skill_kernel.clock import Clock
+from skill_kernel.events import ProcessEvent, ProcessKind
 from skill_kernel.guard import GuardedExpression, GuardError, compile_expression
 from skill_kernel.guard.condition_text import Trigger
 from skill_kernel.observation.accessors import Accessor, View
@@ -152,7 +154,7 @@ class GuidelineLoop:
         scheduler: ProcessScheduler,
         clock: Clock,
         accessors: Mapping[str, Accessor],
-        voice: Voice,
+        report: Callable[[Report], None],
         *,
         context: AdvisorContext | None = None,
         blind: Callable[[], bool] = lambda: False,
@@ -160,7 +162,7 @@ class GuidelineLoop:
         halting: Callable[[], bool] = lambda: False,
         robot: str = "",
     ) -> None:
-        self._scheduler, self._clock, self._accessors, self._voice = scheduler, clock, accessors, voice
+        self._scheduler, self._clock, self._accessors, self._report = scheduler, clock, accessors, report
         self._context, self._robot, self._blind, self._wait_s, self._halting = context, robot, blind, wait_s, halting
         self._watches: dict[str, _Watch] = {}
         self._changes = Changes()
@@ -259,15 +261,15 @@ class GuidelineLoop:
         name = watch.guideline.name
         watch.trigger.spend()
         if is_stop(task, self._robot):
-            self._voice.notice("", f"guideline '{name}': “{task}” is no task; only a person stops")
+            self._report(notice("", f"guideline '{name}': “{task}” is no task; only a person stops"))
             return
         try:
             process = self._scheduler.instruct(task, door=DOOR, sender=name, source=ProcessSource.REACTIVE)
         except ProcessError as error:
             self._rest(watch)
-            self._voice.notice("", f"guideline '{name}' could not begin: {error}")
+            self._report(notice("", f"guideline '{name}' could not begin: {error}"))
             return
-        self._voice.fired(process)
+        self._report(ProcessEvent(kind=ProcessKind.GUIDELINE_FIRED, process_id=process.process_id, guideline=name))
 
     def _rest(self, watch: _Watch) -> None:
         watch.rests_until_s = self._clock.now() + watch.guideline.cooldown_s
@@ -295,15 +297,15 @@ class GuidelineLoop:
             self._not_before_s = self._clock.now() + wait_s
             self._changes.note("an earlier question stayed without an answer")
             if self._failures == 1:
-                self._voice.degraded("", BY_RULE, end.why)
+                self._report(degraded("", BY_RULE, end.why))
             return
         self._failures = 0
         for name, task in end.value.reactions.items():
             watch = self._watches.get(name)
             if watch is None or not self._may_fire(watch):
-                self._voice.skipped("", f"guideline '{name}' may not fire any more")
+                self._report(skipped("", f"guideline '{name}' may not fire any more"))
             elif watch.when is not None and not self._holds_now(watch):
-                self._voice.skipped("", f"the condition of guideline '{name}' is no longer true")
+                self._report(skipped("", f"the condition of guideline '{name}' is no longer true"))
             else:
                 self._begin(watch, task)
 

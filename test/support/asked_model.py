@@ -11,7 +11,8 @@ from bench.reading import layer_of, read_blocks
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.prompts.blocks import Layer
-from skill_kernel.processes.process import Process
+from planners.strategy import Report
+from skill_kernel.events import ModelKind, Notice, ProcessEvent
 
 
 @dataclass
@@ -72,22 +73,20 @@ class AskedModel:
 
 
 class Told:
-    """Implements `planners.processes.advisor.Voice`."""
+    """Keep what System 3 reports, by kind; `fires` holds the guideline and the process that it has begun."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
         self.skips: list[str] = []
         self.degrades: list[tuple[str, str]] = []
-        self.fires: list[tuple[str, Process]] = []
+        self.fires: list[tuple[str, str]] = []
 
-    def notice(self, process_id: str, text: str) -> None:
-        self.notices.append(text)
-
-    def skipped(self, process_id: str, why: str) -> None:
-        self.skips.append(why)
-
-    def degraded(self, process_id: str, how: str, why: str) -> None:
-        self.degrades.append((how, why))
-
-    def fired(self, process: Process) -> None:
-        self.fires.append((process.sender, process))
+    def __call__(self, report: Report) -> None:
+        if isinstance(report, Notice):
+            self.notices.append(report.text)
+        elif isinstance(report, ProcessEvent):
+            self.fires.append((report.guideline, report.process_id))
+        elif report.kind is ModelKind.SKIPPED:
+            self.skips.append(report.reason)
+        else:
+            self.degrades.append((report.fallback, report.error_msg))

@@ -14,6 +14,7 @@ from planners.prompts.prompt import RobotFacts
 from skill_kernel.clock import VirtualClock
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
+from skill_kernel.processes.process import Process
 from skill_kernel.robot import RobotConfig
 
 ACCESSORS = accessors_of(RobotConfig.load("kalos"))
@@ -40,7 +41,6 @@ class Watched(Desk):
     def __init__(self, *guidelines: Kept, model: bool = True, blind: bool = False) -> None:
         super().__init__()
         self.clock, self.told = VirtualClock(), Told()
-        self.fired = self.told.fires
         self.model = AskedModel()
         self.halting = False
         context = AdvisorContext(
@@ -73,6 +73,11 @@ class Watched(Desk):
             }
             self.loop.observe(Observation(now, fields=fields))
             self.clock.run(until_s=now + 0.2)
+
+    @property
+    def fired(self) -> list[tuple[str, Process]]:
+        """Return the guidelines that have fired, each with its process."""
+        return [(name, self.process(process_id)) for name, process_id in self.told.fires]
 
     def ends(self, name: str) -> None:
         self.finishes(name)

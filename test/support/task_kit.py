@@ -14,8 +14,10 @@ from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
+from planners.strategy import Report
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
+from skill_kernel.events import ModelEvent, ModelKind
 
 FIELDS = frozenset({"room", "battery", "object_detections", "last_heard", "pose"})
 SILENT = None
@@ -80,6 +82,7 @@ class Bench:
             model=self,
             made_by="stub",
             publish=self.plans.append,
+            report=self.report,
             clock=self.clock,
             settings=self.settings,
             adopted=self.adopted,
@@ -126,11 +129,10 @@ class Bench:
         """Answer the question that waits."""
         self._whole(self.running[-1], text)
 
-    def skipped(self, layer: str, process_id: str, why: str) -> None:
-        self.told.append(("skipped", why))
-
-    def degraded(self, layer: str, process_id: str, how: str, why: str) -> None:
-        self.told.append(("degraded", how, why))
+    def report(self, event: Report) -> None:
+        assert isinstance(event, ModelEvent) and (event.process_id, event.layer) == ("p", "s2")
+        told = ("skipped", event.reason) if event.kind is ModelKind.SKIPPED else ("degraded", event.fallback, event.error_msg)
+        self.told.append(told)
 
     def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         return self.allowed

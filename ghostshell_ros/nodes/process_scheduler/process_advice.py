@@ -22,12 +22,12 @@ from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall
 from planners.prescriptions.prescription import Kept
-from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, system_prompt
+from planners.processes.advisor import AdvisorContext, ProcessAdvisor, S3Answer, skipped, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import RobotFacts
 from planners.strategy import Feed
-from skill_kernel.events import Notice, ProcessEvent, ProcessKind, RunEvent
+from skill_kernel.events import RunEvent
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
@@ -76,12 +76,12 @@ class ProcessAdvice:
             return facts(self._observed, self._fields, node.steady_now()) if self._fields else None
 
         self._context = AdvisorContext(self._layers, clock, system, observed, lambda: self._shown, deadline_s)
-        self._advisor = ProcessAdvisor(self._context, core, self)
+        self._advisor = ProcessAdvisor(self._context, core, events.write)
         self.loop = GuidelineLoop(
             core,
             clock,
             accessors_of(robot.config),
-            self,
+            events.write,
             context=self._context if self.thinks else None,
             blind=lambda: not node.get_parameter("cost_aware").value,
             wait_s=lambda: self._layers.allowance("", Layer.S3)[1],
@@ -133,13 +133,14 @@ class ProcessAdvice:
         def ended(end: CallEnd[S3Answer]) -> None:
             self._weighing.discard(call)
             if end.value is None:
-                self.skipped("", f"whether guideline '{new.name}' contradicts another was told by rules alone: {end.why}")
-            for other, why in end.value.contradictions.items() if end.value is not None else ():
-                found(other, why)
+                why = f"whether guideline '{new.name}' contradicts another was told by rules alone: {end.why}"
+                self._events.write(skipped("", why))
+            for other, reason in end.value.contradictions.items() if end.value is not None else ():
+                found(other, reason)
 
-        why = ["a guideline is added; say which of GUIDELINES it contradicts"]
+        asked = ["a guideline is added; say which of GUIDELINES it contradicts"]
         call = self._context.ask(
-            why, ended, guidelines=[_shown(k) for k in others], added=_shown(new), deadline_s=CONTRADICTION_S
+            asked, ended, guidelines=[_shown(k) for k in others], added=_shown(new), deadline_s=CONTRADICTION_S
         )
         self._weighing.add(call)
 
@@ -162,26 +163,6 @@ class ProcessAdvice:
         message = deserialize_message(raw, ObservationMsg)
         self._observed = from_message(message, now, self._node.now_s())
         self.loop.observe(self._observed)
-
-    # -- what is told (`advisor.Voice`) -------------------------------------------------------------------------------
-
-    def notice(self, process_id: str, text: str) -> None:
-        """Something a person should read."""
-        self._events.write(Notice(process_id=process_id, layer=Layer.S3.value, text=text))
-
-    def skipped(self, process_id: str, why: str) -> None:
-        """The model was not asked."""
-        self._layers.skipped(Layer.S3, process_id, why)
-
-    def degraded(self, process_id: str, how: str, why: str) -> None:
-        """It goes on without its model."""
-        self._layers.degraded(Layer.S3, process_id, how, why)
-
-    def fired(self, process: Process) -> None:
-        """A guideline has begun a process."""
-        self._events.write(
-            ProcessEvent(kind=ProcessKind.GUIDELINE_FIRED, process_id=process.process_id, guideline=process.sender)
-        )
 
 
 def _shown(kept: Kept) -> dict[str, str]:

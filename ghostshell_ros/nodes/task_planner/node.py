@@ -52,7 +52,8 @@ class TaskPlannerNode(RuntimeNode):
         self._epochs: dict[str, int] = {}
         self._heard = False
         self._plans = self.create_publisher(PlanMsg, "plans", PLANS)
-        self._models = LayerModel(self, {Layer.S2: self._client}, EventWriter(self, ModelEvent, Notice), self._budget)
+        self._events = EventWriter(self, ModelEvent, Notice)
+        self._models = LayerModel(self, {Layer.S2: self._client}, self._events, self._budget)
         self._timers_clock = SteadyClock(self)
         if not self._models.thinks(Layer.S2):
             return
@@ -119,6 +120,7 @@ class TaskPlannerNode(RuntimeNode):
             model=self._models,
             made_by=self._client.name,
             publish=partial(self._publish, process.process_id),
+            report=self._events.write,
             clock=self._timers_clock,
             settings=self._settings,
             adopted=adopted,

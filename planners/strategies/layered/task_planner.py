@@ -26,7 +26,9 @@ from planners.strategies.layered.task_answer import (
     with_done,
 )
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
+from planners.strategy import Report
 from skill_kernel.clock import Clock, Timer
+from skill_kernel.events import ModelEvent, ModelKind
 
 
 @dataclass
@@ -89,13 +91,15 @@ class TaskPlanner:
         model: PlanningModel,
         made_by: str,
         publish: Callable[[Plan], None],
+        report: Callable[[Report], None],
         clock: Clock,
         settings: TaskSettings,
         adopted: int = 0,
     ) -> None:
         self._process_id, self._instruction, self._sender = process_id, instruction, sender
         self._system, self._fields, self._made_by = system, fields, made_by
-        self._model, self._publish_plan, self._clock, self._settings = model, publish, clock, settings
+        self._model, self._publish_plan, self._report = model, publish, report
+        self._clock, self._settings = clock, settings
         self._adopted, self._ids = bool(adopted), adopted
         self.plan = Plan(revision=adopted, complete=False)
         """The newest one; without subtasks while there is none."""
@@ -136,7 +140,7 @@ class TaskPlanner:
         told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
         if self._reasons.see(told, self._clock.now() + self._settings.settle_s):
             if not self._reasons:
-                self._model.skipped(Layer.S2, self._process_id, "what it watches is again as it was")
+                self._skipped("what it watches is again as it was")
             self._wake()
 
     def subtask_done(self, subtask_id: str) -> None:
@@ -260,7 +264,15 @@ class TaskPlanner:
         """Told once in a row."""
         if why != self._put_off:
             self._put_off = why
-            self._model.skipped(Layer.S2, self._process_id, why)
+            self._skipped(why)
+
+    def _skipped(self, why: str) -> None:
+        kind = ModelKind.SKIPPED
+        self._report(ModelEvent(kind=kind, process_id=self._process_id, layer=Layer.S2.value, reason=why))
+
+    def _degraded(self, how: str, why: str) -> None:
+        kind, layer = ModelKind.DEGRADED, Layer.S2.value
+        self._report(ModelEvent(kind=kind, process_id=self._process_id, layer=layer, fallback=how, error_msg=why))
 
     def _ask(self) -> None:
         why = self._reasons.take() or ("it is time to look again",)
@@ -340,7 +352,7 @@ class TaskPlanner:
         if asked.first and not self._adopted:
             self._fall_back(why)
         else:
-            self._model.degraded(Layer.S2, self._process_id, "the plan stays as it was", why)
+            self._degraded("the plan stays as it was", why)
             self._keep()
         self._not_before_s = self._clock.now() + min(RETRY_MAX_S, RETRY_S * 2.0 ** min(self._faults, 10))
         self._faults += 1
@@ -352,7 +364,7 @@ class TaskPlanner:
             return
         subtasks = ending_with(self.plan.subtasks, self._instruction, lambda: self._new_id("t"))
         self._publish(replace(self.plan, complete=True, subtasks=subtasks, reason=why, made_by=FALLBACK))
-        self._model.degraded(Layer.S2, self._process_id, "the instruction itself is the plan", why)
+        self._degraded("the instruction itself is the plan", why)
 
     def _take(self, asked: Asked, answer: TaskAnswer) -> None:
         if answer.achieved or answer.give_up:
