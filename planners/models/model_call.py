@@ -57,10 +57,6 @@ class Model(Protocol):
         stream_id: str = "",
     ) -> Handle: ...
 
-
-class PlanningModel(Model, Protocol):
-    """A model whose planning layer follows a budget."""
-
     def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
         """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
 

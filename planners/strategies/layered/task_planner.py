@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from planners.models.base import Message, ModelRequest
-from planners.models.model_call import CallEnd, ModelCall, PlanningModel
+from planners.models.model_call import CallEnd, Model, ModelCall
 from planners.plan import FALLBACK, Plan, Subtask
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
@@ -88,7 +88,7 @@ class TaskPlanner:
         sender: str,
         system: Callable[[], str],
         fields: frozenset[str],
-        model: PlanningModel,
+        model: Model,
         made_by: str,
         publish: Callable[[Plan], None],
         report: Callable[[Report], None],
