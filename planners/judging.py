@@ -27,36 +27,19 @@ _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL 
 _SAYS = {"yes": True, "true": True, "no": False, "false": False, "unknown": None}
 _OPEN = re.compile(r"\s*[/?|]|\s+(?:or|idea)\b", re.IGNORECASE)
 """Behind a word that decides nothing: “yes/no”, “no idea”."""
-_SAYS_BEGINNING = {
-    "是": True,
-    "有": True,
-    "对": True,
-    "否": False,
-    "不": False,
-    "没": False,
-    "沒": False,
-    "未知": None,
-    "无法": None,
-    "無法": None,
-    "不确定": None,
-    "不確定": None,
-    "不知道": None,
-    "不清楚": None,
-    "不明": None,
-    "不能": None,
-    "不一定": None,
-    "不好说": None,
-    "没法": None,
-    "有可能": None,
-    "可能": None,
+_BEGINNINGS = {
+    True: "是 有 对",
+    False: "否 不 没 沒",
+    None: "未知 无法 無法 不确定 不確定 不知道 不清楚 不明 不能 不一定 不好说 没法 有可能 可能",
 }
+_SAYS_BEGINNING = {begin: says for says, words in _BEGINNINGS.items() for begin in words.split()}
 """Chinese has no space behind a word; the longest that fits counts."""
 _OPEN_BEGINNINGS = ("是否", "是不是", "有没有", "对不对")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """`holds` is None when the model cannot tell, or gave no answer (`code`, `why`)."""
+    """Hold an answer. `holds` is None when the model cannot tell, or gave none (`code`, `why`)."""
 
     holds: bool | None
     reason: str = ""
@@ -65,7 +48,7 @@ class Judgement:
 
 
 class JudgeReader:
-    """Reads yes, no or unknown as the first word, and the reason behind it."""
+    """Read yes, no or unknown as the first word, and the reason behind it."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -101,7 +84,7 @@ class SentenceJudge:
         self._waiting: dict[tuple[str, object], list[Heard]] = {}
 
     def ask(self, process_id: str, sentence: str, heard: Heard) -> None:
-        """`heard` is told once, at once where the answer is known, or where nothing is observed to judge from."""
+        """Tell `heard` once, at once where the answer is known, or where nothing is observed to judge from."""
         seen = self._robot.observed()
         if seen is None:
             heard(Judgement(None, "nothing is observed now"))

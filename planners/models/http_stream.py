@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every provider over HTTP shares: deadlines, retries before the first token, cancellation at once, costs."""
+"""Share among providers over HTTP: deadlines, retries before the first token, cancellation at once, costs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
@@ -27,49 +28,21 @@ from skill_kernel.codes import ModelCode
 T = TypeVar("T")
 
 
-class IoThread:
-    """Runs coroutines on a daemon thread that begins with the first of them."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine; cancelling the future cancels it inside the loop."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-    def stop(self, timeout_s: float = 1.0) -> None:
-        """Cancel what runs, wait for it to end and stop the thread. It may be used again afterwards."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is None or thread is None:
-            return
-        ending = asyncio.run_coroutine_threadsafe(_cancel_all(timeout_s), loop)
-        ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
-        if thread is not threading.current_thread():
-            thread.join(timeout_s * 2)
-        if not thread.is_alive():
-            loop.close()
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of all clients, which runs on a daemon thread."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
+    return loop
 
 
-async def _cancel_all(timeout_s: float) -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=timeout_s)
+def _submit(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    """Start a coroutine; cancelling the future cancels it inside the loop."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop())
 
 
 USAGE_GRACE_S = 1.0
-"""How long to wait for the usage and the end of the connection once the answer itself is complete."""
+"""Longest wait for the usage and the end of the connection once the answer itself is complete."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +59,7 @@ NO_TEXT = TextDelta("")
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Time, chance and environment of a client. `wait` sleeps some seconds and tells whether it was cancelled."""
+    """Hold time, chance and environment of a client. `wait` sleeps some seconds and tells whether it was cancelled."""
 
     wait: Callable[[float, CancelToken], bool] = lambda seconds, cancel: cancel.wait(seconds)
     random: Callable[[], float] = random.random
@@ -99,7 +72,7 @@ class Surroundings:
 
 
 class HttpModelClient(abc.ABC):
-    """A provider behind an SDK. The SDK is imported by `prepare` or by the first request, which takes a second or more."""
+    """Ask a provider through its SDK, which is imported by `prepare` or by the first request: that takes a second or more."""
 
     package = sdk_client = resource = ""
     """Names of the SDK's module, of its asynchronous client and of that client's part that answers."""
@@ -108,7 +81,6 @@ class HttpModelClient(abc.ABC):
     def __init__(self, config: ModelConfig, *, surroundings: Surroundings | None = None) -> None:
         self._config = config
         self._around = surroundings or Surroundings()
-        self._io = IoThread(f"model-{config.provider}")
         self._lock = threading.Lock()
         self._sdk: Any = None
         self._key = ""
@@ -125,7 +97,7 @@ class HttpModelClient(abc.ABC):
         self._client()
 
     def stream(self, request: ModelRequest, *, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
-        """All attempts. `own` is cancelled by the caller's token, by `close` and by closing this iterator."""
+        """Make all attempts. `own` is cancelled by the caller's token, by `close` and by closing this iterator."""
         own = CancelToken()
         unlink = cancel.on_cancel(own.cancel)
         with self._lock:
@@ -164,8 +136,7 @@ class HttpModelClient(abc.ABC):
             token.cancel()
         if sdk is not None:
             with contextlib.suppress(Exception):
-                self._io.submit(sdk.close()).result(1.0)
-        self._io.stop()
+                _submit(sdk.close()).result(1.0)
 
     @abc.abstractmethod
     def _items(self, client: Any, request: ModelRequest) -> AsyncGenerator[Item, None]:
@@ -201,7 +172,7 @@ class HttpModelClient(abc.ABC):
         return client
 
     def _wait_before_retry(self, failure: ModelError, attempt: int, budget: _Budget) -> float | None:
-        """Seconds until the next attempt, or None when there is to be none."""
+        """Return the seconds until the next attempt, or None when there is to be none."""
         retry = self._config.retry
         if failure.partial or not failure.retryable or attempt > retry.max_retries:
             return None
@@ -247,7 +218,7 @@ class HttpModelClient(abc.ABC):
                         delivered = True
                         yield item
         finally:
-            self._io.submit(_closed(items))
+            _submit(_closed(items))
 
     def _next(
         self, items: AsyncGenerator[Item, None], cancel: CancelToken, timeout_s: float
@@ -255,7 +226,7 @@ class HttpModelClient(abc.ABC):
         """Return the next item, or why there is none; neither when it did not come in time or was cancelled."""
         if cancel.cancelled:
             return None, None
-        future = self._io.submit(_next_of(items))
+        future = _submit(_next_of(items))
         unsubscribe = cancel.on_cancel(future.cancel)
         with contextlib.suppress(Exception):
             future.result(timeout_s)
@@ -305,7 +276,7 @@ class HttpModelClient(abc.ABC):
 
 @dataclass
 class _Budget:
-    """Seconds that may still be spent waiting for the model."""
+    """Count the seconds that may still be spent waiting for the model."""
 
     left_s: float
 

@@ -9,6 +9,7 @@ import pytest
 from task_kit import OLD, PLAN, SILENT, Bench, planned
 
 from planners.prompts.prompt import CallReport
+from planners.strategies.layered.task_planner import GAP_S
 from skill_kernel.codes import ModelCode
 
 
@@ -135,7 +136,7 @@ def test_whoever_waits_because_of_a_failure_hears_that_no_usable_answer_came() -
     bench = planned()
     bench.answers = [SILENT]
     bench.fail()
-    bench.run(0.2 + OLD.gap_s + OLD.deadline_s + 0.1)
+    bench.run(0.2 + GAP_S + OLD.deadline_s + 0.1)
     assert kept(bench) == 1
     faulty = planned()
     faulty.answers = [ModelCode.MODEL_SERVER] * 5

@@ -33,16 +33,12 @@ from skill_kernel.events import ModelEvent, ModelKind
 
 @dataclass
 class TaskSettings:
-    """Times in seconds. `deadline_s`: for an answer, its repair included. System 2 looks again `urgent_s` after a result, an
-    event or a resume, `settle_s` after a change of what it watches, `gap_s` after its last answer at the earliest: together
-    no more than `review_s`. Not `cost_aware`, it looks again every `review_s`, whether something happened or not.
-    `revisions`: changes of one process's plan at most; `subtasks` of a plan; `repeats` and `failures` as in Progress."""
+    """Hold the parameters of System 2, times in seconds. `deadline_s`: for an answer, its repair included. Not `cost_aware`, it
+    looks again every `review_s`, whether something happened or not. `revisions`: changes of one process's plan at most;
+    `subtasks` of a plan; `repeats` and `failures` as in Progress."""
 
     deadline_s: float = 12.0
     max_output_tokens: int = 1000
-    urgent_s: float = 0.2
-    settle_s: float = 0.8
-    gap_s: float = 0.8
     review_s: float = 2.0
     revisions: int = 30
     cost_aware: bool = True
@@ -65,6 +61,9 @@ class Asked:
     streamed: list[Subtask] = field(default_factory=list)
 
 
+URGENT_S, SETTLE_S, GAP_S = 0.2, 0.8, 0.8
+"""Times from a result, an event or a resume, from a change of what is watched, and from the last answer, to the next question
+at the earliest; together no more than `review_s`."""
 SHOWN_CALLS = 20
 RETRY_S, RETRY_MAX_S = 2.0, 30.0
 """A model that gave no usable answer is asked again after the first, then after twice as long, up to the second."""
@@ -138,7 +137,7 @@ class TaskPlanner:
             self._asked.facts = facts
             self._shown |= labels(facts)
         told = differences(watched(self._asked.facts, self.plan.open), watched(facts, self.plan.open), self._shown)
-        if self._reasons.see(told, self._clock.now() + self._settings.settle_s):
+        if self._reasons.see(told, self._clock.now() + SETTLE_S):
             if not self._reasons:
                 self._skipped("what it watches is again as it was")
             self._wake()
@@ -152,7 +151,7 @@ class TaskPlanner:
         self._weight += 1
         following = next(iter(self.plan.open), None)
         if following is None or following.conditional:
-            self._happened(f"subtask {subtask_id} is done", self._settings.urgent_s)
+            self._happened(f"subtask {subtask_id} is done", URGENT_S)
         else:
             self._wake()
 
@@ -175,7 +174,7 @@ class TaskPlanner:
         if too_many := self._progress.hopeless():
             self._finish(replace(self.plan, given_up=True, reason=too_many))
         else:
-            self._happened(why, self._settings.urgent_s)
+            self._happened(why, URGENT_S)
 
     def event_fired(self, event_id: str) -> None:
         event = next((e for e in self.plan.events if e.id == event_id), None)
@@ -184,7 +183,7 @@ class TaskPlanner:
         events = tuple(replace(e, fired=e.fired + 1) if e is event else e for e in self.plan.events)
         self.plan = replace(self.plan, events=events)
         self._weight += 1
-        self._happened(f"event {event_id} has come true: {event.condition}", self._settings.urgent_s)
+        self._happened(f"event {event_id} has come true: {event.condition}", URGENT_S)
 
     def planned_anew(self) -> None:
         """Void what the other layer had prepared: a verdict that was asked for before does not know of it."""
@@ -199,7 +198,7 @@ class TaskPlanner:
             self._drop_call()
             self._wake()
         else:
-            self._happened("it goes on after a pause", self._settings.urgent_s if self.plan.complete else 0.0)
+            self._happened("it goes on after a pause", URGENT_S if self.plan.complete else 0.0)
 
     def end(self) -> None:
         self._over = True
@@ -224,7 +223,7 @@ class TaskPlanner:
             wait_s = max(due_s, self._not_before_s) - self._clock.now()
             if self._awaited and self.plan.complete and wait_s > self._settings.review_s:
                 # The other layer may not have heard yet of what it is told this because of.
-                self._timer = self._clock.call_later(self._settings.urgent_s, self._put_off_long)
+                self._timer = self._clock.call_later(URGENT_S, self._put_off_long)
             else:
                 self._timer = self._clock.call_later(max(0.0, wait_s), self._look)
 
@@ -339,7 +338,7 @@ class TaskPlanner:
     def _answered(self, end: CallEnd[TaskAnswer]) -> None:
         asked, self._call = self._asked, None
         assert asked is not None  # an answer was asked for
-        self._not_before_s = self._clock.now() + self._settings.gap_s
+        self._not_before_s = self._clock.now() + GAP_S
         if end.value is None:
             self._no_answer(asked, end.why)
         else:
