@@ -19,7 +19,7 @@ from planners.strategy import RobotView
 from skill_kernel.clock import Clock
 
 KEPT_S = 2.0
-"""How long a judgement of the same scene stands."""
+"""A judgement of the same scene stands for so long."""
 KEPT = 64
 MAX_ANSWER = 2000
 MAX_OUTPUT_TOKENS = 60

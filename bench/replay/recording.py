@@ -47,7 +47,7 @@ FORMAT = "ghostshell-stream/1"
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that arrived `t_s` seconds after the request."""
+    """Hold text that arrived `t_s` seconds after the request."""
 
     t_s: float
     text: str
@@ -55,7 +55,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class RecordedStream:
-    """One answer. It ended at `end_s` with `finish`, or with `error` where the model failed."""
+    """Hold one answer. It ended at `end_s` with `finish`, or with `error` where the model failed."""
 
     model: str
     prompt_sha256: str
@@ -111,7 +111,7 @@ def record_client(config: ModelConfig, around: Surroundings, inner: ModelClient 
 
 
 class RecordingModelClient:
-    """Writes every stream of `inner` to `path`, which begins anew with the first; the file is whole after each stream.
+    """Write every stream of `inner` to `path`, which begins anew with the first; the file is whole after each stream.
 
     Times count from the attempt that was answered. A file that cannot be written is logged; the stream goes on.
     """

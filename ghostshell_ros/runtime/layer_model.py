@@ -49,7 +49,7 @@ class LayerModel:
         return layer in self._clients and self._clients[layer].is_language_model
 
     def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
-        """Whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+        """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
         if self._budget is None:
             return True, 0.0, ""
         ok, gap_s, why = self._budget.allow(process_id, str(layer))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robots' memory: one store of typed records, consolidated in the background, that answers questions with its sources."""
+"""Remember for the robots: one store of typed records, consolidated in the background, answers questions with its sources."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 SHOWN = 3
-"""So many passages are read out where no form fits and no model answers."""
+"""Number of passages that are read out where no form fits and no model answers."""
 
 
 class Memory:
-    """One memory over one store. All methods may be called from any thread; `ask` and `recall` block theirs for some tens
-    of milliseconds, longer with a model. `wall` is the clock of the records, in seconds since 1970.
+    """Join store, consolidation and search. All methods may be called from any thread; `ask` and `recall` block theirs for
+    some tens of milliseconds, longer with a model. `wall` is the clock of the records, in seconds since 1970.
 
     With `background` consolidation and embedding run on threads of their own; without, a caller runs `consolidator.step` and
     `embeddings.step` itself.
@@ -101,7 +101,7 @@ class Memory:
         return replace(found, text=text, note="; ".join(filter(None, notes)))
 
     def _robots(self) -> set[str]:
-        """Names that mean a robot in a question."""
+        """Return the names that mean a robot in a question."""
         with self.store.reading() as file:
             key = "\x1fentity:robot:"
             keys = file.execute("SELECT key FROM record WHERE key >= ? AND key < ?", (key, f"{key}\U0010ffff"))
@@ -112,8 +112,8 @@ class Memory:
         return self.store.revoke(ids, now_s=self._wall(), who=who, why=why)
 
     def stats(self) -> dict[str, int]:
-        """How many records there are by tier and by kind, how many vectors, and the size of the files in bytes; takes some
-        hundred milliseconds for a million records."""
+        """Count the records by tier and by kind, the vectors, and the bytes of the files; takes some hundred milliseconds
+        for a million records."""
         found: dict[str, int] = {}
         with self.store.reading(30.0) as file:
             for name in ("tier", "kind"):

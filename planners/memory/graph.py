@@ -87,7 +87,7 @@ def from_sentence(record: Record, labels: Mapping[str, str], *, fresh: bool = Tr
 
 
 LEAST = 3
-"""So often something must have been so to be called usual."""
+"""Number of times that something must have been so to be called usual."""
 MAX_HABIT_PARENTS = 100
 
 

@@ -29,18 +29,18 @@ OFFICIAL_KEY: Mapping[str, str] = {"openai": "OPENAI_API_KEY", "anthropic": "ANT
 
 
 class ConfigError(ValueError):
-    """A model's configuration is wrong; the message names the entry, the key and what to do. It never repeats a value
+    """Say that a model's configuration is wrong. The message names the entry, the key and what to do. It never repeats a value
     that could be a key."""
 
 
 class _Entry(Section):
-    """A part of models.yaml. Its errors show no value, which could be a key."""
+    """Hold a part of models.yaml. Its errors show no value, which could be a key."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
 
 class Prices(_Entry):
-    """US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
+    """Hold US dollars per million tokens, from the provider's price list. What is not given for the cache counts as
     input."""
 
     input: Usd
@@ -58,7 +58,7 @@ class Prices(_Entry):
 
 
 class Retry(_Entry):
-    """Attempts before the first token: exponential backoff, each wait multiplied by a random factor of 0.5 to 1."""
+    """Bound the attempts before the first token: exponential backoff, each wait multiplied by a random factor of 0.5 to 1."""
 
     max_retries: int = Field(default=3, ge=0, le=10)
     first_wait_s: Seconds = 0.5
@@ -66,7 +66,7 @@ class Retry(_Entry):
 
 
 class ModelConfig(_Entry):
-    """One model. Keys are never written here: `api_key_env` names the environment variable that holds one.
+    """Describe one model. Keys are never written here: `api_key_env` names the environment variable that holds one.
 
     `connect_s`, `first_token_s` and `silence_s` bound the wait for the connection, for the first token and between two
     tokens; the whole answer is bounded by the request's own deadline.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the model client that a configuration names; no SDK is imported before the client needs it."""
+"""Build the model client that a configuration names. No SDK is imported before the client needs it."""
 
 from __future__ import annotations
 

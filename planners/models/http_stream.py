@@ -47,7 +47,7 @@ USAGE_GRACE_S = 1.0
 
 @dataclass(frozen=True)
 class Complete:
-    """The provider said that the answer is complete."""
+    """Say that the provider called the answer complete."""
 
     reason: str
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One question of a planning layer to its model: read while it is written, bounded in time, repaired once (TypeGo 6)."""
+"""Ask one question of a planning layer: read the answer while it is written, bound its time, repair it once (TypeGo 6)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ T = TypeVar("T")
 Read = TypeVar("Read", covariant=True)
 
 SHOWN_ANSWER = 400
-"""How much of a faulty answer the model is shown again, in characters."""
+"""Characters of a faulty answer that the model is shown again."""
 
 
 class AnswerError(ValueError):
-    """An answer that cannot be used; the message is shown to the model, once."""
+    """Say why an answer cannot be used. The message is shown to the model, once."""
 
 
 @dataclass(frozen=True)
 class AnswerEnd:
-    """How an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`."""
+    """Tell how an answer ended: `code` 0 when the model finished it, else a ModelCode or BUDGET_SPENT, and `why`."""
 
     text: str
     code: int = 0
@@ -33,7 +33,7 @@ class AnswerEnd:
 
 
 class Handle(Protocol):
-    """An answer that is being written."""
+    """Follow an answer that is being written."""
 
     def cancel(self) -> None:
         """Stop it; nothing more is heard of it. Does nothing once it has ended."""
@@ -43,7 +43,7 @@ class Handle(Protocol):
 
 
 class Model(Protocol):
-    """Who answers (`LayerModel` in a node). `on_text` hears each piece, `on_end` the end, once and never from within
+    """Answer questions (`LayerModel` in a node). `on_text` hears each piece, `on_end` the end, once and never from within
     `ask`; all on the caller's thread."""
 
     def ask(
@@ -70,10 +70,10 @@ class Ask(Protocol):
 
 
 class Reader(Protocol[Read]):
-    """Reads one answer. Both methods raise AnswerError when it cannot be used."""
+    """Read one answer. Both methods raise AnswerError when it cannot be used."""
 
     def feed(self, text: str) -> None:
-        """Return the next piece."""
+        """Read the next piece."""
 
     def close(self) -> Read:
         """Return what the whole answer says."""
@@ -81,7 +81,7 @@ class Reader(Protocol[Read]):
 
 @dataclass(frozen=True)
 class CallEnd(Generic[T]):
-    """What came of a question: `value`, or None with `code` (a ModelCode, BUDGET_SPENT) and `why`."""
+    """Tell what came of a question: `value`, or None with `code` (a ModelCode, BUDGET_SPENT) and `why`."""
 
     value: T | None
     code: int = 0
@@ -89,7 +89,7 @@ class CallEnd(Generic[T]):
 
 
 class ModelCall(Generic[T]):
-    """Asks once, and once more with the error shown when the answer cannot be used. `on_end` hears of it once, at the deadline
+    """Ask once, and once more with the error shown when the answer cannot be used. `on_end` hears of it once, at the deadline
     of the request at the latest, both answers together; `cancel` ends it without a word.
 
     A model that gives no answer is not asked again: its client has tried as often as may help.
@@ -109,7 +109,7 @@ class ModelCall(Generic[T]):
         self._ask(request)
 
     def cancel(self) -> None:
-        """Nobody wants to know any more."""
+        """End it without a word."""
         if not self._over:
             self._over = True
             self._timer.cancel()

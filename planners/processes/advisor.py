@@ -41,7 +41,7 @@ Shown = Mapping[str, str]
 
 @dataclass(frozen=True)
 class S3Answer:
-    """An answer of System 3's model; nothing at all is one, too.
+    """Hold an answer of System 3's model. One that says nothing is one, too.
 
     Relations by process id; tasks to begin and reasons of contradictions by guideline.
     """
@@ -53,7 +53,7 @@ class S3Answer:
 
 @dataclass(frozen=True)
 class AdvisorContext:
-    """All that a question to System 3's model takes besides its subject. Questions show the `observation` and, with a new
+    """Hold all that a question to System 3's model takes besides its subject. Questions show the `observation` and, with a new
     instruction, the `guidelines` as they are then."""
 
     model: Model
@@ -105,7 +105,7 @@ class AdvisorContext:
 
 
 class S3Reader:
-    """Reads an answer about the `processes` and `guidelines` that were shown by name; `new`: there was a new instruction,
+    """Read an answer about the `processes` and `guidelines` that were shown by name; `new`: there was a new instruction,
     `added`: there was a new guideline."""
 
     def __init__(self, processes: Collection[str], guidelines: Collection[str], *, new: bool, added: bool) -> None:
@@ -202,7 +202,7 @@ def degraded(process_id: str, how: str, why: str) -> ModelEvent:
 
 
 class ProcessAdvisor:
-    """Asks once for each new user instruction, while others live, and applies the answer as far as it is still true.
+    """Ask once for each new user instruction, while others live, and apply the answer as far as it is still true.
 
     No call when nothing else lives, when the wording says it already, or when only idle behaviour runs, for which the
     table leaves no choice. Without a usable answer before the deadline the table alone has decided.

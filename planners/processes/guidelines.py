@@ -23,13 +23,13 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 DOOR = "guideline"
 REARM_S = 1.0
-"""How long a condition has to be false before it can fire again."""
+"""A condition has to be false for so long before it can fire again."""
 PERIOD_S = 2.0
 BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 60.0
 BY_RULE = "guidelines whose sentence is a plain rule go on without it, the others wait"
 
 FORGOTTEN_S = 3.0
-"""A thing that was out of sight so long is new when it comes again; a shorter gap is the detector's."""
+"""A thing that was out of sight for so long is new when it comes again. A shorter gap is the detector's."""
 GONE_S = 1.0
 """A person who was not seen for so long has left."""
 BATTERY_STEP = 10.0
@@ -42,7 +42,7 @@ MOST = 12
 
 @dataclass
 class _Watch:
-    """One guideline at work. With a stated condition `when` and a task it is `fixed` and needs no model; `rule` is the
+    """Hold one guideline at work. With a stated condition `when` and a task it is `fixed` and needs no model; `rule` is the
     condition as read from the sentence, for the time no model answers. `rests_until_s` is on the clock; `holds` is the
     condition's last value."""
 
@@ -61,7 +61,7 @@ class _Watch:
 
 
 class Changes:
-    """Hears every observation; `take` gives what has changed since it was last asked.
+    """Collect what changes from one observation to the next, until `take` is asked for it.
 
     Told are: a label that comes into sight, a person who comes or leaves, another value of a field of kind text or boolean,
     a step of the battery. Stale fields say nothing, and that one is stale is no change.
@@ -79,13 +79,13 @@ class Changes:
         return bool(self._told)
 
     def note(self, what: str) -> None:
-        """Something else that a guideline may be about."""
+        """Add something else that a guideline may be about."""
         if what in self._told:
             self._told.remove(what)
         self._told = [*self._told, what][-MOST:]
 
     def take(self) -> list[str]:
-        """All of it, and begin anew."""
+        """Return all changes, and begin again."""
         told, self._told = self._told, []
         return told
 
@@ -141,7 +141,7 @@ def _shown(value: str | bool) -> str:
 
 
 class GuidelineLoop:
-    """Looks at every observation, whose times are on the `clock`. A condition fires when it becomes true; for
+    """Look at every observation, whose times are on the `clock`. A condition fires when it becomes true; for
     guidelines without one the model is asked, when something has changed that one may be about, at most every PERIOD_S.
 
     Nothing fires while the robot is halted, and what became true meanwhile is past. A guideline never has two processes.

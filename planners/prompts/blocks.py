@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks that prompts of the planning layers are made of: one title a line, one quoted JSON value a line below it,
-so that a prompt can be read back without guessing."""
+"""Write the blocks of which prompts are made: a title, and below it one quoted JSON value a line, so that a prompt can be
+read back without guessing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _shortened(value: Any, limit: int) -> Any:
 
 
 class Layer(str, Enum):
-    """Who asks a model. The value stands in the first line of its prompt, in events and in usage."""
+    """Name who asks a model. The value stands in the first line of its prompt, in events and in usage."""
 
     S1P = "s1p"
     S1 = "s1"
@@ -59,7 +59,7 @@ class Layer(str, Enum):
 
 
 def front(layer: Layer) -> str:
-    """First line of a system prompt."""
+    """Return the first line of a system prompt."""
     return f"LAYER {layer.value}\n"
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt of the function-token stream: a static part made from code, so that providers can cache it, and one part
-a turn (GhostShell 3.2)."""
+"""Build prompts: a static part made from code, so that providers can cache it, and one part a turn (GhostShell 3.2)."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ from skill_kernel.skills.skill import MAIN, Skill
 
 @dataclass(frozen=True)
 class GrammarOptions:
-    """How this robot's streams are written: its own tags for built-ins (as in the robot's YAML, tag to built-in), and
-    its
+    """Say how this robot's streams are written: its own tags for built-ins (as in the robot's YAML, tag to built-in), and its
     limits for parameters marked `Limited`."""
 
     builtin_names: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +35,7 @@ class GrammarOptions:
 
 @dataclass(frozen=True)
 class CallReport:
-    """How a call ended, or that it still runs (`outcome` "RUNNING"). Times are seconds since the turn began, None if
+    """Tell how a call ended, or that it still runs (`outcome` "RUNNING"). Times are seconds since the turn began, None if
     unknown."""
 
     function: str

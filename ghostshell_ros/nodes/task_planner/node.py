@@ -31,7 +31,7 @@ from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
 
 LOOK_S = 0.5
-"""How often the observation is compared with what subtasks watch."""
+"""Time between two comparisons of the observation with what subtasks watch."""
 
 
 class TaskPlannerNode(RuntimeNode):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies to compare with (TypeGo 8): `react`, one call a turn, and `plan_and_execute`, one plan made ahead. Both wait for
-the whole answer before anything is performed."""
+"""Plan by strategies to compare with (TypeGo 8): `react`, one call a turn, and `plan_and_execute`, one plan made ahead. Both wait
+for the whole answer before anything is performed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ STEPS_A_TURN = 5
 """A turn of ReAct is one call, where an answer of the stream holds a whole part of a plan: it may have so many times
 `max_turns`."""
 FAILED_TURNS = 5
-"""So many turns in a row in which a call failed end the task."""
+"""Turns in a row in which a call failed that end the task."""
 LOST_ANSWERS = 2
-"""So many answers in a row without a call, or none at all, are asked for again."""
+"""Answers in a row without a call, or none at all, that are asked for again."""
 AGAIN = (ModelCode.MODEL_TIMEOUT, ModelCode.MODEL_CONNECTION, ModelCode.MODEL_SERVER, ModelCode.MODEL_RATE_LIMITED)
 PARSE_CODES = range(200, 300)
 
@@ -69,8 +69,8 @@ class _Baseline(TurnPlanner):
 
 
 class ReactPlanner(_Baseline):
-    """One line of thought and one call a turn; the next turn comes when the call has ended, `<plan_done/>` ends the task. It
-    has no subtasks and nothing ahead."""
+    """Ask for one line of thought and one call a turn; the next turn comes when the call has ended, `<plan_done/>` ends the
+    task. It has no subtasks and nothing ahead."""
 
     layer = Layer.REACT
 
@@ -102,7 +102,7 @@ class ReactPlanner(_Baseline):
 
 
 class PlanAndExecutePlanner(_Baseline):
-    """One complete plan, made once and carried out without looking: what fails ends it, and brings no other turn."""
+    """Ask for one complete plan, carried out without looking: what fails ends it, and brings no other turn."""
 
     layer = Layer.PLAN_AND_EXECUTE
 

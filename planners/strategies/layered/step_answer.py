@@ -25,7 +25,7 @@ MAX_ANSWER, MAX_FIRST_ANSWER = 20_000, 1000
 """Characters of an answer, and of a first action, that are read."""
 
 Check = Callable[[str, Mapping[str, str]], str]
-"""What is wrong with a call, by its name and attributes; "" when it can be performed."""
+"""Says why a call, by its name and attributes, cannot be performed; "" when it can."""
 
 
 class StepWriter(Protocol):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System 1 of one process: turns subtasks into steps while earlier steps are performed (TypeGo 6). Pure, on an injected clock;
-events in by `on`, everything out through the `PlannerIO`."""
+"""Turn the subtasks of one process into steps while earlier steps are performed: System 1 (TypeGo 6). Pure, on an injected
+clock; events come in by `on`, and everything goes out through the `PlannerIO`."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ FIRST_TOKENS = 120
 SETTLE_S = 0.05
 """After a failed call its turn may end within so long, and with it what was planned before."""
 NOTHING_GAP_S, LONGEST_GAP_S = 1.0, 16.0
-"""How long after an answer that added nothing it asks again; doubled each time while the robot is idle."""
+"""Time from an answer that added nothing to the next question; doubled each time while the robot is idle."""
 IDLE_ANSWERS, IDLE_WAITS = 5, 40
 """Answers in a row that add nothing while the robot is idle: at most so many, the second while events are watched."""
 LOOK_AGAIN_S, SCENE_GAP_S = 0.5, 5.0
-"""How often a scene is compared, and how often at most a change in it alone is a reason to ask."""
+"""Times between two looks at the scene, and between two questions for no other reason than a change in it."""
 ANEW_WAIT_S = 2.0
-"""How long the new epoch after a global event is waited for."""
+"""Longest wait for the new epoch after a global event."""
 SAY_S = 20.0
-"""How long last words may take."""
+"""Longest time for last words."""
 HOPELESS = frozenset({int(ModelCode.MODEL_AUTH), int(ModelCode.MODEL_REFUSED), int(TaskCode.BUDGET_SPENT)})
 """Codes after which asking once more cannot help."""
 
 
 class State(Enum):
-    """Whether it may ask and write."""
+    """Name the states in which it may or may not ask and write."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -155,18 +155,18 @@ class StepPlanner:
         self._writing: StepWriting | None = None
         self._asked, self._asked_s = False, 0.0
         self._knows_failures = True
-        """Whether all failures were known when it asked last."""
+        """True when all failures were known when it asked last."""
         self._seen_then: frozenset[str] = frozenset()
-        """What was in sight then."""
+        """Labels of what was in sight then."""
         self._nothing: object = None
-        """What there was when the last answer added nothing."""
+        """Plan, queue and results as they were when the last answer added nothing."""
         self._idle_answers = 0
         self._faults: list[str] = []
         self._skip_told = False
         self._not_before_s = 0.0
         self._outcome = (0, "")
         self._stopping = False
-        """Whether it waits for a standstill before it speaks its last words."""
+        """True while it waits for a standstill before it speaks its last words."""
         self.state = State.RUNNING
         self._ask_first_action()
         self._plan_wait.begin(io.settings["plan_wait_s"] if self._plans else 0.0)
@@ -281,7 +281,7 @@ class StepPlanner:
             self._events.look(view, self._scene().place, self._fire)
 
     def _fire(self, event: GlobalEvent) -> bool:
-        """One at a time, and only while it acts: a model may have judged it late."""
+        """Take one event at a time, and only while it acts: a model may have judged it late."""
         if self.state is not State.RUNNING or self._fired:
             return False
         self._fired.append(event)
@@ -407,7 +407,7 @@ class StepPlanner:
             self._ask_if_due(goals.plan, subtask)
 
     def _ask_if_due(self, plan: Plan, subtask: Subtask) -> None:
-        """Cost-aware, nothing is asked while enough waits or nothing has changed."""
+        """Ask; when cost-aware, not while enough steps wait or nothing has changed."""
         settings = self._io.settings
         if settings["cost_aware"] and self._rung is Rung.MODEL:
             if len(self._book.queued) > settings["refill_at"]:
@@ -437,7 +437,7 @@ class StepPlanner:
         self._next_look.within(seconds)
 
     def _renewed(self) -> None:
-        """Whatever was said before, there is something new to ask about."""
+        """Take note that there is something new to ask about, whatever was said before."""
         self._nothing, self._not_before_s = None, 0.0
 
     def _digest(self, plan: Plan, subtask: Subtask) -> object:
@@ -445,7 +445,7 @@ class StepPlanner:
         return (subtask.id, plan.signature, self._book.ended, queue, tuple(e.id for e in self._fired))
 
     def _news(self, subtask: Subtask) -> bool:
-        """Whether something has come in sight that the task speaks of; while the robot turns, much comes and goes."""
+        """Return whether something has come in sight that the task speaks of. While the robot turns, much comes and goes."""
         if self._io.clock.now() - self._asked_s < SCENE_GAP_S:
             return False
         words = f"{self._task.instruction} {subtask.description} {subtask.criteria}".casefold()

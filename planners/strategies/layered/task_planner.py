@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System 2 of one process: plans at once, then looks again when something has happened, and never twice for the same
-(TypeGo 6). Pure and on an injected clock: events in by method, plans out by `publish`, on one thread."""
+"""Plan one process at once, then look again when something has happened, and never twice for the same: System 2 (TypeGo 6).
+Pure and on an injected clock: events come in by method and plans go out by `publish`, on one thread."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TaskSettings:
 
 @dataclass
 class Asked:
-    """What a question was asked on. `weight` counts what had happened until then that a verdict must know of."""
+    """Hold the grounds of a question. `weight` counts what had happened until then that a verdict must know of."""
 
     first: bool
     failed: bool
@@ -68,11 +68,11 @@ SHOWN_CALLS = 20
 RETRY_S, RETRY_MAX_S = 2.0, 30.0
 """A model that gave no usable answer is asked again after the first, then after twice as long, up to the second."""
 FORBIDDEN_S = 10.0
-"""What the budget forbids is tried again so much later."""
+"""Time after which a question that the budget forbade is tried again."""
 
 
 class TaskPlanner:
-    """Plans one process from its beginning to its end.
+    """Plan one process from its beginning to its end.
 
     `system` gives the static front of its prompt; `fields` are those that may be watched. `adopted` is above 0 for a
     process that was planned before by somebody else: revisions and ids begin above it, and nothing replaces the plan that
@@ -101,7 +101,7 @@ class TaskPlanner:
         self._clock, self._settings = clock, settings
         self._adopted, self._ids = bool(adopted), adopted
         self.plan = Plan(revision=adopted, complete=False)
-        """The newest one; without subtasks while there is none."""
+        """The newest plan; without subtasks while there is none."""
         self._progress = Progress(settings.repeats, settings.failures)
         self._calls: deque[CallReport] = deque(maxlen=SHOWN_CALLS)
         self._running: dict[str, CallReport] = {}
@@ -212,7 +212,7 @@ class TaskPlanner:
         self._wake()
 
     def _wake(self) -> None:
-        """One timer, for the next question."""
+        """Set the one timer, for the next question."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -260,7 +260,7 @@ class TaskPlanner:
             self._publish(replace(self.plan, reason="kept"))
 
     def _skip(self, why: str) -> None:
-        """Told once in a row."""
+        """Tell why nothing is asked, once in a row."""
         if why != self._put_off:
             self._put_off = why
             self._skipped(why)
@@ -395,7 +395,7 @@ class TaskPlanner:
         self._finish(replace(self.plan, achieved=answer.achieved, given_up=bool(answer.give_up), reason=reason))
 
     def _finish(self, plan: Plan) -> None:
-        """Nothing is asked any more."""
+        """Publish the last plan and ask nothing more."""
         subtasks = hopeless(plan.subtasks) if plan.given_up else plan.subtasks
         self.end()
         self._publish(replace(plan, complete=True, subtasks=subtasks, made_by=plan.made_by or self._made_by))
