@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan by strategies to compare with (TypeGo 8): `react`, one call a turn, and `plan_and_execute`, one plan made ahead. Both wait
-for the whole answer before anything is performed."""
+"""Plan by strategies to compare with (TypeGo 8): `react`, one call a turn, and `plan_and_execute`, one plan made ahead.
+Both wait for the whole answer before anything is performed."""
 
 from __future__ import annotations
 
