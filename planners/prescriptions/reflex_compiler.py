@@ -105,7 +105,7 @@ class Compiler:
 
     def _by_model(self, sentence: str, client: ModelClient, cancel: CancelToken) -> Proposal:
         system = system_prompt(self._vocabulary, robot_name=self._robot.name, robot_description=self._robot.description)
-        messages = [Message("user", sentence_prompt(sentence))]
+        messages = [Message("user", f"SENTENCE (data):\n{quoted(sentence)}\n")]
         for attempt in range(1, REPAIRS + 2):
             answer = _answer(client, system, tuple(messages), sentence, cancel)
             source = code_of(answer)
@@ -121,7 +121,9 @@ class Compiler:
             except GuardError as error:
                 if attempt > REPAIRS:
                     raise CompileError(f"the model's code was refused {attempt} times, at last: {error}", source) from error
-                messages += [Message("assistant", answer), Message("user", repair_prompt(error))]
+                refused = f"Your code was refused: {quoted(str(error), 1000)}"
+                repair = f"{refused}\nAnswer with the whole corrected code block, both functions."
+                messages += [Message("assistant", answer), Message("user", repair)]
             else:
                 return Proposal(sentence, source, guarded, client.name, attempt, guarded.notes)
         raise AssertionError("a loop that returns or raises")
@@ -215,16 +217,6 @@ def system_prompt(vocabulary: Vocabulary, *, robot_name: str, robot_description:
     skills = "\n\n".join(_skill(skill, vocabulary) for skill in (*OWN_ACTIONS.values(), *vocabulary.skills))
     sections.append(f"# Skills, for actions\n\n```python\n{skills}\n```")
     return "\n\n".join(sections) + "\n"
-
-
-def sentence_prompt(sentence: str) -> str:
-    """Return the user's part of the prompt."""
-    return f"SENTENCE (data):\n{quoted(sentence)}\n"
-
-
-def repair_prompt(error: GuardError) -> str:
-    """Return the reply to an answer whose code was refused."""
-    return f"Your code was refused: {quoted(str(error), 1000)}\nAnswer with the whole corrected code block, both functions."
 
 
 def _accessor(name: str, vocabulary: Vocabulary) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model may know of a skill: its parameters with type, range, unit and default, never its implementation
+"""Declare to a model the parameters of a skill with type, range, unit and default, never its implementation
 (GhostShell 3.2)."""
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from pydantic.fields import FieldInfo
 
 from skill_kernel.skills.skill import Limited, Skill, content_marker
 
+ParameterKind = Literal["int", "float", "bool", "choice", "text", "other"]
 Limits = Mapping[str, tuple[float, float]]
 NO_LIMITS: Limits = {}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """One parameter as it is declared. `choices` are the values of a Literal, Enum or bool as the model writes them;
+    """Hold one parameter as it is declared. `choices` are the values of a Literal, Enum or bool as the model writes them;
     `lower` and `upper` bound a number, the robot's limits included (`open_lower`, `open_upper`: the bound itself is
     outside)."""
 
     name: str
     type_text: str
-    kind: Literal["int", "float", "bool", "choice", "text", "other"]
+    kind: ParameterKind
     required: bool
     default: Any = None
     choices: tuple[str, ...] = ()
@@ -42,11 +43,11 @@ class Declared:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are numbers."""
+        """Return whether its values are numbers."""
         return self.kind in ("int", "float")
 
     def admits(self, value: float) -> bool:
-        """Whether a number lies in the declared range."""
+        """Return whether a number lies in the declared range."""
         above = self.lower is None or value > self.lower or (value == self.lower and not self.open_lower)
         below = self.upper is None or value < self.upper or (value == self.upper and not self.open_upper)
         return above and below
@@ -117,16 +118,11 @@ def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
-def _kind(plain: Any) -> Literal["int", "float", "bool", "choice", "text", "other"]:
-    if plain is bool:
-        return "bool"
-    if plain is int:
-        return "int"
-    if plain is float:
-        return "float"
-    if plain is str:
-        return "text"
-    return "choice" if _choices(plain) else "other"
+_KINDS: Mapping[Any, ParameterKind] = {bool: "bool", int: "int", float: "float", str: "text"}
+
+
+def _kind(plain: Any) -> ParameterKind:
+    return _KINDS.get(plain) or ("choice" if _choices(plain) else "other")
 
 
 def _choices(plain: Any) -> tuple[str, ...]:
