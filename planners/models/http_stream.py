@@ -36,9 +36,13 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+_STARTING = threading.Lock()
+
+
 def _submit(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     """Start a coroutine; cancelling the future cancels it inside the loop."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    with _STARTING:
+        return asyncio.run_coroutine_threadsafe(coroutine, _loop())
 
 
 USAGE_GRACE_S = 1.0
