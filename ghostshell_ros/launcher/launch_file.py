@@ -60,7 +60,6 @@ _FIXED = "description on_exit type scoped shell respawn_delay respawn_max_retrie
 
 _UNSUPPORTED_VARIABLES = ("launch-prefix", "launch-prefix-filter", "emulate_tty", "global_params", "ros_remaps")
 _OUTPUTS = ("screen", "log", "both")
-_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _MAX_INCLUDE_DEPTH = 50
 _NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMESPACE = re.compile(r"/|(/[A-Za-z_][A-Za-z0-9_]*)+")
@@ -259,9 +258,9 @@ class _Performer:
         for name, wanted in (("if", True), ("unless", False)):
             if name in element.attrib:
                 text = self._get(element, name).strip().lower()
-                if text not in _TRUTH:
+                if text not in values.TRUTH:
                     raise LaunchError(f"condition is '{text}', it must be true, 1, false or 0", self._place(element))
-                return _TRUTH[text] is wanted
+                return values.TRUTH[text] is wanted
         return True
 
     def _declare(self, element: Any) -> None:
@@ -416,11 +415,11 @@ class _Performer:
                 return self._look_up(call.name, arguments)
             if call.name == "dirname":
                 return self._directory()
-            if call.name == "eval":
-                return values.evaluate(arguments[0])
+            if call.name == "equals":
+                return values.equal(*arguments)
             find = package_share if call.name == "find-pkg-share" else package_prefix
             return str(find(arguments[0], self.environment))
-        except (LaunchError, ValueError) as error:
+        except LaunchError as error:
             raise LaunchError(f"$({call.name} …): {error}", place) from error
 
     def _look_up(self, kind: str, arguments: list[str]) -> str:
