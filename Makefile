@@ -10,6 +10,9 @@ SHELL_DOMAIN := export ROS_DOMAIN_ID=$${ROS_DOMAIN_ID:-$$((RANDOM % 100 + 1))};
 # A test that fails now and then is marked `quarantined` and runs nowhere until it is mended. There is none.
 QUICK := not slow and not faults and not quarantined
 
+# The tests start hundreds of processes: each module is compiled for the first of them and not for each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup build test test-slow test-faults test-extras lint unit integration repeat demo bench clean
 
 help: ## these lines
@@ -29,7 +32,7 @@ lint: setup ## ruff, the import contract, mypy
 	@$(ENV) mypy
 
 unit: setup ## the cores and tools, without ROS
-	@$(ENV) pytest -q -n auto -m "$(QUICK)" test/unit
+	@$(ENV) pytest -q -n auto --dist worksteal -m "$(QUICK)" test/unit
 
 integration: setup ## real nodes over real DDS, in a ROS domain of their own
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "$(QUICK)" test/integration test/launch
@@ -38,8 +41,9 @@ repeat: setup ## the integration tests N times over (N=3), to find what fails no
 	@$(ENV) $(SHELL_DOMAIN) for round in $$(seq $(N)); do \
 	    echo "== round $$round of $(N)"; pytest -q -m "$(QUICK)" test/integration test/launch || exit; done
 
-test-slow: setup ## what takes minutes
-	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "slow and not faults and not quarantined" test
+test-slow: setup ## what takes minutes, and the property tests with all their examples
+	@$(ENV) pytest -q -n auto --hypothesis-profile thorough -m "(slow or hypothesis) and not faults and not quarantined" test/unit
+	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "slow and not faults and not quarantined" test/integration test/launch
 
 test-faults: setup ## nodes killed, links cut, floods, races, recordings replayed: minutes
 	@$(ENV) $(SHELL_DOMAIN) pytest -q -m "faults and not quarantined" test

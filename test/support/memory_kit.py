@@ -28,11 +28,17 @@ def fails(code: MemoryCode, match: str = "") -> Iterator[None]:
     assert caught.value.code is code
 
 
+def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have stores try a write that failed again after 0.1 s."""
+    monkeypatch.setattr("planners.memory.store.RETRY_S", 0.1)
+
+
 class Disk:
     """A disk that has room for so many pages of the file, 0 for any number."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pages = 0
+        retry_soon(monkeypatch)
         monkeypatch.setattr("planners.memory.store.connect", self._connect)
 
     def _connect(self, path: Path, **options: bool) -> sqlite3.Connection:

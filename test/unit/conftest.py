@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+import thorough
 
 if TYPE_CHECKING:
     from memory_kit import Clock, Disk
 
     from planners.memory import Memory
 
-# No property test is judged by the time that an example takes: the machine is shared.
-settings.register_profile("ghostshell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ghostshell")
+thorough.register()
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell tokens` as a process: lines as they are complete, exit status and messages."""
+"""`ghostshell tokens`, also as a process: lines as they are complete, exit status and messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from ghostshell_ros.cli.main import app
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from ghostshell_ros.cli.main import main; main()", "tokens"]
 
 
 def run(*arguments: str, text: bytes = b"") -> tuple[int, list[dict[str, object]], str]:
-    done = subprocess.run([*COMMAND, *arguments], input=text, capture_output=True, cwd=ROOT, timeout=60)
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+    done = CliRunner().invoke(app, ["tokens", *arguments], input=text, catch_exceptions=False)
+    return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
 @pytest.mark.parametrize("chunk", ["0", "1", "7"])
@@ -36,10 +41,10 @@ def test_each_token_is_one_json_object(chunk: str, tmp_path: Path) -> None:
 
 
 def test_a_violation_is_one_json_line_and_status_2() -> None:
-    status, lines, errors = run("--strict", "-", text=b"<a/>\n</b><walk/>")
-    assert status == 2
-    assert [line["kind"] for line in lines] == ["SCF", "CHAR"]
-    (error,) = [json.loads(line) for line in errors.splitlines()]
+    done = subprocess.run([*COMMAND, "--strict", "-"], input=b"<a/>\n</b><walk/>", capture_output=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 2
+    assert [json.loads(line)["kind"] for line in done.stdout.splitlines()] == ["SCF", "CHAR"]
+    (error,) = [json.loads(line) for line in done.stderr.splitlines()]
     assert error.pop("message")
     assert error == {"code": "MISMATCHED_TAG", "offset": 5, "line": 2, "column": 1, "snippet": "<a/>\n</b>"}
 

@@ -204,7 +204,7 @@ STOPPED = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), STOPPED, ids=lambda v: str(v))
-@pytest.mark.parametrize("after", [0.0, 0.1, 0.46, 0.73, 1.31, 2.2])
+@pytest.mark.parametrize("after", [0.1, 1.31, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.0, 0.46, 0.73, 2.2))])
 def test_stopped_at_any_moment_it_stands_stable_within_its_stop_time(name: str, arguments: dict, after: float) -> None:
     sim = CocoSim()
     measured = sim.run(name, stop_after=after, **arguments)

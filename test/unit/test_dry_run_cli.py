@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell dry-run` as a process, with a file of skills as someone else would write it."""
+"""`ghostshell dry-run`, also as a process, with a file of skills as someone else would write it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from ghostshell_ros.cli.main import app
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from ghostshell_ros.cli.main import main; main()", "dry-run"]
 
@@ -46,25 +52,27 @@ def step_on(distance: float, speed: float = 1.0) -> SkillReturn:
 
 
 @pytest.fixture
-def skills(tmp_path: Path) -> Path:
+def skills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a file of skills; the neighbour that it imports is forgotten after the test."""
     (tmp_path / "places.py").write_text("HOME = 'desk'\n")
     file = tmp_path / "my_skills.py"
     file.write_text(SKILLS)
-    return file
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield file
+    sys.modules.pop("places", None)
 
 
 def run(text: str | bytes, *arguments: object) -> tuple[int, list[dict[str, Any]], list[str]]:
-    data = text.encode() if isinstance(text, str) else text
-    command = [*COMMAND, *map(str, arguments)]
-    done = subprocess.run(command, input=data, capture_output=True, cwd=ROOT, timeout=60)
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode().splitlines()
+    done = CliRunner().invoke(app, ["dry-run", *map(str, arguments)], input=text, catch_exceptions=False)
+    return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()], done.stderr.splitlines()
 
 
 def test_each_call_is_one_json_object_and_nothing_else_is_on_standard_output(skills: Path, tmp_path: Path) -> None:
     stream = tmp_path / "stream.xml"
     stream.write_text('<walk seconds="2" gait="fast"/>你好<nod until="2026-01-02"/>', encoding="utf-8")
-    status, calls, errors = run("", "--skills", skills, stream)
-    assert (status, errors) == (0, ["loaded, home is desk"])
+    done = subprocess.run([*COMMAND, "--skills", str(skills), str(stream)], capture_output=True, cwd=ROOT, timeout=60)
+    assert (done.returncode, done.stderr.decode().splitlines()) == (0, ["loaded, home is desk"])
+    calls = [json.loads(line) for line in done.stdout.splitlines()]
     assert calls == [
         {
             "call": "c1",

@@ -12,6 +12,7 @@ from guard_corpus import HONEST, SEEN, hostile, rule
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reflex_kit import Answers, perform, same, vocabulary
+from thorough import examples
 
 from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
 from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Scope, Type
@@ -135,13 +136,13 @@ def both(source: str, wanted: Type) -> None:
     assert not isinstance(expected, bool) or type(value) is bool, source
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_a_random_condition_is_worth_what_python_says(seed: int, depth: int) -> None:
     both(Writer(random.Random(seed)).truth(depth), BOOL)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_a_random_number_is_worth_what_python_says(seed: int, depth: int) -> None:
     both(Writer(random.Random(seed)).number(depth), FLOAT)
@@ -168,7 +169,7 @@ def program(draw: random.Random) -> str:
     return "\n".join(f"    {line}" for line in [*lines, "return front_distance_m() < a"])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.integers(0, 2**32))
 def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) -> None:
     frames: list[Frame] = []
@@ -236,7 +237,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(800))
 @given(st.integers(0, 2**32))
 def test_a_mutated_rule_is_refused_or_does_nothing_but_call_skills(seed: int) -> None:
     draw = random.Random(seed)
@@ -251,7 +252,7 @@ def test_a_mutated_rule_is_refused_or_does_nothing_but_call_skills(seed: int) ->
     behaves(source)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.text(max_size=300))
 def test_any_text_at_all_is_refused_or_harmless(text: str) -> None:
     behaves(text)

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from memory_kit import NOON, Clock, Disk, fails, known, settle
+from memory_kit import NOON, Clock, Disk, fails, known, retry_soon, settle
 from memory_model import observation
 
 from planners.memory import Kind, Memory, Provenance, Query, Record, Spot, Store, StoreError, Tier
 from planners.memory.consolidation import Consolidator
 from planners.memory.graph import entity, note
-from planners.memory.schema import connect
+from planners.memory.schema import connect, prepare
 from skill_kernel.codes import MemoryCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,11 +122,12 @@ def test_no_fault_ends_the_thread_that_writes(tmp_path: Path, monkeypatch: pytes
             freed.set()
         else:
             told.append(problem)
-            monkeypatch.undo()
+            monkeypatch.setattr("planners.memory.store.prepare", prepare)
 
     def broken(_: Path) -> str:
         raise TypeError("no such thing")
 
+    retry_soon(monkeypatch)
     store = Store(tmp_path / "m.sqlite3", on_problem=on_problem)
     monkeypatch.setattr("planners.memory.store.prepare", broken)
     waiting = store.put(Record(Tier.M1, Kind.NOTE, NOON, "kept"))

@@ -18,8 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
-from memory_kit import Disk, fails
+from memory_kit import Disk, fails, retry_soon
 from memory_model import WORDS, Model, queries, records
+from thorough import examples
 
 from planners.memory import Circle, Provenance, Query, Record, Spot, Store, StoreError, Tier, Visibility
 from planners.memory.schema import connect
@@ -93,7 +94,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
 
 def test_the_store_does_what_a_plain_model_does() -> None:
-    run_state_machine_as_test(StoreAgainstModel, settings=settings(max_examples=40, stateful_step_count=30, print_blob=True))
+    run_state_machine_as_test(
+        StoreAgainstModel, settings=settings(max_examples=examples(40), stateful_step_count=30, print_blob=True)
+    )
 
 
 WRITER = """
@@ -206,7 +209,10 @@ def test_a_corrupt_file_is_a_named_error_and_is_left_alone(tmp_path: Path, conte
     assert path.read_bytes() == content
 
 
-def test_a_patient_store_answers_with_the_error_until_the_file_is_moved_away(tmp_path: Path) -> None:
+def test_a_patient_store_answers_with_the_error_until_the_file_is_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retry_soon(monkeypatch)
     path = tmp_path / "m.sqlite3"
     path.write_bytes(b"garbage" * 1000)
     well = threading.Event()
@@ -282,7 +288,7 @@ def test_no_query_text_is_syntax(store: Store, text: str) -> None:
 
 
 @given(text=st.text(max_size=60))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_stored_found_again_and_never_an_error(store: Store, text: str) -> None:
     (record_id,) = store.put(note(1.0, text)).result()
     assert store.get([record_id])[0].text == text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from function_tokens.dry_run import DryRun, dry_run
 from function_tokens.mapper import Mapper
@@ -278,7 +279,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=60), st.sampled_from(list(ROBOTS)))
 def test_no_instruction_breaks_the_grammar_or_is_refused(text: str, robot: str) -> None:
     reading = _read(text, robot, last="<wait></wait>", routines=TAUGHT)
@@ -286,7 +287,7 @@ def test_no_instruction_breaks_the_grammar_or_is_refused(text: str, robot: str) 
     assert not [c for c in run.calls if c.outcome == "REFUSED" and c.function not in ("run", "RUN")], reading.source
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3), st.sampled_from(["not", "never", "don't"]), st.data())
 def test_a_negation_anywhere_outside_speech_stops_every_movement_of_its_sentence(
     commands: list[str], no: str, data: st.DataObject

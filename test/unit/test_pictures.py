@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,20 @@ def world() -> Iterator[SimWorld]:
     world.close()
 
 
-@pytest.fixture
-def process() -> Iterator[PictureProcess]:
+@contextmanager
+def started() -> Iterator[PictureProcess]:
     process = PictureProcess(MODEL, "desk")
-    yield process
-    process.close()
-    process.release()
+    try:
+        yield process
+    finally:
+        process.close()
+        process.release()
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[PictureProcess]:
+    with started() as process:
+        yield process
 
 
 def request(world: SimWorld, camera: str = "film", face: tuple[str, Image] | None = None) -> Request:
@@ -73,12 +82,13 @@ def test_an_unknown_camera_is_told_and_the_process_goes_on(world: SimWorld, proc
     assert process.draw(request(world)).size
 
 
-def test_a_process_that_was_killed_is_an_error_and_no_wait(world: SimWorld, process: PictureProcess) -> None:
-    process.draw(request(world))
-    os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(SimWorldError, match="has ended"):
-        for _ in range(2):
-            process.draw(request(world))
+def test_a_process_that_was_killed_is_an_error_and_no_wait(world: SimWorld) -> None:
+    with started() as process:
+        process.draw(request(world))
+        os.kill(process.pid, signal.SIGKILL)
+        with pytest.raises(SimWorldError, match="has ended"):
+            for _ in range(2):
+                process.draw(request(world))
 
 
 def test_it_runs_in_a_session_of_its_own_behind_the_one_that_steps(world: SimWorld, process: PictureProcess) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layered_kit import Asked, Bench, Says, failing
+from thorough import examples
 
 from planners.plan import GlobalEvent, Plan, Subtask
 from planners.prompts.blocks import Layer
@@ -117,7 +118,7 @@ class Story:
             bench.interrupt()
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(
     st.lists(st.sampled_from(sorted(ANSWERS)), max_size=30),
     st.lists(st.tuples(st.sampled_from(EVENTS), st.floats(0, 12)), max_size=20),
@@ -156,7 +157,7 @@ def test_it_asks_one_question_at_a_time_keeps_its_bound_and_ends(
     assert len(bench.model.questions) == asked and len(bench.ended) == 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(["steps", "nothing", "branch", "speech", "bare"]), min_size=1, max_size=4))
 @pytest.mark.slow
 def test_without_news_no_question_follows_an_answer_that_added_nothing(answers: list[str]) -> None:
