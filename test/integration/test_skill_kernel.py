@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node skill_kernel over real DDS: goals, control, content, interrupts, halt, and how fast a skill begins."""
+"""The node skill_kernel over real DDS: goals, control, content, interrupts, halt, and how fast a skill begins.
+
+One kernel serves all tests of this file. It would take a process that is silent for one whose owner has died, so processes with
+a heartbeat are named differently in each test.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,7 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.nodes.skill_kernel.node import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
 from ros_support import ROOT, Processes, wait_until
@@ -80,6 +86,7 @@ class Scheduler(RuntimeNode):
         }
         self.alive: dict[str, list[str]] = {}
         self.beaten = 0
+        self.epoch = 0
         self.steady_timer(0.1, self._beat)
         self.create_service(Trigger, "halt", self._on_halt)
 
@@ -112,6 +119,7 @@ class Scheduler(RuntimeNode):
         """Start a call; further fields of SkillCall and, in `arguments`, its arguments by name."""
         flight = Flight(call_id or uuid.uuid4().hex)
         text = json.dumps(more.pop("arguments", {})) if args_json is None else args_json
+        more.setdefault("epoch", self.epoch)
         call = SkillCall(process_id=process, call_id=flight.call_id, function=function, args_json=text, **more)
 
         def accepted() -> None:
@@ -157,21 +165,51 @@ class Scheduler(RuntimeNode):
     def command(self, flight: Flight, command: int, cause: str = "") -> None:
         self.control.publish(CallControl(call_id=flight.call_id, command=command, cause=cause))
 
+    def reset(self) -> None:
+        """Bring the kernel to rest: nothing runs, nobody keeps anything, there is no halt; forget what was heard."""
+        self.alive = {}
+        for process in [p.process_id for p in self.states[-1].processes]:
+            self.lease(ProcessLease.Request.END, process, cause="the next test")
+        self.epoch = self.ask(self.interrupt_client, Interrupt.Request(cause="the next test")).epoch
+        self.halted.publish(Bool(data=False))
+        wait_until(lambda: self.at_rest(self.states[-1]), 5.0, lambda: f"the kernel rests: {self.states[-1]}")
+        assert self.end(self.send("clock_now")).outcome == DONE
+        wait_until(lambda: self.at_rest(self.states[-1]), 5.0, lambda: f"the kernel rests: {self.states[-1]}")
+        self.events.clear()
+        self.halt_calls = 0
+
+    def at_rest(self, state: KernelState) -> bool:
+        return not (state.running or state.processes or state.halted)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the robot's file and of its module of skills that a test writes anew."""
+    return tmp_path_factory.mktemp("toy")
+
+
+@pytest.fixture(scope="module")
+def kernel(ros: None, folder: Path) -> Iterator[Scheduler]:
+    robot = folder / "toy.yaml"
+    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
+    (folder / "more_skills.py").write_text("")
+    namespace = f"/kernel{os.getpid()}"
+    processes, made = Processes(namespace), Scheduler(namespace)
+    path = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
+    with NodeHost([made]) as host:
+        host.start()
+        try:
+            processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
+            wait_until(made.ready, 15.0, "skill_kernel is there")
+            yield made
+        finally:
+            processes.end()
+
 
 @pytest.fixture
-def scheduler(
-    namespace: str, host: Callable[..., Any], processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Scheduler:
-    robot = tmp_path / "toy.yaml"
-    robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
-    (tmp_path / "more_skills.py").write_text("")
-    monkeypatch.syspath_prepend(str(ROOT / "test" / "support"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "test" / "support"), prepend=":")
-    processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2")
-    made = Scheduler(namespace)
-    host(made)
-    wait_until(made.ready, 15.0, "skill_kernel is there")
-    return made
+def scheduler(kernel: Scheduler) -> Scheduler:
+    kernel.reset()
+    return kernel
 
 
 def test_a_call_runs_and_gives_one_result(scheduler: Scheduler) -> None:
@@ -302,27 +340,27 @@ def test_a_skill_that_does_not_stop_halts_the_robot_through_the_gate(scheduler: 
 
 
 def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(scheduler: Scheduler) -> None:
-    scheduler.alive["process_heartbeat"] = ["p1", "p2"]
-    march = scheduler.start("march", process="p1")
-    held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="p2"))
+    scheduler.alive["process_heartbeat"] = ["m1", "m2"]
+    march = scheduler.start("march", process="m1")
+    held = scheduler.end(scheduler.send("walk", arguments={"distance": 1}, process="m2"))
     assert held.error_code == ExecuteSkill.Goal.SUBSYSTEM_HELD
     wait_until(lambda: any(e.kind == CallKind.CONTENTION for e in scheduler.events), 5.0, "contention is told")
     event = next(e for e in scheduler.events if e.kind == CallKind.CONTENTION)
-    assert (event.process_id, list(event.channels), event.holder_id) == ("p2", ["legs"], "p1") and "p1" in event.error_msg
-    paused = scheduler.lease(ProcessLease.Request.PAUSE, "p1", cause="s3")
+    assert (event.process_id, list(event.channels), event.holder_id) == ("m2", ["legs"], "m1") and "m1" in event.error_msg
+    paused = scheduler.lease(ProcessLease.Request.PAUSE, "m1", cause="s3")
     assert paused.success and list(paused.paused) == [march.call_id] and not paused.stopped
     wait_until(
-        lambda: scheduler.hold("p1") and not any(s.process_id for s in scheduler.states[-1].subsystems), 5.0, "legs are free"
+        lambda: scheduler.hold("m1") and not any(s.process_id for s in scheduler.states[-1].subsystems), 5.0, "legs are free"
     )
-    assert (list(scheduler.hold("p1").pause_causes), list(scheduler.hold("p1").paused_calls)) == (["s3"], [march.call_id])
-    refused = scheduler.end(scheduler.send("clock_now", process="p1"))
+    assert (list(scheduler.hold("m1").pause_causes), list(scheduler.hold("m1").paused_calls)) == (["s3"], [march.call_id])
+    refused = scheduler.end(scheduler.send("clock_now", process="m1"))
     assert (refused.outcome, refused.error_code) == (REFUSED, ExecuteSkill.Goal.PROCESS_PAUSED)
-    walk = scheduler.start("walk", arguments={"distance": 1}, process="p2")
-    early = scheduler.lease(ProcessLease.Request.RESUME, "p1", cause="s3")
-    assert (early.success, early.error_code, list(early.holders)) == (False, ProcessLease.Request.NOT_RESUMED, ["p2"])
-    ended = scheduler.lease(ProcessLease.Request.END, "p2", cause="done")
+    walk = scheduler.start("walk", arguments={"distance": 1}, process="m2")
+    early = scheduler.lease(ProcessLease.Request.RESUME, "m1", cause="s3")
+    assert (early.success, early.error_code, list(early.holders)) == (False, ProcessLease.Request.NOT_RESUMED, ["m2"])
+    ended = scheduler.lease(ProcessLease.Request.END, "m2", cause="done")
     assert list(ended.stopped) == [walk.call_id] and scheduler.end(walk).outcome == INTERRUPTED
-    assert scheduler.lease(ProcessLease.Request.RESUME, "p1", cause="s3").success
+    assert scheduler.lease(ProcessLease.Request.RESUME, "m1", cause="s3").success
     scheduler.command(march, CallControl.RESET)
     assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
     wait_until(
@@ -333,25 +371,25 @@ def test_a_paused_process_gives_its_subsystems_to_another_and_takes_them_back(sc
 
 
 def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Scheduler) -> None:
-    scheduler.alive["process_heartbeat"] = ["p1", "s0"]
-    march = scheduler.start("march", process="p1")
+    scheduler.alive["process_heartbeat"] = ["q1", "q0"]
+    march = scheduler.start("march", process="q1")
     taken = scheduler.lease(
-        ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
+        ProcessLease.Request.PREEMPT, "q0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
     )
-    assert taken.success and (list(taken.holders), list(taken.paused)) == (["p1"], [march.call_id])
+    assert taken.success and (list(taken.holders), list(taken.paused)) == (["q1"], [march.call_id])
     wait_until(
-        lambda: scheduler.hold("s0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
+        lambda: scheduler.hold("q0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
         5.0,
         "the march is at rest",
     )
-    assert list(scheduler.hold("p1").pause_causes) == ["s0"]
-    step = scheduler.start("walk", arguments={"distance": 1}, process="s0")
+    assert list(scheduler.hold("q1").pause_causes) == ["s0"]
+    step = scheduler.start("walk", arguments={"distance": 1}, process="q0")
     lower = scheduler.lease(
-        ProcessLease.Request.PREEMPT, "p9", rank=ProcessLease.Request.SCHEDULER, subsystems=["legs"], cause="s3"
+        ProcessLease.Request.PREEMPT, "q9", rank=ProcessLease.Request.SCHEDULER, subsystems=["legs"], cause="s3"
     )
-    assert (lower.success, lower.error_code) == (False, ProcessLease.Request.OUTRANKED) and "s0" in lower.error_msg
-    assert scheduler.lease(ProcessLease.Request.PREEMPT, "p9", rank=9).error_msg
-    assert list(scheduler.lease(ProcessLease.Request.END, "s0", cause="far again").stopped) == [step.call_id]
+    assert (lower.success, lower.error_code) == (False, ProcessLease.Request.OUTRANKED) and "q0" in lower.error_msg
+    assert scheduler.lease(ProcessLease.Request.PREEMPT, "q9", rank=9).error_msg
+    assert list(scheduler.lease(ProcessLease.Request.END, "q0", cause="far again").stopped) == [step.call_id]
     scheduler.end(step)
     wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 5.0, "the march goes on")
     scheduler.command(march, CallControl.RESET)
@@ -359,23 +397,23 @@ def test_a_preemption_by_rank_takes_over_and_is_not_outranked(scheduler: Schedul
 
 
 def test_the_end_of_a_pre_empters_heartbeat_lets_the_displaced_go_on(scheduler: Scheduler) -> None:
-    scheduler.alive["process_heartbeat"] = ["p1", "s0"]
-    march = scheduler.start("march", process="p1")
+    scheduler.alive["process_heartbeat"] = ["r1", "r0"]
+    march = scheduler.start("march", process="r1")
     nameless = scheduler.lease(
         ProcessLease.Request.PREEMPT, "", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
     )
     assert nameless.error_code == ProcessLease.Request.INVALID_REQUEST and "process_id" in nameless.error_msg
     assert scheduler.lease(
-        ProcessLease.Request.PREEMPT, "s0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
+        ProcessLease.Request.PREEMPT, "r0", rank=ProcessLease.Request.REFLEX, subsystems=["legs"], cause="too close"
     ).success
     wait_until(
-        lambda: scheduler.hold("s0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
+        lambda: scheduler.hold("r0") is not None and not any(s.call_ids for s in scheduler.states[-1].subsystems),
         5.0,
         "the march is at rest",
     )
-    scheduler.alive["process_heartbeat"] = ["p1"]
+    scheduler.alive["process_heartbeat"] = ["r1"]
     wait_until(lambda: any(march.call_id in s.call_ids for s in scheduler.states[-1].subsystems), 3.0, "the march goes on")
-    assert scheduler.hold("s0") is None and not scheduler.hold("p1").pause_causes
+    assert scheduler.hold("r0") is None and not scheduler.hold("r1").pause_causes
     scheduler.command(march, CallControl.RESET)
     assert (scheduler.end(march).outcome, march.result.message) == (DONE, "rested 1 times")
 
@@ -401,25 +439,25 @@ def test_who_used_the_base_goes_on_when_the_operator_gives_it_back(namespace: st
 
 
 def test_a_process_nobody_answers_for_any_more_is_stopped_and_its_subsystems_are_free(scheduler: Scheduler) -> None:
-    scheduler.alive = {"process_heartbeat": ["p1"], "scheduler_heartbeat": ["p1", "p2"]}
-    owned = scheduler.start("march", process="p1")
-    called = scheduler.start("deaf", arguments={"seconds": 0.0}, process="p2", open=True)
-    wait_until(lambda: scheduler.hold("p1") and scheduler.hold("p2"), 5.0, "both keep something")
+    scheduler.alive = {"process_heartbeat": ["s1"], "scheduler_heartbeat": ["s1", "s2"]}
+    owned = scheduler.start("march", process="s1")
+    called = scheduler.start("deaf", arguments={"seconds": 0.0}, process="s2", open=True)
+    wait_until(lambda: scheduler.hold("s1") and scheduler.hold("s2"), 5.0, "both keep something")
     heard = scheduler.beaten
     wait_until(lambda: scheduler.beaten >= heard + 3, 5.0, "both were answered for")
-    scheduler.alive["scheduler_heartbeat"] = ["p1"]
+    scheduler.alive["scheduler_heartbeat"] = ["s1"]
     assert scheduler.end(called, 3.0).outcome == INTERRUPTED and not owned.ends
-    wait_until(lambda: scheduler.hold("p2") is None, 2.0, "what only the channel scheduler knew is free")
+    wait_until(lambda: scheduler.hold("s2") is None, 2.0, "what only the channel scheduler knew is free")
     scheduler.alive["process_heartbeat"] = []
-    assert scheduler.end(owned, 3.0).outcome == INTERRUPTED and "nobody has answered for process p1" in owned.result.error_msg
+    assert scheduler.end(owned, 3.0).outcome == INTERRUPTED and "nobody has answered for process s1" in owned.result.error_msg
     wait_until(lambda: not scheduler.states[-1].processes, 2.0, "its subsystems are free")
-    late = scheduler.end(scheduler.send("clock_now", process="p1"))
+    late = scheduler.end(scheduler.send("clock_now", process="s1"))
     assert late.error_code == ExecuteSkill.Goal.STALE_EPOCH
 
 
-def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Scheduler, tmp_path: Path) -> None:
+def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Scheduler, folder: Path) -> None:
     def reload(text: str) -> Any:
-        (tmp_path / "more_skills.py").write_text(text)
+        (folder / "more_skills.py").write_text(text)
         return scheduler.ask(scheduler.reload_client, Trigger.Request())
 
     before = scheduler.states[-1].skills_version
@@ -438,13 +476,13 @@ def test_skills_are_read_anew_and_a_broken_module_changes_nothing(scheduler: Sch
 
 def test_the_skill_list_tells_signatures_schemas_and_measured_stops(scheduler: Scheduler) -> None:
     answer = scheduler.ask(scheduler.list_client, ListSkills.Request())
-    walk = next(s for s in answer.skills if s.name == "walk")
-    assert walk.stop_measured_s == -1.0
-    call = scheduler.start("walk", arguments={"distance": 1})
+    walk, turn = (next(s for s in answer.skills if s.name == name) for name in ("walk", "turn"))
+    assert turn.stop_measured_s == -1.0
+    call = scheduler.start("turn")
     scheduler.command(call, CallControl.INTERRUPT)
     scheduler.end(call)
     again = scheduler.ask(scheduler.list_client, ListSkills.Request()).skills
-    assert 0.0 <= next(s for s in again if s.name == "walk").stop_measured_s < 0.3
+    assert 0.0 <= next(s for s in again if s.name == "turn").stop_measured_s < 0.3
     assert walk.signature == "walk(distance: float)" and walk.interruptible and walk.stop_s == pytest.approx(0.3)
     assert json.loads(walk.parameters_json)["properties"]["distance"]["maximum"] == 500
     assert answer.skills_version == scheduler.states[-1].skills_version

@@ -36,6 +36,13 @@ def walk(distance: Annotated[float, Field(ge=0, le=500), Limited("distance")], s
 
 
 @robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)
+def turn(stop_evt: threading.Event) -> SkillReturn:
+    """Turn until stopped."""
+    stop_evt.wait(30.0)
+    return SkillReturn.interruption()
+
+
+@robot_skill(subsystem="legs", nominal_s=60.0, stop_s=0.3)
 def march(pause_evt: PauseEvent, stop_evt: threading.Event) -> SkillReturn:
     """Walk on the spot until stopped; a pause is waited out."""
     rests = 0
