@@ -8,7 +8,8 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from geometry_msgs.msg import Twist
 from ghostshell.action import ExecuteSkill
 from ghostshell.msg import KernelState, Observation, ObservationField, ProcessHeartbeat, ReflexStateArray, SkillCall
 from ghostshell.msg import ReflexState as State
-from ghostshell.srv import CompileReflex
+from ghostshell.srv import CompileReflex, ProcessLease
 from reflex_robot import ROBOT_YAML
 from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS
@@ -54,6 +56,8 @@ class StandIn(RuntimeNode):
         self.array: ReflexStateArray | None = None
         self.kernel: KernelState | None = None
         self.said_of_itself = ""
+        self.walker = "walker"
+        self._patrols = 0
         self._seq = 0
         self._out = self.create_publisher(Observation, "observation", OBSERVATION)
         self._beat = self.create_publisher(ProcessHeartbeat, "process_heartbeat", HEARTBEATS)
@@ -65,9 +69,10 @@ class StandIn(RuntimeNode):
         self.create_subscription(KernelState, "kernel_state", lambda m: setattr(self, "kernel", m), LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, QOS)
         self.service = self.create_client(CompileReflex, "compile_reflex")
+        self.lease = self.create_client(ProcessLease, "skill_kernel/process_lease")
         self.calls = GoalClient(self, ExecuteSkill, "execute_skill")
         self.steady_timer(0.05, self.observe)
-        self.steady_timer(0.1, lambda: self._beat.publish(ProcessHeartbeat(process_ids=["walker"])))
+        self.steady_timer(0.1, lambda: self._beat.publish(ProcessHeartbeat(process_ids=[self.walker])))
 
     def _on_states(self, message: ReflexStateArray) -> None:
         self.array, self.states = message, {r.name: r for r in message.reflexes}
@@ -93,8 +98,12 @@ class StandIn(RuntimeNode):
         return self.observe()
 
     def patrol(self) -> None:
-        """Start the patrol of process `walker` and wait until it runs."""
-        call = SkillCall(process_id="walker", stream_id="s", call_id=uuid.uuid4().hex, function="patrol", channels=["movement"])
+        """Start a patrol, of a process of its own whose name begins with `walker`, and wait until it runs."""
+        self._patrols += 1
+        self.walker = f"walker-{self._patrols}"
+        call = SkillCall(
+            process_id=self.walker, stream_id="s", call_id=uuid.uuid4().hex, function="patrol", channels=["movement"]
+        )
         goal = ExecuteSkill.Goal(call=call)
         wait_until(self.calls.server_is_ready, 10.0, "the kernel answers")
         phases: list[str] = []
@@ -113,6 +122,32 @@ class StandIn(RuntimeNode):
         """Ask compile_reflex and wait for the answer."""
         request = CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields)
         return ask(self, self.service, request, timeout_s, again_s=math.inf)
+
+    def reset(self) -> None:
+        """Bring all to rest and take every reflex away; forget what was heard."""
+        self.near, self.loud, self.silent = FAR, False, False
+        self.teleop.publish(Bool(data=False))
+        self.halted.publish(Bool(data=False))
+        for state in self.ask("LIST").reflexes:
+            assert self.ask("REMOVE", name=state.name).success
+        request = ProcessLease.Request(command=ProcessLease.Request.END, process_id=self.walker, cause="the next test")
+        ask(self, self.lease, request)
+        wait_until(lambda: not self.states and self.kernel and at_rest(self.kernel), 5.0, lambda: f"it rests: {self.kernel}")
+
+    def take(self, *rules: dict[str, Any]) -> None:
+        """Add and approve these reflexes and wait until they watch."""
+        for rule in rules:
+            assert self.ask("ADD", person="Ada", **rule).success
+            assert self.ask("APPROVE", name=rule["name"], person="Ada").success
+        wait_until(lambda: all(s.holds == State.NO for s in self.ask("LIST").reflexes), 10.0, "observations arrive")
+        wait_until(lambda: len(self.states) == len(rules), 5.0, "the reflexes are told of")
+        self.events.clear()
+        self.stops.clear()
+
+
+def at_rest(state: KernelState) -> bool:
+    """Return whether the kernel runs nothing, keeps nothing for anybody and is not halted."""
+    return not (state.running or state.processes or state.halted)
 
 
 class Setting:
@@ -146,6 +181,24 @@ class Setting:
             wait_until(lambda: any(s.holds != State.UNKNOWN for s in node.states.values()), 10.0, "observations arrive")
         wait_until(lambda: node.said_of_itself not in ("", "waiting for the skill kernel"), 10.0, "the node has met the kernel")
         return node
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Setting]:
+    """Start a kernel and a node of the reflexes without a rule, for many tests: each takes what it needs."""
+    namespace = f"/reflexes{os.getpid()}"
+    processes = Processes(namespace)
+    with ExitStack() as hosts:
+
+        def host(node: StandIn) -> None:
+            hosts.enter_context(NodeHost([node])).start()
+
+        try:
+            setting = Setting(folder, namespace, processes, host)
+            setting.start()
+            yield setting
+        finally:
+            processes.end()
 
 
 def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> RunEvent:

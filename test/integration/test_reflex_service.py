@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,23 @@ from ghostshell.srv import CompileReflex
 
 from bench.simulated_model.model_server import ModelServer
 from ghostshell_ros.nodes.reflexes.node import recorded
-from reflex_support import BACK, NEAR, Setting, ended, reflex
+from reflex_support import BACK, NEAR, Setting, StandIn, ended, reflex, started
 from reflexes.rule import ReflexError
 from ros_support import ROOT, Processes, wait_until
 from skill_kernel.codes import ReflexCode
+
+
+@pytest.fixture(scope="module")
+def shared(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    with started(tmp_path_factory.mktemp("reflexes")) as made:
+        yield made
+
+
+@pytest.fixture
+def node(shared: Setting) -> StandIn:
+    shared.node.reset()
+    shared.node.take()
+    return shared.node
 
 
 @pytest.fixture
@@ -29,8 +42,7 @@ def setting(tmp_path: Path, namespace: str, processes: Processes, host: Callable
     return Setting(tmp_path, namespace, processes, host)
 
 
-def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(setting: Setting) -> None:
-    node = setting.start()
+def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(node: StandIn) -> None:
     added = node.ask("ADD", sentence="stand back", source=BACK, person="Ada", name="back", priority=70, cooldown_s=0.3)
     assert added.success and added.reflexes[0].state == State.PROPOSED and added.report
     wait_until(lambda: "would have fired never" in node.ask("TEST", name="back").report, 5.0, "observations to try it on")
@@ -49,8 +61,7 @@ def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(setting
     assert (refused.success, refused.error_code) == (False, ReflexCode.REFLEX_REFUSED)
 
 
-def test_what_cannot_be_compiled_is_answered_with_the_reason(setting: Setting) -> None:
-    node = setting.start()
+def test_what_cannot_be_compiled_is_answered_with_the_reason(node: StandIn) -> None:
     bad = node.ask("ADD", sentence="x", source=BACK.replace("near_m", "nearm"), person="Ada")
     assert bad.error_code == ReflexCode.NOT_COMPILED and "did you mean 'near_m'" in bad.error_msg
     unclear = node.ask("ADD", sentence="when it is night, sing")
@@ -80,13 +91,20 @@ def test_a_slow_model_holds_no_reflex_up(setting: Setting, tmp_path: Path) -> No
         assert answers[0].reflexes[0].source == BACK
 
 
-def test_the_command_line_adds_lists_tests_approves_and_removes(setting: Setting, namespace: str, tmp_path: Path) -> None:
-    setting.start()
+def test_the_command_line_adds_lists_tests_approves_and_removes(node: StandIn, tmp_path: Path) -> None:
     code = tmp_path / "back.py"
     code.write_text(BACK)
 
     def cli(*words: str) -> str:
-        command = [sys.executable, "-m", "ghostshell_ros.cli.main", "reflex", *words, "--robot", namespace.strip("/")]
+        command = [
+            sys.executable,
+            "-m",
+            "ghostshell_ros.cli.main",
+            "reflex",
+            *words,
+            "--robot",
+            node.get_namespace().strip("/"),
+        ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=40)
         assert done.returncode == 0, done.stderr
         return done.stdout

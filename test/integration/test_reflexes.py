@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node of the reflexes with a real kernel: it stops, takes, acts and gives back, and one bad rule costs only itself."""
+"""The node of the reflexes with a real kernel: it stops, takes, acts and gives back, and one bad rule costs only itself.
+
+One kernel and one node serve the tests of this file that do not end them; each test adds its rules and they go with it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,22 @@ import yaml
 from ghostshell.msg import ReflexState as State
 from std_msgs.msg import Bool
 
-from reflex_support import FAR, NEAR, Setting, ended, reflex
+from reflex_support import FAR, NEAR, Setting, StandIn, ended, reflex, started
 from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, ProcessKind
+
+
+@pytest.fixture(scope="module")
+def shared(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    with started(tmp_path_factory.mktemp("reflexes")) as made:
+        yield made
+
+
+@pytest.fixture
+def node(shared: Setting) -> StandIn:
+    shared.node.reset()
+    return shared.node
 
 
 @pytest.fixture
@@ -28,8 +43,8 @@ def setting(tmp_path: Path, namespace: str, processes: Processes, host: Callable
     return Setting(tmp_path, namespace, processes, host)
 
 
-def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(setting: Setting) -> None:
-    node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.5)"))
+def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(node: StandIn) -> None:
+    node.take(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.5)"))
     node.patrol()
     node.comes(NEAR)
     assert "done" in ended(node, "back").text
@@ -53,22 +68,23 @@ def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(settin
     assert node.states["back"].fired == 1
 
 
-def test_the_stop_leaves_at_once(setting: Setting) -> None:
-    node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"))
+def test_the_stop_leaves_at_once(node: StandIn) -> None:
+    node.take(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"))
     times = []
     for _ in range(10):
         node.comes(FAR)
-        time.sleep(0.9)
+        time.sleep(0.3)  # its rest, and a few measurements
         node.stops.clear()
+        since = len(node.events)
         sent = node.comes(NEAR)
         wait_until(lambda: node.stops, 2.0, "the stop")
         times.append(node.stops[0][0] - sent)
-        ended(node, "back", since=len(node.events) - 1) if node.events else None
+        ended(node, "back", since=since)
     assert sorted(times)[len(times) // 2] < 0.05
 
 
-def test_a_text_is_spoken_while_others_go_on_moving(setting: Setting) -> None:
-    node = setting.start(reflex("greet", "loud()", "say(text='hello there')"))
+def test_a_text_is_spoken_while_others_go_on_moving(node: StandIn) -> None:
+    node.take(reflex("greet", "loud()", "say(text='hello there')"))
     node.patrol()
     node.loud = True
     assert "done" in ended(node, "greet").text
@@ -77,8 +93,8 @@ def test_a_text_is_spoken_while_others_go_on_moving(setting: Setting) -> None:
     assert not node.of("walker", ProcessKind.PAUSED) and node.stops == []
 
 
-def test_a_higher_reflex_interrupts_a_lower_one(setting: Setting) -> None:
-    node = setting.start(
+def test_a_higher_reflex_interrupts_a_lower_one(node: StandIn) -> None:
+    node.take(
         reflex("low", "near_m() < 1", "move_back(distance_m=5)", priority=10),
         reflex("high", "near_m() < 0.2", "move_back(distance_m=0.2)", priority=90),
     )
@@ -94,8 +110,8 @@ def test_a_higher_reflex_interrupts_a_lower_one(setting: Setting) -> None:
     wait_until(lambda: node.of("walker", ProcessKind.RESUMED), 8.0, "the patrol goes on after both")
 
 
-def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(setting: Setting) -> None:
-    node = setting.start(
+def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(node: StandIn, shared: Setting) -> None:
+    node.take(
         reflex("bad", "near_m() < 1 and 1 / (near_m() - 0.5) > 0", "move_back(distance_m=0.1)", priority=90),
         reflex("back", "near_m() < 0.6", "move_back(distance_m=0.1)"),
     )
@@ -104,7 +120,7 @@ def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(setting: Sett
     wait_until(lambda: node.states["bad"].state == State.DISABLED, 3.0, "the bad one is disabled")
     assert "ZeroDivisionError" in node.states["bad"].reason
     assert any("reflex 'bad' is disabled" in getattr(e, "text", "") for e in node.events)
-    kept = yaml.safe_load((setting.data / "jumpy" / "reflexes" / "bad.yaml").read_text())
+    kept = yaml.safe_load((shared.data / "jumpy" / "reflexes" / "bad.yaml").read_text())
     assert kept["state"] == "disabled"
     node.comes(FAR)
     time.sleep(0.2)
@@ -112,8 +128,8 @@ def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(setting: Sett
     wait_until(lambda: node.states["bad"].state == State.APPROVED, 3.0, "it is enabled")
 
 
-def test_stale_sensors_and_a_halt_let_nothing_fire(setting: Setting) -> None:
-    node = setting.start(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"))
+def test_stale_sensors_and_a_halt_let_nothing_fire(node: StandIn) -> None:
+    node.take(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"))
     node.silent = True
     wait_until(lambda: node.states["back"].holds == State.UNKNOWN, 3.0, "it cannot be told")
     assert node.states["back"].stale_field == "near_m" and node.states["back"].stale > 0
@@ -127,33 +143,34 @@ def test_stale_sensors_and_a_halt_let_nothing_fire(setting: Setting) -> None:
     wait_until(lambda: node.stops, 2.0, "it fires once the halt is cleared")
 
 
-def test_an_operator_who_takes_the_base_ends_a_reflex_for_good(setting: Setting) -> None:
-    node = setting.start(reflex("back", "near_m() < 0.2", "patrol()", limit_s=3.0))
+def test_an_operator_who_takes_the_base_ends_a_reflex_for_good(node: StandIn) -> None:
+    node.take(reflex("back", "near_m() < 0.2", "patrol()"))
     node.comes(NEAR)
     wait_until(lambda: node.of("reflex-back", CallKind.STARTED), 5.0, "it acts")
     node.comes(FAR)
     node.teleop.publish(Bool(data=True))
     assert "not now, the kernel paused it (teleop)" in ended(node, "back", timeout_s=2.0).text
     node.teleop.publish(Bool(data=False))
-    time.sleep(2.0)
+    wait_until(lambda: node.kernel and not node.kernel.processes, 3.0, "the operator and the reflex keep nothing")
+    time.sleep(0.5)
     assert len(node.of("reflex-back", CallKind.STARTED)) == 1
     assert node.states["back"].state == State.APPROVED
 
 
-def test_a_halt_ends_a_reflex_that_waits(setting: Setting) -> None:
-    node = setting.start(reflex("back", "near_m() < 0.2", "stop()", "wait(1.5)", "move_back(distance_m=0.5)"))
+def test_a_halt_ends_a_reflex_that_waits(node: StandIn) -> None:
+    node.take(reflex("back", "near_m() < 0.2", "stop()", "wait(0.5)", "move_back(distance_m=0.5)"))
     node.comes(NEAR)
     wait_until(lambda: node.stops, 5.0, "it acts")
     node.comes(FAR)
     node.halted.publish(Bool(data=True))
     assert "not now, the robot is halted" in ended(node, "back", timeout_s=1.0).text
     node.halted.publish(Bool(data=False))
-    time.sleep(2.0)
+    time.sleep(1.0)
     assert not node.of("reflex-back", CallKind.STARTED)
 
 
-def test_stop_holds_the_base_as_long_as_the_action_lasts(setting: Setting) -> None:
-    node = setting.start(reflex("freeze", "near_m() < 0.2", "stop()", "wait(1.0)"))
+def test_stop_holds_the_base_as_long_as_the_action_lasts(node: StandIn) -> None:
+    node.take(reflex("freeze", "near_m() < 0.2", "stop()", "wait(1.0)"))
     node.comes(NEAR)
     assert "done" in ended(node, "freeze").text
     times = [at for at, _ in node.stops]
@@ -162,14 +179,14 @@ def test_stop_holds_the_base_as_long_as_the_action_lasts(setting: Setting) -> No
     assert len(node.stops) == len(times)
 
 
-def test_an_action_whose_last_step_failed_has_failed(setting: Setting) -> None:
-    node = setting.start(reflex("trip", "near_m() < 0.2", "stumble()"))
+def test_an_action_whose_last_step_failed_has_failed(node: StandIn) -> None:
+    node.take(reflex("trip", "near_m() < 0.2", "stumble()"))
     node.comes(NEAR)
     assert "'trip': failed, stumbled" in ended(node, "trip").text
 
 
-def test_nothing_follows_a_step_that_failed_unless_the_action_looks_at_it(setting: Setting) -> None:
-    node = setting.start(
+def test_nothing_follows_a_step_that_failed_unless_the_action_looks_at_it(node: StandIn) -> None:
+    node.take(
         reflex("trip", "near_m() < 0.2", "stumble()", "move_back(0.5)"),
         reflex("look", "loud()", "went = stumble()", "if not went:", "    move_back(0.5)"),
     )

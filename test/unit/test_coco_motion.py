@@ -161,12 +161,12 @@ def test_push_ups_move_the_body_up_and_down() -> None:
 
 EXTREMES = [
     ("spider_run_distance", {"distance": 200, "speed": 100, "amplitude": 100}),
-    ("spider_run_distance", {"distance": -200, "speed": 0, "amplitude": 100}),
-    ("spider_rotate", {"angle": -360}),
+    pytest.param("spider_run_distance", {"distance": -200, "speed": 0, "amplitude": 100}, marks=pytest.mark.slow),
+    pytest.param("spider_rotate", {"angle": -360}, marks=pytest.mark.slow),
     ("spider_wave_move", {"speed": 100, "amplitude": 100, "times": 6}),
-    ("spider_wave_move", {"speed": 0, "amplitude": 0, "times": 1}),
+    pytest.param("spider_wave_move", {"speed": 0, "amplitude": 0, "times": 1}, marks=pytest.mark.slow),
     ("spider_shake_ass", {"speed": 100, "amplitude": 100, "times": 8}),
-    ("spider_shake_ass", {"speed": 0, "amplitude": 100, "times": 1}),
+    pytest.param("spider_shake_ass", {"speed": 0, "amplitude": 100, "times": 1}, marks=pytest.mark.slow),
     ("spider_push_up", {"duration": 0}),
     *(("spider_arm_pull", {"direction": d, "speed": 100}) for d in ("left", "right", "forward", "backward")),
     ("spider_arm_knock", {"speed": 100, "times": 6}),

@@ -99,7 +99,7 @@ def test_sudden_reversals_do_not_throw_it(robot: KalosSim, there: tuple[float, f
     assert robot.tilt < 0.35 and robot.lowest > 0.24
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_commands_do_not_throw_it(seed: int) -> None:
     random, robot = np.random.default_rng(seed), kalos()
     for _ in range(14):

@@ -127,9 +127,9 @@ def test_a_routine_without_its_end_tag_is_not_kept(stream: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     "stream",
     [
-        "<walk/>" * 3000,
+        pytest.param("<walk/>" * 3000, marks=pytest.mark.slow),
         pytest.param("<ping/>" * 3000, marks=pytest.mark.slow),
-        "Hi." + "<ping/>" * 3000,
+        pytest.param("Hi." + "<ping/>" * 3000, marks=pytest.mark.slow),
         "<walk/>Hi.<nod/>" * 1000,
     ],
 )

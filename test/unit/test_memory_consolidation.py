@@ -108,7 +108,7 @@ def test_a_record_that_nobody_can_work_with_is_left_out_and_the_others_are_not(m
 
 def test_readers_are_answered_while_a_backlog_is_consolidated(tmp_path: Path) -> None:
     store = Store(tmp_path / "m.sqlite3", power_safe=False, max_queue=100_000)
-    for hour in range(8):
+    for hour in range(4):
         store.put(*[observation(NOON + hour * 3000 + t, "office" if t % 50 else "kitchen", ["ball"]) for t in range(500)])
     store.flush()
     memory = Memory(store, wall=lambda: NOON, background=False)
