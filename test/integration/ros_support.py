@@ -53,9 +53,11 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str | Ca
     """Wait for a condition; gives the seconds it took, fails the test after `timeout_s` (`what` may look when it is asked)."""
     started = time.monotonic()
     while not condition():
-        if time.monotonic() - started > timeout_s:
+        waited_s = time.monotonic() - started
+        if waited_s > timeout_s:
             pytest.fail(f"not within {timeout_s} s: {what if isinstance(what, str) else what()}")
-        time.sleep(0.002)
+        # Looking has its price, and it is the robot under test that pays: the longer the wait, the less often.
+        time.sleep(min(max(0.002, waited_s / 20), 0.02))
     return time.monotonic() - started
 
 

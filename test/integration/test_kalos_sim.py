@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
@@ -70,6 +71,8 @@ class Walker(RuntimeNode):
         self.posture = self.create_publisher(String, "posture", SET_POINTS)
         self.attitude = self.create_publisher(Vector3, "attitude", SET_POINTS)
         self.movers = {name: self.create_client(SetBool, name) for name in ("world/person", "world/block_door")}
+        self.parameters = self.create_client(SetParameters, "sim/set_parameters")
+        self.triggers = {name: self.create_client(Trigger, f"sim/{name}") for name in ("reset", "arrange")}
         self.steady_timer(0.02, self._send)
 
     def listen(self, topic: str, kind: Any, qos: Any) -> None:
@@ -99,16 +102,51 @@ class Walker(RuntimeNode):
     def state(self) -> str:
         return str(self.last["posture_state"].data)
 
+    def put(self, arrangement: str, how: str) -> Any:
+        """Have the world arranged or reset to an arrangement."""
+        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=arrangement)
+        request = SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)])
+        assert all(r.successful for r in ask(self, self.parameters, request).results)
+        return ask(self, self.triggers[how], Trigger.Request())
+
+    @property
+    def place(self) -> tuple[float, float, float]:
+        """Where it truly is: x, y [m] and heading [rad]."""
+        pose = self.last["ground_truth/base_link"].pose
+        return pose.position.x, pose.position.y, 2 * math.atan2(pose.orientation.z, pose.orientation.w)
+
+    def reset(self) -> None:
+        """Put all back as at the start, and command nothing but to stand."""
+        self.speed, self.silent, self.said = (0.0, 0.0, 0.0), False, ""
+        assert self.put("", "reset").success
+        self.attitude.publish(Vector3())
+        wait_until(lambda: self.place == pytest.approx((0.0, 0.0, 0.0), abs=0.05), 3.0, "it is where it began")
+        wait_until(lambda: self.state == "stand" and abs(self.x) < 0.05, 6.0, "it stands")
+        self.count.clear()
+        moving = ("odom", "imu", "joint_states", "scan", "ground_truth/person")
+        wait_until(lambda: all(self.count.get(topic, 0) > 1 for topic in moving), 3.0, "what is measured there")
+
+
+@pytest.fixture(scope="module")
+def sim(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walker]:
+    robot = tmp_path_factory.mktemp("walker") / "walker.yaml"
+    robot.write_text(ROBOT)
+    namespace = f"/walker{os.getpid()}"
+    processes, made = Processes(namespace), Walker(namespace)
+    with NodeHost([made]) as host:
+        host.start()
+        try:
+            processes.start("sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0")
+            wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator")
+            yield made
+        finally:
+            processes.end()
+
 
 @pytest.fixture
-def walker(namespace: str, tmp_path: Path, host: Callable[..., Any], processes: Processes) -> Walker:
-    robot = tmp_path / "walker.yaml"
-    robot.write_text(ROBOT)
-    made = Walker(namespace)
-    host(made)
-    processes.start("sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0")
-    wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator is up")
-    return made
+def walker(sim: Walker) -> Walker:
+    sim.reset()
+    return sim
 
 
 def test_it_walks_on_cmd_vel_stands_on_silence_and_tells_its_sensors(walker: Walker) -> None:
@@ -183,36 +221,23 @@ def test_the_debug_side_moves_person_and_door_and_the_camera_gives_pictures(walk
 
 
 def test_the_world_is_arranged_for_a_task_and_put_back_while_the_node_runs(walker: Walker) -> None:
-    parameters = walker.create_client(SetParameters, "sim/set_parameters")
-    triggers = {name: walker.create_client(Trigger, f"sim/{name}") for name in ("reset", "arrange")}
-
-    def put(arrangement: str, how: str) -> Any:
-        value = ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=arrangement)
-        done = ask(walker, parameters, SetParameters.Request(parameters=[Parameter(name="arrangement", value=value)]))
-        assert all(r.successful for r in done.results)
-        return ask(walker, triggers[how], Trigger.Request())
-
-    def robot() -> tuple[float, float, float]:
-        pose = walker.last["ground_truth/base_link"].pose
-        return pose.position.x, pose.position.y, 2 * math.atan2(pose.orientation.z, pose.orientation.w)
-
     walker.said = "sit"
     wait_until(lambda: walker.state == "sit", 6.0, "it sits")
     walker.said = ""
-    assert put('{"robot": [9.5, 2.0, 1.2], "office_door": "shut"}', "reset").success
-    wait_until(lambda: robot() == pytest.approx((9.5, 2.0, 1.2), abs=0.05), 3.0, "it stands where it was put")
+    assert walker.put('{"robot": [9.5, 2.0, 1.2], "office_door": "shut"}', "reset").success
+    wait_until(lambda: walker.place == pytest.approx((9.5, 2.0, 1.2), abs=0.05), 3.0, "it stands where it was put")
     wait_until(lambda: walker.state == "stand", 3.0, "it stands")
     wait_until(lambda: walker.x == pytest.approx(9.5, abs=0.05), 3.0, "odometry says so too")
     wait_until(lambda: walker.last["ground_truth/office_door"].pose.position.x < 5.3, 3.0, "the door is shut")
 
-    assert put('{"person": [9.5, 3.2, 0.0]}', "arrange").success
+    assert walker.put('{"person": [9.5, 3.2, 0.0]}', "arrange").success
     wait_until(lambda: walker.last["ground_truth/person"].pose.position.y == pytest.approx(3.2), 3.0, "somebody stands there")
-    assert robot() == pytest.approx((9.5, 2.0, 1.2), abs=0.08)
+    assert walker.place == pytest.approx((9.5, 2.0, 1.2), abs=0.08)
 
-    refused = put('{"moon": [1, 2]}', "reset")
+    refused = walker.put('{"moon": [1, 2]}', "reset")
     assert not refused.success and "no 'moon'" in refused.message
     told = walker.count["ground_truth/person"]
     wait_until(lambda: walker.count["ground_truth/person"] > told + 1, 3.0, "two more true poses")
     assert walker.last["ground_truth/person"].pose.position.y == pytest.approx(3.2), "nothing was moved"
-    assert put("", "reset").success
-    wait_until(lambda: robot() == pytest.approx((0.0, 0.0, 0.0), abs=0.05), 3.0, "all is as at the start")
+    assert walker.put("", "reset").success
+    wait_until(lambda: walker.place == pytest.approx((0.0, 0.0, 0.0), abs=0.05), 3.0, "all is as at the start")

@@ -25,9 +25,9 @@ from skill_kernel.codes import CallCode, ModelCode, Outcome, ParseCode, TaskCode
 from skill_kernel.events import CallKind, NoticeKind, ProcessKind, StreamKind
 from skill_kernel.robot import RobotConfig
 
-NOD = '<head_act action="nod" duration="1"/>'
+NOD = '<head_act action="nod" duration="0.7"/>'
 LONG_WALK = '<spider_run_distance distance="60"/>'
-SWING = '<ear_swing side="left" start_angle="10" end_angle="0" duration="0"/>'
+SHAKE = '<shake_ears duration="0"/>'
 RETRY = {"max_retries": 1, "first_wait_s": 0.05, "max_wait_s": 0.1}
 
 
@@ -118,7 +118,7 @@ def test_a_task_walks_gives_feedback_and_a_result(watch: Observer, server: Model
 
 
 def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, server: ModelServer) -> None:
-    server.answer, server.rate = NOD + " And now I tell you a story about it." * 3, 15.0
+    server.answer, server.rate = NOD + " And now I tell you a story about it." * 3, 40.0
     task = watch.task("nod and talk")
     process_id = task.process_id
     started = watch.wait_event(CallKind.STARTED, process_id=process_id, function="head_act")
@@ -287,8 +287,8 @@ def test_a_fault_of_the_model_is_named_and_ends_safely(
 
 def obeys(watch: Observer) -> None:
     """Return a good stream of one's own runs."""
-    swing = only(watch.drained(watch.stream(SWING)), "ear_swing")
-    assert swing.outcome == Outcome.DONE, swing
+    shake = only(watch.drained(watch.stream(SHAKE)), "shake_ears")
+    assert shake.outcome == Outcome.DONE, shake
 
 
 HOSTILE: dict[str, tuple[str, set[int]]] = {
