@@ -123,12 +123,18 @@ class StandIn(RuntimeNode):
         request = CompileReflex.Request(command=getattr(CompileReflex.Request, command), **fields)
         return ask(self, self.service, request, timeout_s, again_s=math.inf)
 
+    def listed(self) -> list[State]:
+        """Return the states of all reflexes, as they are now."""
+        return list(self.ask("LIST").reflexes)
+
     def reset(self) -> None:
         """Bring all to rest and take every reflex away; forget what was heard."""
         self.near, self.loud, self.silent = FAR, False, False
         self.teleop.publish(Bool(data=False))
         self.halted.publish(Bool(data=False))
-        for state in self.ask("LIST").reflexes:
+        # What was seen last would let the reflexes of the next test fire as soon as they are approved.
+        wait_until(lambda: all(r.holds == State.NO for r in self.listed() if r.state == State.APPROVED), 5.0, "nothing is near")
+        for state in self.listed():
             assert self.ask("REMOVE", name=state.name).success
         request = ProcessLease.Request(command=ProcessLease.Request.END, process_id=self.walker, cause="the next test")
         ask(self, self.lease, request)
@@ -139,7 +145,7 @@ class StandIn(RuntimeNode):
         for rule in rules:
             assert self.ask("ADD", person="Ada", **rule).success
             assert self.ask("APPROVE", name=rule["name"], person="Ada").success
-        wait_until(lambda: all(s.holds == State.NO for s in self.ask("LIST").reflexes), 10.0, "observations arrive")
+        wait_until(lambda: all(s.holds == State.NO for s in self.listed()), 10.0, "observations arrive")
         wait_until(lambda: len(self.states) == len(rules), 5.0, "the reflexes are told of")
         self.events.clear()
         self.stops.clear()

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
@@ -54,8 +56,7 @@ class Sensors(RuntimeNode):
         super().__init__("sensors", namespace=namespace)
         self._table = accessors_of(robot)
         self.observations: list[tuple[float, ObservationMsg]] = []
-        self.silent: set[str] = set()
-        self.x, self.ranges, self.things = 0.0, [3.0] * 360, [("person", 0.9, 0.0, 2.0)]
+        self.as_at_first()
         made = self.create_publisher
         self._odom, self._scan = made(Odometry, "odom", SENSORS), made(LaserScan, "scan", SENSORS)
         self._seen = made(DetectionArray, "object_detections", SENSORS)
@@ -70,6 +71,11 @@ class Sensors(RuntimeNode):
         self._posture.publish(String(data="stand"))
         self.hold(free=["sound"], busy=["movement"])
         self._processes.publish(ProcessArray())
+
+    def as_at_first(self) -> None:
+        """Have all sensors say what they say at the start."""
+        self.silent: set[str] = set()
+        self.x, self.ranges, self.things = 0.0, [3.0] * 360, [("person", 0.9, 0.0, 2.0)]
 
     def _send(self, sensor: str, send: Callable[[], None]) -> None:
         if sensor not in self.silent:
@@ -159,6 +165,27 @@ def sensors(namespace: str, processes: Processes, host: Callable[..., Any]) -> S
     return made
 
 
+@pytest.fixture(scope="module")
+def kept(ros: None) -> Iterator[Sensors]:
+    """Kalos's sensors and its observer for all tests that leave both as they were."""
+    namespace = f"/observed{os.getpid()}"
+    processes, made = Processes(namespace), Sensors(namespace)
+    with NodeHost([made]) as host:
+        host.start()
+        try:
+            processes.start(OBSERVER, "robot:=kalos")
+            wait_until(lambda: made.observations, UP_S, "the first observation")
+            yield made
+        finally:
+            processes.end()
+
+
+@pytest.fixture
+def shared(kept: Sensors) -> Sensors:
+    kept.as_at_first()
+    return kept
+
+
 def test_all_that_the_sensors_say_is_observed(sensors: Sensors, namespace: str) -> None:
     sensors.says(StaleFieldError, "x_m")
     sensors.x = 4.25
@@ -236,24 +263,24 @@ class Camera(RuntimeNode):
 
 
 @pytest.mark.parametrize("ranges", [[], [math.nan] * 360], ids=["no ranges", "all nan"])
-def test_a_blind_lidar_is_stale_and_not_free(sensors: Sensors, ranges: list[float]) -> None:
-    wait_until(lambda: sensors.number("front_distance_m") > 2.0, STALE_S, "the way in front")
-    sensors.ranges = ranges
-    sensors.says(StaleFieldError, "front_distance_m")
-    sensors.ranges = [math.inf] * 360
-    sensors.says(math.inf, "front_distance_m")
-    sensors.ranges = [math.nan] * 200 + [0.7] + [math.nan] * 159
-    wait_until(lambda: sensors.number("nearest_distance_m") < 1.0, STALE_S, "what is near beside the blind rays")
+def test_a_blind_lidar_is_stale_and_not_free(shared: Sensors, ranges: list[float]) -> None:
+    wait_until(lambda: shared.number("front_distance_m") > 2.0, STALE_S, "the way in front")
+    shared.ranges = ranges
+    shared.says(StaleFieldError, "front_distance_m")
+    shared.ranges = [math.inf] * 360
+    shared.says(math.inf, "front_distance_m")
+    shared.ranges = [math.nan] * 200 + [0.7] + [math.nan] * 159
+    wait_until(lambda: shared.number("nearest_distance_m") < 1.0, STALE_S, "what is near beside the blind rays")
 
 
-def test_silent_sensors_are_stale_each_by_itself_and_fresh_again_when_they_speak(sensors: Sensors) -> None:
+def test_silent_sensors_are_stale_each_by_itself_and_fresh_again_when_they_speak(shared: Sensors) -> None:
     for sensor, call in (("odom", ("speed_mps",)), ("scan", ("nearest_distance_m",)), ("detector", ("visible", "ball"))):
-        sensors.says(False, "stale", {"odom": "speed", "scan": "obstacles", "detector": "object_detections"}[sensor])
-        sensors.silent = {sensor}
-        sensors.says(StaleFieldError, *call)
-        assert sensors.view().call("stale", "posture") is False
-        sensors.silent = set()
-        wait_until(lambda c=call: _answers(sensors, c), STALE_S, f"{call} answers again")
+        shared.says(False, "stale", {"odom": "speed", "scan": "obstacles", "detector": "object_detections"}[sensor])
+        shared.silent = {sensor}
+        shared.says(StaleFieldError, *call)
+        assert shared.view().call("stale", "posture") is False
+        shared.silent = set()
+        wait_until(lambda c=call: _answers(shared, c), STALE_S, f"{call} answers again")
 
 
 def _answers(sensors: Sensors, call: tuple[str, ...]) -> bool:

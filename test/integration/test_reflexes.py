@@ -21,6 +21,7 @@ from ghostshell.msg import ReflexState as State
 from std_msgs.msg import Bool
 
 from reflex_support import FAR, NEAR, Setting, StandIn, ended, reflex, started
+from reflexes.loop import REARM_S
 from ros_support import Processes, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, ProcessKind
@@ -73,7 +74,7 @@ def test_the_stop_leaves_at_once(node: StandIn) -> None:
     times = []
     for _ in range(10):
         node.comes(FAR)
-        time.sleep(0.3)  # its rest, and a few measurements
+        time.sleep(REARM_S + 0.2)  # so long it has to be far, and a few measurements
         node.stops.clear()
         since = len(node.events)
         sent = node.comes(NEAR)
