@@ -90,7 +90,7 @@ def made(request: pytest.FixtureRequest, ros: None, tmp_path_factory: pytest.Tem
     with NodeHost([plant, robot]) as host:
         host.start()
         processes.start("safety_gate", f"robot:={file}", "measurement_timeout_s:=3.0")
-        base_drivers = processes.start("drivers", f"robot:={file}", "blocked_s:=1.5", "no_path_s:=1.0", "stall_s:=1.0")
+        base_drivers = processes.start("drivers", f"robot:={file}", "blocked_s:=3.0", "no_path_s:=1.0", "stall_s:=1.0")
         try:
             wait_until(lambda: plant.halted is False, 15.0, "the gate says that it is not halted")
 
