@@ -10,9 +10,10 @@ from enum import Enum
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
+from thorough import examples
 
 from skill_kernel import CallCode, Content, Limited, Skill, SkillDefinitionError, SkillReturn, robot_skill
 from skill_kernel.skills.arguments import (
@@ -268,6 +269,7 @@ def test_what_was_bound_from_strings_comes_back_from_json() -> None:
     assert again.values == bound.values and again.clamped == []
 
 
+@settings(max_examples=examples(100))
 @given(st.text(max_size=30), st.sampled_from(sorted(everything.signature.parameters)))
 def test_no_text_makes_binding_raise_anything_but_argument_errors(text: str, name: str) -> None:
     try:
@@ -277,6 +279,7 @@ def test_no_text_makes_binding_raise_anything_but_argument_errors(text: str, nam
     assert bind_json(everything, to_json(bound.values), LIMITS).values == bound.values
 
 
+@settings(max_examples=examples(100))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(),

@@ -93,6 +93,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
+@pytest.mark.hypothesis
 def test_the_store_does_what_a_plain_model_does() -> None:
     run_state_machine_as_test(
         StoreAgainstModel, settings=settings(max_examples=examples(40), stateful_step_count=30, print_blob=True)
