@@ -8,8 +8,8 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,10 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
 from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, OBSERVATION, SET_POINTS
-from ros_support import ROOT, Processes, ask, wait_until
+from ros_support import ROOT, Processes, ask, spun, wait_until
 from skill_kernel.events import EventKind, NoticeKind, RunEvent
 
 BACK = "def condition():\n    return near_m() < 0.2\n\n\ndef action():\n    move_back(distance_m=0.5)\n"
@@ -159,14 +158,12 @@ def at_rest(state: KernelState) -> bool:
 class Setting:
     """A kernel, the node of the reflexes with these shipped rules, and the stand-in."""
 
-    def __init__(self, tmp_path: Path, namespace: str, processes: Processes, host: Callable[..., Any]) -> None:
-        self._folder, self._namespace, self._processes = tmp_path, namespace, processes
-        self.robot = tmp_path / "jumpy.yaml"
+    def __init__(self, folder: Path, processes: Processes, node: StandIn) -> None:
+        self._folder, self._processes, self.node = folder, processes, node
+        self.robot = folder / "jumpy.yaml"
         self.robot.write_text(ROBOT_YAML)
         self._env = {"PYTHONPATH": os.pathsep.join([str(ROOT), SUPPORT, os.environ.get("PYTHONPATH", "")])}
-        self.data = tmp_path / "data"
-        self.node = StandIn(namespace)
-        host(self.node)
+        self.data = folder / "data"
         self.kernel = processes.start("skill_kernel", f"robot:={self.robot}", env=self._env)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -193,18 +190,11 @@ class Setting:
 def started(folder: Path) -> Iterator[Setting]:
     """Start a kernel and a node of the reflexes without a rule, for many tests: each takes what it needs."""
     namespace = f"/reflexes{os.getpid()}"
-    processes = Processes(namespace)
-    with ExitStack() as hosts:
-
-        def host(node: StandIn) -> None:
-            hosts.enter_context(NodeHost([node])).start()
-
-        try:
-            setting = Setting(folder, namespace, processes, host)
-            setting.start()
-            yield setting
-        finally:
-            processes.end()
+    node = StandIn(namespace)
+    with spun(namespace, node) as processes:
+        setting = Setting(folder, processes, node)
+        setting.start()
+        yield setting
 
 
 def ended(node: StandIn, name: str, timeout_s: float = 5.0, since: int = 0) -> RunEvent:

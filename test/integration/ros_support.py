@@ -21,6 +21,7 @@ from std_msgs.msg import Bool
 
 from ghostshell_ros import launcher
 from ghostshell_ros.runtime.node import RuntimeNode
+from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +131,18 @@ class Processes:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def spun(namespace: str, *nodes: RuntimeNode) -> Iterator[Processes]:
+    """Spin nodes of the test's own process, for the tests of a whole file; yield what starts others beside them."""
+    processes = Processes(namespace)
+    with NodeHost(nodes) as host:
+        host.start()
+        try:
+            yield processes
+        finally:
+            processes.end()
 
 
 class Plant(RuntimeNode):

@@ -24,12 +24,11 @@ from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.sim.gait import JOINTS
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, LATCHED_BY_ANY, MEASUREMENTS, SENSORS, SET_POINTS
-from ros_support import Processes, ask, wait_until
+from ros_support import ask, spun, wait_until
 
 ROBOT = """
 name: walker
@@ -132,15 +131,11 @@ def sim(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walker]
     robot = tmp_path_factory.mktemp("walker") / "walker.yaml"
     robot.write_text(ROBOT)
     namespace = f"/walker{os.getpid()}"
-    processes, made = Processes(namespace), Walker(namespace)
-    with NodeHost([made]) as host:
-        host.start()
-        try:
-            processes.start("sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0")
-            wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator")
-            yield made
-        finally:
-            processes.end()
+    made = Walker(namespace)
+    with spun(namespace, made) as processes:
+        processes.start("sim", f"robot:={robot}", "world:=building", "camera:=front_camera", "camera_rate_hz:=5.0")
+        wait_until(lambda: set(TOPICS) <= set(made.last) and made._velocity.get_subscription_count(), 25.0, "the simulator")
+        yield made
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
+import os
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ghostshell_ros.sim.parts import Legged
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, Processes, spun, wait_until
 
 FOCAL = 207.8
 PERSON_M, BALL_M = 3.5, 2.0
@@ -89,13 +90,15 @@ def picture() -> np.ndarray:
         world.close()
 
 
-@pytest.fixture
-def camera(namespace: str, host: Callable[..., Any], processes: Processes) -> Camera:
+@pytest.fixture(scope="module")
+def camera(ros: None) -> Iterator[Camera]:
+    """Return the camera of a detector that all tests show pictures, each with numbers of its own."""
+    namespace = f"/seen{os.getpid()}"
     made = Camera(namespace)
-    host(made)
-    processes.start("object_detector", params_file=ROOT / "config" / "object_detector.yaml")
-    wait_until(lambda: made.heard, 20.0, "the detector is up")
-    return made
+    with spun(namespace, made) as processes:
+        processes.start("object_detector", params_file=ROOT / "config" / "object_detector.yaml")
+        wait_until(lambda: made.heard, 20.0, "the detector is up")
+        yield made
 
 
 def _shown(camera: Camera, number: int, pixels: np.ndarray) -> dict[str, Any]:
@@ -134,7 +137,7 @@ def test_a_picture_of_the_building_is_told_with_places(camera: Camera, picture: 
 
 
 def test_pictures_that_are_none_are_left_out_and_the_next_is_seen(camera: Camera, picture: np.ndarray) -> None:
-    _shown(camera, 1, picture)
+    _shown(camera, 9, picture)
     for number, message in enumerate(
         (
             Image(),

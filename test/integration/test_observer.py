@@ -28,14 +28,13 @@ from function_tokens.mapper import Mapper
 from function_tokens.routines import RoutineStore
 from ghostshell_ros.nodes.observer.observation_sources import ObservationSources
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
-from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.images import to_message
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.observation_messages import to_message as observation_message
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, OBSERVATION, SENSORS
-from ros_support import Processes, wait_until
+from ros_support import Processes, spun, wait_until
 from skill_kernel.observation.accessors import View, accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError
 from skill_kernel.observation.observer import Observer
@@ -169,15 +168,11 @@ def sensors(namespace: str, processes: Processes, host: Callable[..., Any]) -> S
 def kept(ros: None) -> Iterator[Sensors]:
     """Kalos's sensors and its observer for all tests that leave both as they were."""
     namespace = f"/observed{os.getpid()}"
-    processes, made = Processes(namespace), Sensors(namespace)
-    with NodeHost([made]) as host:
-        host.start()
-        try:
-            processes.start(OBSERVER, "robot:=kalos")
-            wait_until(lambda: made.observations, UP_S, "the first observation")
-            yield made
-        finally:
-            processes.end()
+    made = Sensors(namespace)
+    with spun(namespace, made) as processes:
+        processes.start(OBSERVER, "robot:=kalos")
+        wait_until(lambda: made.observations, UP_S, "the first observation")
+        yield made
 
 
 @pytest.fixture

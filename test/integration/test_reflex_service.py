@@ -39,7 +39,9 @@ def node(shared: Setting) -> StandIn:
 
 @pytest.fixture
 def setting(tmp_path: Path, namespace: str, processes: Processes, host: Callable[..., Any]) -> Setting:
-    return Setting(tmp_path, namespace, processes, host)
+    node = StandIn(namespace)
+    host(node)
+    return Setting(tmp_path, processes, node)
 
 
 def test_a_sentence_becomes_a_reflex_that_fires_only_once_it_is_approved(node: StandIn) -> None:

@@ -41,7 +41,9 @@ def node(shared: Setting) -> StandIn:
 
 @pytest.fixture
 def setting(tmp_path: Path, namespace: str, processes: Processes, host: Callable[..., Any]) -> Setting:
-    return Setting(tmp_path, namespace, processes, host)
+    node = StandIn(namespace)
+    host(node)
+    return Setting(tmp_path, processes, node)
 
 
 def test_a_reflex_stops_the_base_pauses_the_patrol_acts_and_lets_it_go_on(node: StandIn) -> None:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, LATCHED, LATCHED_BY_ANY, MEASUREMENTS, SENSORS, SET_POINTS
-from ros_support import Processes, wait_until
+from ros_support import spun, wait_until
 from skill_kernel.robot import RobotConfig
 
 pytest.importorskip("mujoco")
@@ -53,13 +54,14 @@ class Watcher(RuntimeNode):
             self.create_subscription(kind, topic, self.seen[topic].append, IMAGES)
 
 
-@pytest.fixture
-def watcher(namespace: str, host: Callable[..., Any], processes: Processes) -> Watcher:
+@pytest.fixture(scope="module")
+def watcher(ros: None) -> Iterator[Watcher]:
+    namespace = f"/coco{os.getpid()}"
     made = Watcher(namespace)
-    host(made)
-    processes.start("sim", "robot:=coco")
-    wait_until(lambda: made.joints and made.command.get_subscription_count(), 20.0, "the simulator is up")
-    return made
+    with spun(namespace, made) as processes:
+        processes.start("sim", "robot:=coco")
+        wait_until(lambda: made.joints and made.command.get_subscription_count(), 20.0, "the simulator is up")
+        yield made
 
 
 def test_the_robot_stands_in_real_time_and_its_servos_hold(watcher: Watcher) -> None:

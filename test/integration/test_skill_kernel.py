@@ -29,10 +29,9 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.nodes.skill_kernel.node import KernelProcesses
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, STREAM
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, spun, wait_until
 from skill_kernel.events import CallKind, ProcessKind, RunEvent
 
 DONE, FAILED, INTERRUPTED, REFUSED = (CallMessage.DONE, CallMessage.FAILED, CallMessage.INTERRUPTED, CallMessage.REFUSED)
@@ -194,16 +193,12 @@ def kernel(ros: None, folder: Path) -> Iterator[Scheduler]:
     robot.write_text(ROBOT_YAML.replace("[kernel_robot]", "[kernel_robot, more_skills]"))
     (folder / "more_skills.py").write_text("")
     namespace = f"/kernel{os.getpid()}"
-    processes, made = Processes(namespace), Scheduler(namespace)
+    made = Scheduler(namespace)
     path = os.pathsep.join([str(folder), str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
-    with NodeHost([made]) as host:
-        host.start()
-        try:
-            processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
-            wait_until(made.ready, 15.0, "skill_kernel is there")
-            yield made
-        finally:
-            processes.end()
+    with spun(namespace, made) as processes:
+        processes.start("skill_kernel", f"robot:={robot}", "stop_margin_s:=0.2", env={"PYTHONPATH": path})
+        wait_until(made.ready, 15.0, "skill_kernel is there")
+        yield made
 
 
 @pytest.fixture

@@ -19,11 +19,10 @@ from ghostshell.srv import Interrupt, JudgeCondition, ProcessLease
 from step_robot import ROBOT_YAML
 
 from ghostshell_ros.runtime.node import RuntimeNode
-from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.observation_messages import to_message
 from ghostshell_ros.wire.qos import OBSERVATION, QUEUES, SENSORS, STREAM
-from ros_support import ROOT, Processes, wait_until
+from ros_support import ROOT, spun, wait_until
 from skill_kernel.codes import Outcome
 from skill_kernel.events import CallKind, ProcessKind, RunEvent
 from skill_kernel.observation.model import FieldValue, Kind, Observation
@@ -150,18 +149,13 @@ def nodes(ros: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World
     path = os.pathsep.join([str(ROOT), str(ROOT / "test" / "support"), os.environ.get("PYTHONPATH", "")])
     env = {"PYTHONPATH": path, "GHOSTSHELL_DATA": str(folder)}
     namespace = f"/steps{os.getpid()}"
-    processes, made = Processes(namespace), World(namespace)
-    with NodeHost([made]) as host, NodeHost([made.judge]) as judge:
-        host.start()
-        judge.start()
-        try:
-            for node, *params in (("skill_kernel",), ("channel_scheduler", "judge_s:=1.0"), ("token_parser",)):
-                own = [] if node == "token_parser" else [f"robot:={robot}"]
-                processes.start(node, *own, *params, env=env)
-            wait_until(made.ready, 20.0, "the nodes are there")
-            yield made
-        finally:
-            processes.end()
+    made = World(namespace)
+    with spun(namespace, made) as processes, spun(namespace, made.judge):
+        for node, *params in (("skill_kernel",), ("channel_scheduler", "judge_s:=1.0"), ("token_parser",)):
+            own = [] if node == "token_parser" else [f"robot:={robot}"]
+            processes.start(node, *own, *params, env=env)
+        wait_until(made.ready, 20.0, "the nodes are there")
+        yield made
 
 
 @pytest.fixture
