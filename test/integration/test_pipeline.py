@@ -118,7 +118,7 @@ def test_a_task_walks_gives_feedback_and_a_result(watch: Observer, server: Model
 
 
 def test_a_function_starts_while_the_model_is_still_writing(watch: Observer, server: ModelServer) -> None:
-    server.answer, server.rate = NOD + " And now I tell you a story about it." * 3, 40.0
+    server.answer, server.rate = NOD + " And now I tell you a story about it." * 2, 15.0
     task = watch.task("nod and talk")
     process_id = task.process_id
     started = watch.wait_event(CallKind.STARTED, process_id=process_id, function="head_act")

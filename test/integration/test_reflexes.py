@@ -134,8 +134,8 @@ def test_one_that_raises_is_disabled_for_good_and_the_others_go_on(node: StandIn
 def test_stale_sensors_and_a_halt_let_nothing_fire(node: StandIn) -> None:
     node.take(reflex("back", "near_m() < 0.2", "move_back(distance_m=0.1)"))
     node.silent = True
-    wait_until(lambda: node.states["back"].holds == State.UNKNOWN, 3.0, "it cannot be told")
-    assert node.states["back"].stale_field == "near_m" and node.states["back"].stale > 0
+    wait_until(lambda: node.states["back"].stale_field == "near_m", 3.0, "it cannot be told")
+    assert node.states["back"].holds == State.UNKNOWN and node.states["back"].stale > 0
     node.halted.publish(Bool(data=True))
     time.sleep(0.2)
     node.silent = False
