@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ghostshell.action import RunTask
 
     from bench.demo.film import FilmReel
-    from ghostshell_ros.cli.follow import TaskView
     from ghostshell_ros.launcher import LaunchRun
 
 INSTRUCTION = (
@@ -84,29 +83,35 @@ def demo(
             what = RECORDED if not model and not instruction else spec
             from ghostshell_ros.cli.follow import told
 
-            end, view, filmed = _perform(robot, spoken, film, begun, what, exited)
-            print(told(end))
-            _keep(view, spoken, out / "timeline.png")
+            end, filmed = _perform(robot, spoken, film, begun, what, out / "timeline.png", exited)
             if filmed is not None:
                 _write_film(filmed, out / f"{robot}.gif")
     raise typer.Exit(0 if told(end).startswith("SUCCESS") else 1)
 
 
 def _perform(
-    robot: str, spoken: str, film: bool, begun: float, what: str, exited: list[str]
-) -> tuple[RunTask.Result, TaskView, FilmReel | None]:
+    robot: str, spoken: str, film: bool, begun: float, what: str, picture: Path, exited: list[str]
+) -> tuple[RunTask.Result, FilmReel | None]:
+    """Have the robot follow the instruction, and draw what became of it."""
     from bench.demo.film import FilmReel
-    from ghostshell_ros.cli.follow import NotThereError, RobotClient, make_view, run_task, wait_ready
+    from bench.demo.timeline import StreamListener
+    from ghostshell_ros.cli.follow import NotThereError, RobotClient, run_task, told, wait_ready
     from ghostshell_ros.cli.robot_client import spun
+    from ghostshell_ros.cli.run_view import RunScreen, RunView
 
     try:
         with spun(lambda: RobotClient(robot)) as client:
             reel = FilmReel(client) if film else None
+            stream = StreamListener(client)
             wait_ready(client, 60.0, alive=lambda: not exited)
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
             print(f"instruction: {spoken}", flush=True)
-            view = make_view(f"{robot}")
-            return run_task(client, view, spoken, timeout_s=300.0), view, reel
+            screen = RunScreen(RunView(shows=lambda process_id: process_id in ("", client.process_id)), client)
+            end = run_task(client, screen, spoken, timeout_s=300.0)
+            print(told(end))
+            stream.draw(screen.view.model, client.process_id, spoken, picture)
+            print(f"timeline: {picture}")
+            return end, reel
     except NotThereError as error:
         _fail(f"{'; '.join([str(error), *exited])}")
 
@@ -207,21 +212,6 @@ def _recorded(robot: str) -> str:
     from ghostshell_ros.runtime.model_setup import shipped_config
 
     return f"replay:{shipped_config() / 'streams' / f'{robot}_demo.jsonl'}"
-
-
-def _keep(view: TaskView, spoken: str, path: Path) -> None:
-    from ghostshell_ros.cli.gantt import draw_timeline
-
-    draw_timeline(
-        view.ended,
-        path,
-        title=spoken if len(spoken) < 220 else spoken[:217] + "…",
-        stream="".join(view.stream),
-        note="measured in simulation",
-        origin_s=view.origin_s or 0.0,
-        writing=view.writing,
-    )
-    print(f"timeline: {path}")
 
 
 def _write_film(reel: FilmReel, path: Path) -> None:

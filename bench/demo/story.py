@@ -19,7 +19,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from bench.demo.processes import ProcessView, paused_by
 from function_tokens.run_model import REFLEX, ProcessRun
-from ghostshell_ros.cli.loops import LoopsClient, LoopsView
+from ghostshell_ros.cli.run_view import RunListener, RunView
 from ghostshell_ros.runtime.goal_client import GoalClient
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
 from ghostshell_ros.wire.values import seconds, yaw_of
@@ -54,7 +54,7 @@ class StoryError(RuntimeError):
     """The story went another way than told; the message says what did not happen."""
 
 
-class StoryClient(LoopsClient):
+class StoryClient(RunListener):
     """Says instructions to a robot and hears what becomes of all its processes."""
 
     def __init__(self, robot: str) -> None:
@@ -130,7 +130,7 @@ class Story:
     def __init__(self, client: StoryClient, text_subsystems: tuple[str, ...], console: Console | None = None) -> None:
         self._client = client
         self._console = console or Console()
-        self.loops = LoopsView(self._now_s())
+        self.loops = RunView(self._now_s())
         self.view = ProcessView(self.loops.model, text_subsystems)
 
     def play(self) -> None:

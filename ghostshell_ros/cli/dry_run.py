@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell dry-run`: the schedule of a stream on a virtual clock, without ROS and without a robot."""
+"""Define `ghostshell dry-run`: schedule a stream on a virtual clock, without ROS and without a robot."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from function_tokens.scheduling.conditions import AssumedConditions
+from ghostshell_ros.cli.output import fail, until_reader_leaves, write_utf8
 from ghostshell_ros.cli.tokens import InputError, pieces, problem_line
 
 if TYPE_CHECKING:
@@ -57,11 +56,9 @@ def dry_run(
     Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused or a step failed, 2 the
     stream broke a rule in strict mode or the input cannot be used.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+    write_utf8()
     if bool(robot) == bool(skills):
-        _fail("name the skills with either --robot NAME or --skills FILE.py")
+        fail("name the skills with either --robot NAME or --skills FILE.py", command="dry-run")
     with contextlib.redirect_stdout(sys.stderr):  # what a file of skills prints is none of the result
         mapper, said, check = _mapper(robot, skills)
         text = _text(file)
@@ -71,13 +68,10 @@ def dry_run(
         said += _assumed(conditions)
     from function_tokens.dry_run import call_line
 
-    try:
+    with until_reader_leaves():
         for call in run.calls:
             print(json.dumps(call_line(call), ensure_ascii=False))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for message in [*said, *run.repairs, *run.notices]:
         print(json.dumps({"notice": message}, ensure_ascii=False), file=sys.stderr)
     if plot is not None:
@@ -106,7 +100,7 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callabl
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
         return Mapper(registry), [] if len(registry) else [empty], lambda condition: ""
     except (RegistryError, RobotConfigError, SkillDefinitionError) as error:
-        _fail(str(error))
+        fail(error, command="dry-run")
 
 
 def _checking(config: RobotConfig) -> Callable[[str], str]:
@@ -136,7 +130,7 @@ def _text(file: Path | None) -> str:
     try:
         return "".join(pieces(file))
     except InputError as error:
-        _fail(str(error))
+        fail(error, command="dry-run")
 
 
 def _scheduled(
@@ -166,9 +160,4 @@ def _draw(run: DryRun, path: Path, text: str) -> None:
     try:
         draw_timeline(run.calls, path, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
     except OSError as error:
-        _fail(f"the picture cannot be written to {path}: {error.strerror or error}")
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"ghostshell dry-run: {message}", file=sys.stderr)
-    raise typer.Exit(2)
+        fail(f"the picture cannot be written to {path}: {error.strerror or error}", command="dry-run")

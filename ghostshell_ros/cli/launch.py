@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell launch`: starts an XML launch file where `ros2 launch` is missing."""
+"""Define `ghostshell launch`: start an XML launch file where `ros2 launch` is missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
     from ghostshell_ros.launcher import ProcessSpec
@@ -36,8 +38,7 @@ def launch(
         raise typer.Exit(1) from None
     fault = _fault_of_robots(specs)
     if fault:
-        print(f"ghostshell launch: {fault}", file=sys.stderr)
-        raise typer.Exit(1)
+        fail(fault, command="launch", status=1)
     raise typer.Exit(console.run(specs))
 
 

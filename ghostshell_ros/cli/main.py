@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from ghostshell_ros.cli.output import fail
 from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, load_plugin, plugins
 
 OWN = {
@@ -51,8 +52,7 @@ class Commands(TyperGroup):
             if cmd_name in plugins(COMMANDS) or how_to_install(cmd_name):
                 return _command(cmd_name, load_plugin(COMMANDS, cmd_name))
         except PluginError as error:
-            typer.echo(f"ghostshell: {error}", err=True)
-            raise typer.Exit(2) from error
+            fail(error)
         return None
 
 

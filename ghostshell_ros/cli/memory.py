@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell memory query|export|import|forget|stats`: the file of the robots' memory, whether or not a node keeps it."""
+"""Define `ghostshell memory query|export|import|forget|stats`, which open the file of the memory itself, without a node."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
     from planners.memory import Memory, Query, Record
@@ -117,14 +119,14 @@ def forget(
 ) -> None:
     """Erase records and all that was made of them: those named, or all that fit the options."""
     if not ids and not any((robot, kind, since, until, room, text, sender)):
-        _fail("name records by their ids, or say which by the options")
+        fail("name records by their ids, or say which by the options", command="memory")
     with _memory(data_dir) as opened:
         if ids:
             doomed = [r.id for r in opened.store.get(ids) if not r.revoked_s]
         else:
             doomed = opened.store.all_ids(_query(kind, since, until, robot=robot, room=room, text=text, sender=sender))
         if not doomed:
-            _fail("there is no such record")
+            fail("there is no such record", command="memory")
         for record in opened.store.get(doomed[:20]):
             _print(record)
         if len(doomed) > 20:
@@ -157,7 +159,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
 
     path = data_folder(data_dir) / "memory" / "memory.sqlite3"
     if not path.exists() and not make:
-        _fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir")
+        fail(f"there is no memory in {path}; start a robot, or name its folder by --data-dir", command="memory")
     try:
         embedder = Embedder(model) if model else None
         opened = Memory(Store(path), wall=time.time, embedder=embedder, background=False)
@@ -168,7 +170,7 @@ def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[M
         finally:
             opened.close()
     except (StoreError, ExchangeError, OSError, ValueError) as error:
-        _fail(str(error))
+        fail(error, command="memory")
 
 
 def _query(kind: list[str] | None, since: str, until: str, **fields: Any) -> Query:
@@ -194,8 +196,3 @@ def _print(record: Record) -> None:
     from planners.memory.answers import clock
 
     print(f"[{record.id}] {clock(record.time_s)} M{int(record.tier)} {record.kind}: {record.text or dict(record.data)}")
-
-
-def _fail(message: str) -> None:
-    print(f"ghostshell memory: {message}", file=sys.stderr)
-    raise typer.Exit(2)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell prescribe`, `task`, `guideline` and `reflex`: keep sentences with a robot, and say where a sentence belongs."""
+"""Define `ghostshell prescribe`, `task`, `guideline` and `reflex`: keep sentences with a robot, and say where one belongs."""
 
 from __future__ import annotations
 
 import getpass
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros.cli.output import fail, shortened
 from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 
@@ -51,13 +51,12 @@ class Client(RobotClient):
         self.prove(self._request(**self._harmless))
         answer = self.ask(self._request(command, **fields), ANSWER_S)
         if not answer.success:
-            print(f"ghostshell: {answer.error_msg}", file=sys.stderr)
-            raise typer.Exit(1)
+            fail(answer.error_msg, status=1)
         return answer
 
     def prescriptions(self, within_s: float | None = None) -> list[Any]:
         """Return every prescription of the robot; none where it does not tell them `within_s`, if that is given."""
-        told = self.newest(within_s)
+        told = self.latched(within_s)
         return list(told.prescriptions) if told is not None else []
 
     def _request(self, command: str, **fields: Any) -> Any:
@@ -212,8 +211,7 @@ def add_reflex(
     try:
         source = code.read_text(encoding="utf-8") if code is not None else ""
     except (OSError, UnicodeDecodeError) as error:
-        print(f"ghostshell reflex add: {code} cannot be read ({error})", file=sys.stderr)
-        raise typer.Exit(2) from error
+        fail(f"{code} cannot be read ({error})", command="reflex add")
     asked = {"sentence": sentence, "source": source, "name": name, "person": by or getpass.getuser()}
     with _reflexes(robot, wait) as client:
         answer = client.do("ADD", **asked, priority=priority, cooldown_s=cooldown_s, repeats=repeats, offline=offline)
@@ -293,10 +291,9 @@ def _row(state: Any) -> list[str]:
     holds = ("no", "yes", "unknown")[state.holds]
     if state.holds == 2 and state.stale_field:
         holds = f"unknown: {state.stale_field}"
-    sentence = state.sentence if len(state.sentence) <= SHOWN else state.sentence[: SHOWN - 1] + "…"
     acts = "acting" if state.acting else STATES[state.state]
     counts = [str(state.priority), holds, str(state.fired), f"{state.mean_us:.0f}"]
-    return [state.name, acts, *counts, sentence, state.reason or state.last]
+    return [state.name, acts, *counts, shortened(state.sentence, SHOWN), state.reason or state.last]
 
 
 def _show_reflexes(reflexes: Iterable[Any]) -> None:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: what a person says to a running robot, and its
-processes."""
+"""Define `ghostshell say`, `halt`, `clear`, `ps`, `pause`, `resume` and `stop`: instruct a robot and control its processes."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from ghostshell_ros.cli.output import fail, shortened
 from ghostshell_ros.cli.robot_client import RobotClient, spun
 
 
@@ -37,15 +36,16 @@ def say(
     Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
     """
     from ghostshell_ros.cli import follow
+    from ghostshell_ros.cli.run_view import RunScreen, RunView
     from skill_kernel.processes.process import ProcessStatus
 
     try:
         with spun(lambda: follow.RobotClient(robot)) as client:
             follow.wait_ready(client, wait)
-            end = follow.run_task(client, follow.make_view(f"{robot}: {instruction}"), instruction, timeout_s=timeout)
+            view = RunView(shows=lambda process_id: process_id in ("", client.process_id))
+            end = follow.run_task(client, RunScreen(view, client), instruction, timeout_s=timeout)
     except follow.NotThereError as error:
-        print(f"ghostshell say: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        fail(error, command="say")
     print(follow.told(end))
     obeyed = end.status == ProcessStatus.STOPPED and not end.error_code
     raise typer.Exit(0 if obeyed or end.status == ProcessStatus.SUCCESS else 1)
@@ -82,10 +82,8 @@ def ps(
 ) -> None:
     """Show the processes of a robot."""
     with _client(robot, wait) as client:
-        from ghostshell_ros.wire.values import now_s
-
-        shown = [p for p in client.newest().processes if all_ or not p.ended.sec]
-        print("\n".join(_table(shown, now_s(client.node))) if shown else f"{robot}: nothing runs")
+        shown = [p for p in client.latched().processes if all_ or not p.ended.sec]
+        print("\n".join(_table(shown, client.node.now_s())) if shown else f"{robot}: nothing runs")
 
 
 def pause(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -> None:
@@ -105,15 +103,13 @@ def stop(process_id: ProcessId = "", robot: Robot = "coco", wait: Wait = 10.0) -
 
 def _control(command: str, process_id: str, robot: str, wait: float) -> None:
     with _client(robot, wait) as client:
-        request = client.type.Request(process_id=_full_id(process_id, client.newest().processes), cause="command line")
+        request = client.type.Request(process_id=_full_id(process_id, client.latched().processes), cause="command line")
         request.command = getattr(client.type.Request, command)
         answer = client.ask(request)
-        if answer.success:
-            done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
-            print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
-        else:
-            print(f"ghostshell {command.lower()}: {answer.error_msg}", file=sys.stderr)
-        raise typer.Exit(0 if answer.success else 1)
+        if not answer.success:
+            fail(answer.error_msg, command=command.lower(), status=1)
+        done = {"PAUSE": "paused", "RESUME": "resumed", "STOP": "stopped"}[command]
+        print(f"{answer.process_id} {done}{f'; {answer.error_msg}' if answer.error_msg else ''}")
 
 
 def _client(robot: str, wait_s: float) -> RobotClient:
@@ -141,7 +137,7 @@ def _table(processes: Sequence[Any], now_s: float) -> list[str]:
     lines = []
     for row, notes in zip((heading, *rows), ([], *map(_notes, processes)), strict=True):
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        lines += [" " * (widths[0] + 2) + _shortened(note, WHY_SHOWN) for note in notes if note]
+        lines += [" " * (widths[0] + 2) + shortened(note, WHY_SHOWN) for note in notes if note]
     return lines
 
 
@@ -152,7 +148,7 @@ def _row(process: Any, now_s: float) -> tuple[str, ...]:
     created_s, ended_s = seconds(process.created), seconds(process.ended)
     source = ProcessSource(process.source).name.lower()
     failed = f", {process.calls_failed} failed" if process.calls_failed else ""
-    said = _shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
+    said = shortened(process.instruction, SHOWN) + ("" if source == "user" else f" ({source})")
     return (
         process.process_id,
         ProcessStatus(process.status).name,
@@ -194,8 +190,3 @@ def _why(process: Any) -> str:
     if process.pause_causes:
         return f"by {', '.join(process.pause_causes)}{f': {process.message}' if process.message else ''}"
     return str(process.message)
-
-
-def _shortened(text: str, length: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= length else text[: length - 1] + "\u2026"

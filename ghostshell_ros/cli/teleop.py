@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.say import Robot, Wait
 
 HELD_S = 0.7
@@ -86,8 +87,7 @@ def teleop(
         publisher = node.create_publisher(Twist, "cmd_vel_teleop", 10)
         services = {name: node.create_client(Trigger, name) for name in ("halt", "clear_halt", "release_teleop")}
         if not services["release_teleop"].wait_for_service(timeout_sec=wait):
-            print(f"ghostshell: no base '{robot}' answers release_teleop; is it launched on this domain?", file=sys.stderr)
-            raise typer.Exit(2)
+            fail(f"no base '{robot}' answers release_teleop; is it launched on this domain?")
         print(HELP)
         keyboard, todo = Keyboard(speed, turn), ""
         with _raw_terminal():

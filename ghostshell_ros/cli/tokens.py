@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell tokens`: print the function tokens of a stream as JSON lines, each as soon as it is complete."""
+"""Define `ghostshell tokens`: print the function tokens of a stream as JSON lines, each as soon as it is complete."""
 
 from __future__ import annotations
 
 import codecs
-import io
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -17,6 +15,7 @@ import typer
 
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, Repair
+from ghostshell_ros.cli.output import fail, until_reader_leaves, write_utf8
 
 _READ_BYTES = 65_536
 
@@ -60,23 +59,19 @@ def tokens(
     What the lenient parser mends goes to standard error as JSON lines: code, message, offset, line, column, snippet.
     Exit status: 0 all read, 2 a violation in strict mode (one such line) or input that cannot be read.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+    write_utf8()
     parser = StreamingParser("strict" if strict else "lenient")
     try:
-        for piece in pieces(file, chunk):
-            _print(parser.feed(piece), parser)
-        _print(parser.close(), parser)
+        with until_reader_leaves():
+            for piece in pieces(file, chunk):
+                _print(parser.feed(piece), parser)
+            _print(parser.close(), parser)
     except ParseError as error:
         _print(error.tokens, parser)
         print(problem_line(error), file=sys.stderr)
         raise typer.Exit(2) from None
-    except BrokenPipeError:
-        # The reader has gone: nothing is left to say, and the interpreter must not flush into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except InputError as error:
-        _fail(str(error))
+        fail(error, command="tokens")
 
 
 def _print(found: Iterable[FunctionToken], parser: StreamingParser) -> None:
@@ -104,8 +99,3 @@ def problem_line(problem: ParseError | Repair) -> str:
         "snippet": problem.snippet,
     }
     return json.dumps(shown, ensure_ascii=False)
-
-
-def _fail(message: str) -> None:
-    print(f"ghostshell tokens: {message}", file=sys.stderr)
-    raise typer.Exit(2)

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell observe`, `watch` and `record`: show what a running robot knows and its planning loops as they work, and keep a
-run in an MCAP file."""
+"""Define `ghostshell observe`, `watch` and `record`: show a robot's observation and its loops, and keep a run in a file."""
 
 from __future__ import annotations
 
 import math
 import queue
 import signal
-import sys
 import threading
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ghostshell_ros.cli.robot_client import spun
+from ghostshell_ros.cli.output import fail
+from ghostshell_ros.cli.robot_client import command_node, spun
 from ghostshell_ros.cli.say import Robot, Wait
-
-SHOW_S = 0.5
-"""How long an observation is shown at least before the next one."""
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ghostshell_ros.runtime.node import RuntimeNode
     from skill_kernel.observation.model import Observation
+
+SHOW_S = 0.5
+"""Shortest time for which an observation is shown before the next one."""
 
 
 def observe(
@@ -37,26 +37,23 @@ def observe(
     from ghostshell.msg import Observation as ObservationMsg
     from rich.console import Console
 
-    from ghostshell_ros.runtime.node import RuntimeNode
     from ghostshell_ros.wire.observation_messages import from_message
     from ghostshell_ros.wire.qos import OBSERVATION
 
     heard: queue.Queue[ObservationMsg] = queue.Queue()
     console, shown_s = Console(), float("-inf")
 
-    def listen() -> RuntimeNode:
-        node = RuntimeNode("ghostshell_observe", namespace=robot, use_global_arguments=False)
+    def listener() -> RuntimeNode:
+        node = command_node(robot)
         node.create_subscription(ObservationMsg, "observation", heard.put, OBSERVATION)
         return node
 
-    with suppress(KeyboardInterrupt), spun(listen):
+    with suppress(KeyboardInterrupt), spun(listener):
         while follow or shown_s < 0:
             try:
                 message = heard.get(timeout=wait)
             except queue.Empty:
-                text = f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?"
-                print(f"ghostshell: {text}", file=sys.stderr)
-                raise typer.Exit(2) from None
+                fail(f"no observer of robot '{robot}' says anything; is it launched on this ROS domain?")
             if time.monotonic() - shown_s >= SHOW_S:
                 if follow and console.is_terminal:
                     console.clear()
@@ -87,30 +84,22 @@ def watch(
     lines: Annotated[bool, typer.Option("--lines", help="one line for each piece of news, and no table")] = False,
 ) -> None:
     """Follow a robot's loops until Ctrl-C: who thinks, who moves, what is queued, and what it has cost."""
-    from rich.console import Console
-    from rich.live import Live
+    from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 
-    from ghostshell_ros.cli.loops import LoopsClient, LoopsView
-
-    console, view = Console(), LoopsView()
-    begun_s, heard = time.monotonic(), False
-    shown = nullcontext() if lines or not console.is_terminal else Live(console=console, auto_refresh=False)
-    with suppress(KeyboardInterrupt), spun(lambda: LoopsClient(robot)) as client, shown as live:
+    deadline_s: float | None = time.monotonic() + wait
+    with (
+        suppress(KeyboardInterrupt),
+        spun(lambda: RunListener(robot)) as listener,
+        RunScreen(RunView(), listener, table=not lines) as screen,
+    ):
         while True:
-            now_s = time.monotonic()
             try:
-                kind, message = client.inbox.get(timeout=0.2)
+                screen.hear(*listener.inbox.get(timeout=0.2))
+                deadline_s = None
             except queue.Empty:
-                if not heard and now_s - begun_s > wait:
-                    text = f"no process scheduler of robot '{robot}' says anything; is it launched on this ROS domain?"
-                    print(f"ghostshell: {text}", file=sys.stderr)
-                    raise typer.Exit(2) from None
-            else:
-                heard = True
-                for line in view.hear(kind, message, now_s):
-                    console.print(f"{now_s - begun_s:8.2f} s  {line}", soft_wrap=True, markup=False, highlight=False)
-            if live is not None:
-                live.update(view.table(now_s), refresh=True)
+                if deadline_s is not None and time.monotonic() > deadline_s:
+                    fail(f"no process scheduler of robot '{robot}' says anything; is it launched on this ROS domain?")
+            screen.refresh()
 
 
 def record(
@@ -139,8 +128,7 @@ def record(
         writer = RunWriter(path)
         writer.metadata("ghostshell_recorder", {"started": now.isoformat(timespec="milliseconds"), "format": "1"})
     except RecordingWriteError as error:
-        print(f"ghostshell record: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        fail(error, command="record", status=1)
     with spun(
         lambda: Recorder(writer, robots=robot or [], ground_truth=ground_truth, on_failure=lambda _: ending.set())
     ) as node:
@@ -150,7 +138,6 @@ def record(
         while not ending.wait(min(0.5, max(0.0, end_s - time.monotonic()))) and time.monotonic() < end_s:
             pass
     if node.failed:
-        print(f"ghostshell record: {node.failed}", file=sys.stderr)
-        raise typer.Exit(1)
+        fail(node.failed, command="record", status=1)
     robots = ", ".join(name.strip("/") for name in node.robots) or "no robot"
     print(f"{path}: {writer.messages} messages of {robots}")

@@ -7,22 +7,22 @@ from typing import Any
 
 from ghostshell.msg import GlobalEvent, Plan, StepQueue, Subtask
 
-from ghostshell_ros.cli.loops import LoopsView
+from ghostshell_ros.cli.run_view import RunView
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import ModelEvent, ModelKind
 
 
-def _view() -> LoopsView:
-    view = LoopsView()
+def _view() -> RunView:
+    view = RunView()
     view.model.see_process("a", 0.0, instruction="Find the ball", source="USER", status="IN_PROGRESS")
     return view
 
 
-def _asked(view: LoopsView, at_s: float, layer: str) -> list[str]:
+def _asked(view: RunView, at_s: float, layer: str) -> list[str]:
     return view.event(ModelEvent(kind=ModelKind.ASKED, process_id="a", layer=layer), at_s)
 
 
-def _answered(view: LoopsView, at_s: float, layer: str, **fields: Any) -> str:
+def _answered(view: RunView, at_s: float, layer: str, **fields: Any) -> str:
     (line,) = view.event(ModelEvent(kind=ModelKind.ANSWERED, process_id="a", layer=layer, **fields), at_s)
     return line
 

@@ -1,19 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning loops of a robot as a person follows them: who thinks, who moves, what is queued, what it has cost."""
+"""Show the run of a robot as a person follows it: who thinks, who moves, what is queued, what it has cost."""
 
 from __future__ import annotations
 
 import queue
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
+from ghostshell_ros.cli.output import shortened
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import read_events
 from ghostshell_ros.wire.qos import LATCHED, PLANS, QUEUES
 from ghostshell_ros.wire.values import seconds
-from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, NoticeKind, ProcessEvent, ProcessKind, RunEvent
+from skill_kernel.events import (
+    CallEvent,
+    CallKind,
+    ModelEvent,
+    ModelKind,
+    Notice,
+    NoticeKind,
+    ProcessEvent,
+    ProcessKind,
+    RunEvent,
+    StreamKind,
+)
 from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_of
 
 if TYPE_CHECKING:
@@ -34,10 +48,24 @@ NAMES = {
 }
 SHOWN = 90
 SUBTASK_DONE = 2
+ERRORS = (
+    NoticeKind.MESSAGE,
+    NoticeKind.HALTED,
+    StreamKind.REPAIR,
+    StreamKind.ENDED,
+    ProcessKind.PLAN_ENDED,
+    CallKind.CONTENTION,
+)
+"""Kinds of events whose error a person reads."""
+PLAN_NEWS = {
+    ProcessKind.SUBTASK_DONE: "subtask done: {0.plan_item}",
+    ProcessKind.PLAN_EVENT: "an event of the plan has come: {0.plan_item}",
+    ProcessKind.GUIDELINE_FIRED: "guideline {0.guideline} began a task",
+}
 
 
-class LoopsClient(RuntimeNode):
-    """Hears the loops of one robot; every message goes into `inbox` with its kind: event, processes, plan, queue, reflexes."""
+class RunListener(RuntimeNode):
+    """Hear the run of one robot; every message goes into `inbox` with its kind: event, processes, plan, queue, reflexes."""
 
     def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
         super().__init__(name, namespace=robot, use_global_arguments=False)
@@ -52,32 +80,38 @@ class LoopsClient(RuntimeNode):
             self.create_subscription(type_, topic, lambda m, kind=kind: self.inbox.put((kind, m)), qos)
 
 
-class LoopsView:
-    """A view of `model`: `hear` answers with the lines that are news, `table` shows what is now. What began before `begun_s`,
-    or had ended when it was first heard of, is left out."""
+class RunView:
+    """A view of `model`: `hear` returns the lines that are news, `table` shows the present.
 
-    def __init__(self, begun_s: float = 0.0) -> None:
+    Processes that `shows` does not name are left out, and so are those that began before `begun_s` or had ended when they
+    were first heard of.
+    """
+
+    def __init__(self, begun_s: float = 0.0, *, shows: Callable[[str], bool] = lambda process_id: True) -> None:
         self.model = RunModel()
-        self._begun_s = begun_s
+        self._begun_s, self._shows = begun_s, shows
         self._past: set[str] | None = None
         self._numbers: dict[str, int] = {}
         self._reflex = ""
+        self._errors: deque[str] = deque(maxlen=3)
 
     def number(self, process_id: str) -> int:
-        """Return the number by which a person knows a process: they count in the order in which they came."""
+        """Return the number by which a person knows a process: its place in the order in which they came."""
         return self._numbers.setdefault(process_id, len(self._numbers) + 1)
 
     def hear(self, kind: str, message: Any, now_s: float) -> list[str]:
-        """Take in one message of the client's inbox. Return the lines that are news."""
+        """Take a message of the listener's inbox. Return the lines that are news."""
         if kind == "processes":
             return self._processes(message, now_s)
+        if kind == "reflexes":
+            self.model.reflexes = {r.name: r.sentence for r in message.reflexes}
+            return []
+        if not self._shows(message.process_id):
+            return []
         if kind == "plan":
             return self._told(message.process_id, self.plan(message, now_s))
         if kind == "queue":
             return self._told(message.process_id, self.steps(message, now_s))
-        if kind == "reflexes":
-            self.model.reflexes = {r.name: r.sentence for r in message.reflexes}
-            return []
         return self.event(message, now_s)
 
     def _processes(self, message: ProcessArray, now_s: float) -> list[str]:
@@ -85,7 +119,7 @@ class LoopsView:
         if self._past is None:
             self._past = {p.process_id for p in message.processes if p.status >= ProcessState.SUCCESS}
         for p in message.processes:
-            if seconds(p.created) < self._begun_s or p.process_id in self._past:
+            if seconds(p.created) < self._begun_s or p.process_id in self._past or not self._shows(p.process_id):
                 continue
             known = self.model.processes.get(p.process_id)
             fresh = known is None or not known.states
@@ -126,24 +160,31 @@ class LoopsView:
         if isinstance(event, ModelEvent) and event.process_id in self.model.processes:
             question = self.model.processes[event.process_id].asking.get(event.layer)
             asked_s = question.begun_s if question is not None else now_s
-        if not self.model.take(event, now_s):
+        if not self.model.take(event, now_s) and event.kind is not CallKind.CONTENTION:
             return []
         if event.process_id.startswith(REFLEX_ID):
             return self._reflex_call(event) if isinstance(event, CallEvent) else []
-        line = ""
         if isinstance(event, ModelEvent):
             line = self._model(event, now_s - asked_s)
-        elif isinstance(event, CallEvent):
+        elif isinstance(event, CallEvent) and event.kind is not CallKind.CONTENTION:
             line = self._call(event)
-        elif isinstance(event, ProcessEvent):
-            line = {
-                ProcessKind.SUBTASK_DONE: f"subtask done: {event.plan_item}",
-                ProcessKind.PLAN_EVENT: f"an event of the plan has come: {event.plan_item}",
-                ProcessKind.GUIDELINE_FIRED: f"guideline {event.guideline} began a task",
-            }.get(event.kind, "")
-        elif event.kind is NoticeKind.MESSAGE:
-            line = event.told
+        elif isinstance(event, ProcessEvent) and event.kind in PLAN_NEWS:
+            line = PLAN_NEWS[event.kind].format(event)
+        elif event.kind is NoticeKind.ROUTINE_SAVED:
+            line = f"routine '{event.routine}' saved"
+        else:
+            line = self._error(event)
         return self._told(event.process_id, line)
+
+    def _error(self, event: RunEvent) -> str:
+        """Return the error or notice of an event for a person to read, once: a stream and its process may tell the same."""
+        if event.kind not in ERRORS:
+            return ""
+        told = event.told if isinstance(event, Notice) else event.error_msg
+        if told in self._errors:
+            return ""
+        self._errors.append(told)
+        return told
 
     def _model(self, event: ModelEvent, took_s: float) -> str:
         name = NAMES.get(event.layer, event.layer)
@@ -181,10 +222,8 @@ class LoopsView:
             return []
         return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
 
-    # -- what is shown ------------------------------------------------------------------------------------------------
-
     def rows(self, now_s: float) -> list[tuple[str, str, str]]:
-        """Return loop, what it does now, cost: a row for each loop of each living process, and one for the reflexes."""
+        """Return a row for the reflexes and for each loop of each living process: its name, its state and its cost."""
         rows = [("S0 reflexes", self._reflex or "watch", "no model")]
         for process_id, process in self.model.processes.items():
             if process_id.startswith(REFLEX_ID) or process.ended or not process.instruction:
@@ -207,8 +246,41 @@ class LoopsView:
 
         table = Table("loop", "now", "cost", expand=True)
         for name, now, cost in self.rows(now_s):
-            table.add_row(escape(name), escape(_short(now)), escape(cost))
+            table.add_row(escape(name), escape(shortened(now, SHOWN)), escape(cost))
         return table
+
+
+class RunScreen:
+    """Print the lines of a view and, on a terminal, keep its table below them. `listener` gives messages and the time."""
+
+    def __init__(self, view: RunView, listener: RunListener, *, table: bool = True) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.view, self._now_s, self._console = view, listener.now_s, Console()
+        self._begun_s = self._now_s()
+        self._live = Live(console=self._console, auto_refresh=False) if table and self._console.is_terminal else None
+
+    def __enter__(self) -> RunScreen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def hear(self, kind: str, message: Any) -> None:
+        """Print what is news in a message of the listener's inbox."""
+        now_s = self._now_s()
+        for line in self.view.hear(kind, message, now_s):
+            text = f"{now_s - self._begun_s:8.2f} s  {line}"
+            self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+    def refresh(self) -> None:
+        """Show the present below the lines."""
+        if self._live is not None:
+            self._live.update(self.view.table(self._now_s()), refresh=True)
 
 
 def _doing(process: ProcessRun, name: str, now_s: float) -> str:
@@ -238,8 +310,3 @@ def _layer_cost(process: ProcessRun, name: str) -> str:
     usage = usage_of(process.usage, name)
     skipped = f", {usage.skipped} saved" if usage.skipped else ""
     return f"{usage.calls + (name in process.asking)} calls{skipped}, {usage.prompt_tokens + usage.completion_tokens} tokens"
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= SHOWN else f"{flat[: SHOWN - 1]}…"
