@@ -130,7 +130,7 @@ class Story:
     def __init__(self, client: StoryClient, text_subsystems: tuple[str, ...], console: Console | None = None) -> None:
         self._client = client
         self._console = console or Console()
-        self.loops = RunView(self._now_s())
+        self.loops = RunView(self._client.now_s())
         self.view = ProcessView(self.loops.model, text_subsystems)
 
     def play(self) -> None:
@@ -258,16 +258,13 @@ class Story:
         try:
             kind, message = self._client.inbox.get(timeout=wait_s)
         except queue.Empty:
-            self.view.since(self._now_s())
+            self.view.since(self._client.now_s())
             return
         now = message.stamp_s if kind == "event" else seconds(message.stamp)
         self.view.since(now)
         for line in self.loops.hear(kind, message, now):
             self._line(line)
 
-    def _now_s(self) -> float:
-        return float(self._client.get_clock().now().nanoseconds * 1e-9)
-
     def _line(self, text: str) -> None:
-        now = self.view.since(self._now_s())
+        now = self.view.since(self._client.now_s())
         self._console.print(f"{now:7.2f} s  {text}", soft_wrap=True, markup=False, highlight=False)

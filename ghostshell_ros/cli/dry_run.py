@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Assume(str, Enum):
-    """What a condition is taken to be that nobody gave."""
+    """Name the value of conditions that neither --holds nor --fails gives."""
 
     TRUE = "true"
     FALSE = "false"
@@ -34,6 +34,7 @@ class Assume(str, Enum):
 
     @property
     def value_of(self) -> bool | None:
+        """Return the value as the scheduler takes it."""
         return None if self is Assume.UNKNOWN else self is Assume.TRUE
 
 
@@ -84,7 +85,7 @@ def dry_run(
 
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
-    """Return the mapper, a remark on it, and what finds a fault in a condition: a robot's file names its accessors."""
+    """Return the mapper, remarks on it, and a function that names the fault of a condition."""
     from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig, RobotConfigError
     from skill_kernel.skills.registry import RegistryError, SkillRegistry

@@ -28,7 +28,7 @@ COLOURS = {
     "running": "#4c6f8c",
     "open element": "#bcd5e8",
 }
-"""Bars by outcome. Those of elements that stand around other calls are pale and lie behind those."""
+"""Colours of bars by outcome. The bar of an element around other calls is pale and lies behind theirs."""
 WRITING = "model writes"
 LABEL_CHARACTERS = 150
 """Characters that fit across the whole picture."""
@@ -49,7 +49,7 @@ WIDE_FONTS = (
 
 
 class Bar(NamedTuple):
-    """A bar in each of its rows, in seconds of the picture; `end_s` is None while it goes on. `outcome` names its colour."""
+    """Describe a bar in each of its rows, in seconds of the picture. Without `end_s` it goes on; `outcome` gives its colour."""
 
     rows: tuple[str, ...]
     label: str

@@ -43,7 +43,7 @@ def launch(
 
 
 def _fault_of_robots(specs: Iterable[ProcessSpec]) -> str:
-    """Return what is wrong with the robots that this package's nodes are given, or ""; said once, before every node says it."""
+    """Return what is wrong with the robots of this package's nodes, or "". Each node would say the same."""
     from ghostshell_ros.launcher import PACKAGE, InlineParameters
     from skill_kernel.robot import RobotConfig, RobotConfigError
     from skill_kernel.skills.registry import RegistryError, SkillRegistry

@@ -68,7 +68,7 @@ def export(
     kind: Kinds = None,
     data_dir: DataDir = "",
 ) -> None:
-    """Write all records, one a line; forgotten ones as such, so that an import forgets them elsewhere too."""
+    """Write all records, one a line; forgotten ones are marked, so that an import forgets them elsewhere too."""
     from planners.memory.exchange import export_lines
 
     with _memory(data_dir) as opened:
@@ -151,7 +151,7 @@ def stats(data_dir: DataDir = "") -> None:
 
 @contextmanager
 def _memory(data_dir: str, model: str = "", *, make: bool = False) -> Iterator[Memory]:
-    """Return the memory's file; what is wrong with it ends the command with status 2."""
+    """Open the memory's file; end the command with status 2 where that is not possible."""
     from ghostshell_ros.runtime.data import data_folder
     from planners.memory import Memory, Store, StoreError
     from planners.memory.embedding import Embedder

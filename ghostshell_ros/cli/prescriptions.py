@@ -15,7 +15,7 @@ from ghostshell_ros.cli.robot_client import RobotClient
 from ghostshell_ros.cli.say import Robot, Wait
 
 ANSWER_S = 150.0
-"""A reflex may be written by a model, twice."""
+"""Limit on an answer: a reflex may be written by a model, twice."""
 CONFLICTS_S = 1.0
 SHOWN = 60
 """Characters of a sentence in the table of reflexes."""
@@ -35,7 +35,7 @@ reflex = typer.Typer(
 
 
 class Client(RobotClient):
-    """Sends commands to one service; ends the program with status 1 when it refuses, with 2 when nobody answers."""
+    """Send commands to one service; end the program with status 1 when it refuses, with 2 when nobody answers."""
 
     def __init__(self, robot: str, wait_s: float, service: str, node: str, harmless: dict[str, Any]) -> None:
         nobody = f"the {node} of robot '{robot}' does not answer within {wait_s:g} s; is it launched on this ROS domain?"
@@ -47,7 +47,7 @@ class Client(RobotClient):
         return self
 
     def do(self, command: str, **fields: Any) -> Any:
-        """Return the answer to a request that must be obeyed."""
+        """Return the answer to a request; end the program where the request is refused."""
         self.prove(self._request(**self._harmless))
         answer = self.ask(self._request(command, **fields), ANSWER_S)
         if not answer.success:
@@ -55,7 +55,7 @@ class Client(RobotClient):
         return answer
 
     def prescriptions(self, within_s: float | None = None) -> list[Any]:
-        """Return every prescription of the robot; none where it does not tell them `within_s`, if that is given."""
+        """Return every prescription of the robot; none where they do not arrive `within_s`, if that is given."""
         told = self.latched(within_s)
         return list(told.prescriptions) if told is not None else []
 
@@ -73,7 +73,7 @@ def _reflexes(robot: str, wait_s: float) -> Client:
 
 
 def _lines(prescriptions: Sequence[Any]) -> list[str]:
-    """Return each with its layer and sentence, and below it why it is there and what it contradicts."""
+    """Return each prescription with its layer and sentence, and below it its reason and its conflicts."""
     told = []
     names = max((len(p.name) for p in prescriptions), default=0)
     for one in prescriptions:
@@ -97,7 +97,7 @@ def _add(robot: str, wait: float, sentence: str, name: str, kind: int) -> None:
 
 
 def _switch(app: typer.Typer, client: Any, command: str, told: str) -> None:
-    """Add a command that only takes a name."""
+    """Add a command that takes only a name."""
 
     @app.command(command.lower(), help=told)
     def switch(name: Name, robot: Robot = "coco", wait: Wait = 5.0) -> None:

@@ -129,7 +129,8 @@ class RunView:
             shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name, "message": p.message}
             news = self.model.see_process(p.process_id, now_s, status=status, why=why, **shown)
             if news and (not fresh or (status, why) != ("IN_PROGRESS", "")):
-                note = f": {p.message}" if p.status >= ProcessState.SUCCESS and p.message else ""
+                said = self._once(p.message) if p.status >= ProcessState.SUCCESS else ""
+                note = f": {said}" if said else ""
                 lines += self._told(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
         return lines
 
@@ -177,14 +178,16 @@ class RunView:
         return self._told(event.process_id, line)
 
     def _error(self, event: RunEvent) -> str:
-        """Return the error or notice of an event for a person to read, once: a stream and its process may tell the same."""
-        if event.kind not in ERRORS:
-            return ""
+        """Return the error or notice of an event, where a person should read it."""
         told = event.told if isinstance(event, Notice) else event.error_msg
-        if told in self._errors:
+        return self._once(told) if event.kind in ERRORS else ""
+
+    def _once(self, error: str) -> str:
+        """Return an error, or "" where a line shortly before has it: a model, its stream and its process tell the same."""
+        if error in self._errors:
             return ""
-        self._errors.append(told)
-        return told
+        self._errors.append(error)
+        return error
 
     def _model(self, event: ModelEvent, took_s: float) -> str:
         name = NAMES.get(event.layer, event.layer)
@@ -194,7 +197,10 @@ class RunView:
             return ""
         if event.unwanted:
             return f"{name} took its question back after {took_s:.1f} s"
-        told = f"failed after {took_s:.1f} s: {event.error_msg}" if event.failed else f"thought for {took_s:.1f} s"
+        told = f"thought for {took_s:.1f} s"
+        if event.failed:
+            error = self._once(event.error_msg)
+            told = f"failed after {took_s:.1f} s{f': {error}' if error else ''}"
         cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
         return f"{name} {told} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
 

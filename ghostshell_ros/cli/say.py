@@ -129,8 +129,8 @@ def _full_id(beginning: str, processes: Sequence[Any]) -> str:
 
 
 def _table(processes: Sequence[Any], now_s: float) -> list[str]:
-    """Return a heading, and for each process its line and below it why it is as it is, what its planning layers have used and
-    which of them goes on without its model; fits into 80 columns where it can."""
+    """Return a heading and for each process a line, with notes below: why it waits, what its planning layers have used, and
+    which of them go on without their model. Lines fit into 80 columns where they can."""
     heading = ("id", "status", "for", "calls", "holds", "instruction")
     rows = [_row(process, now_s) for process in processes]
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
@@ -165,8 +165,7 @@ def _notes(process: Any) -> list[str]:
 
 
 def _usage(process: Any) -> list[str]:
-    """Return what the layers have used, as `s1 12 calls 34k tokens (61 % cached)`, two to a line, and in money where prices are
-    known."""
+    """Return what the layers have used, as `s1 12 calls 34k tokens (61 % cached)`, two to a line, and the price if known."""
     told = []
     for layer in process.usage:
         tokens = layer.prompt_tokens + layer.completion_tokens

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ghostshell teleop`: drive a base with the keyboard; takes over at once, gives back when it ends."""
+"""Define `ghostshell teleop`: drive a base with the keyboard from its start to its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ghostshell_ros.cli.output import fail
 from ghostshell_ros.cli.say import Robot, Wait
 
 HELD_S = 0.7
-"""A key counts as held so long: terminals repeat a held key only after half a second or so."""
+"""How long a key counts as held: terminals repeat a held key only after about half a second."""
 PERIOD_S = 0.05
 DIRECTIONS = {
     "w": (1, 0, 0),
@@ -34,7 +34,7 @@ HELP = """w/s or up/down: forward, back    a/d or left/right: turn    q/e: sidew
 
 
 class Keyboard:
-    """Which velocity the pressed keys mean; pure, on a clock handed in."""
+    """Turn pressed keys into a velocity, on the caller's clock."""
 
     def __init__(self, speed: float, turn: float) -> None:
         self.speed, self.turn = speed, turn
@@ -42,7 +42,7 @@ class Keyboard:
         self._until = 0.0
 
     def press(self, key: str, now: float) -> str:
-        """Take a key; gives halt, clear_halt, leave or "" for what else is to be done."""
+        """Take a key. Return halt, clear_halt or leave where it asks for that, else ""."""
         if key in DIRECTIONS:
             self._wish, self._until = DIRECTIONS[key], now + HELD_S
         elif key in "+-" and key:
@@ -56,7 +56,7 @@ class Keyboard:
         return ""
 
     def velocity(self, now: float) -> tuple[float, float, float]:
-        """m/s forward, m/s to the left, rad/s; zero when no key is held."""
+        """Return m/s forward, m/s to the left and rad/s; zero when no key is held."""
         forward, lateral, turn = self._wish if now < self._until else (0, 0, 0)
         return forward * self.speed, lateral * self.speed, turn * self.turn
 
@@ -114,7 +114,7 @@ def teleop(
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Keys one by one and unechoed; Ctrl-C comes as a key, so that leaving gives the base back."""
+    """Read keys one by one and unechoed. Ctrl-C arrives as a key, so that leaving gives the base back."""
     import termios
     import tty
 
@@ -127,7 +127,7 @@ def _raw_terminal() -> Iterator[None]:
 
 
 def _keys(timeout_s: float) -> list[str]:
-    """Return what was typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
+    """Return the keys typed within the time; an escape sequence is one key, a closed terminal the key that leaves."""
     import os
     import time
 

@@ -19,7 +19,7 @@ from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, 
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
-from ghostshell_ros.wire.values import now_s, seconds
+from ghostshell_ros.wire.values import seconds
 from skill_kernel.robot import RobotConfig
 
 GATE_SILENCE_S = 0.5
@@ -226,7 +226,7 @@ class _FollowJointTrajectory(_Motion):
         self.path_rad, self.goal_rad = self._tolerances(request.path_tolerance), self._tolerances(request.goal_tolerance)
         self.settle_s = seconds(request.goal_time_tolerance) or self.settle_s
         if at := seconds(request.trajectory.header.stamp):
-            self.delay_s = at - now_s(self.driver)
+            self.delay_s = at - self.driver.now_s()
             if self.delay_s + self.trajectory.duration_s < 0:
                 text = f"the trajectory ended {-self.delay_s - self.trajectory.duration_s:.1f} s ago by its header's stamp"
                 raise MotionError(MotionCode.TOO_LATE, text)

@@ -31,17 +31,17 @@ _LOGIN = re.compile(r"(://)[^/@\s\"']+@")
 _QUERY = re.compile(r"([?&;])([^=&;\s#\"']+)=([^&;\s#\"']*)")
 _BEARER = re.compile(r"(?i)\b(bearer\s+|sk-)[\w.~+/=-]{8,}")
 LEAST = 8
-"""Shorter values of variables are words that occur by themselves."""
+"""Length from which on the value of a variable is looked for in texts; shorter ones are ordinary words."""
 
 
 def presentable(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters, also nested ones, without keys. Only texts can be one: `max_output_tokens` stays."""
+    """Return parameters, also nested ones, without keys. Only a text can be a key: `max_output_tokens` stays."""
     known = _known(environment)
     return {name: _shown(value, _secret(name), known) for name, value in values.items()}
 
 
 def presentable_text(name: str, text: str, environment: Mapping[str, str]) -> str:
-    """Return a YAML or JSON file unchanged if it holds no key, else rewritten without it."""
+    """Return the text of a YAML or JSON file, rewritten without keys where it holds any."""
     known, is_json = _known(environment), name.endswith(".json")
     try:
         read = json.loads(text) if is_json else yaml.safe_load(text)
@@ -62,7 +62,7 @@ def _secret(name: object) -> bool:
 
 
 def _shown(value: Any, secret: bool, known: list[str]) -> Any:
-    """`secret`: by its name, or that of what it stands in."""
+    """Return a value without keys. `secret` says that its name, or that of a section around it, is a key's."""
     if isinstance(value, Mapping):
         return {name: _shown(one, secret or _secret(name), known) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -82,8 +82,10 @@ def _masked(text: str, known: list[str]) -> str:
 
 
 class Configuration:
-    """Ask each node below a robot's namespace once for its parameters; `attach(name, text)` keeps them. On the executor's
-    thread."""
+    """Ask each node below a robot's namespace once for its parameters, and keep them by `attach(name, text)`.
+
+    On the executor's thread.
+    """
 
     def __init__(self, node: RuntimeNode, attach: Callable[[str, str], None]) -> None:
         self._node, self._attach = node, attach
@@ -91,7 +93,7 @@ class Configuration:
         self._files: set[str] = set()
 
     def look(self, robots: Iterable[str]) -> None:
-        """Ask the nodes that are there now and were not asked yet."""
+        """Ask the nodes that have appeared since the last call."""
         known = tuple(robots)
         for name, namespace in self._node.get_node_names_and_namespaces():
             full = f"{namespace.rstrip('/')}/{name}"
@@ -116,7 +118,7 @@ class Configuration:
             self._files_of(robot, str(shown["robot"]), str(shown.get("data_dir", "")))
 
     def _files_of(self, robot: str, file: str, data_dir: str) -> None:
-        """The robot's own file and its routines, where they can be read from here."""
+        """Attach the robot's own file and its routines, where this machine has them."""
         try:
             path = find_robot(file)
             text = path.read_text(encoding="utf-8")

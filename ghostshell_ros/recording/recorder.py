@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `ghostshell_record`: hears the robots' topics, undecoded, and writes them into a run's file."""
+"""Record robots' topics, undecoded, in a run's file: node `ghostshell_record`."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.qos import SENSORS
 
 LOOK_S = 0.5
-"""How often new robots are looked for."""
+"""Time between two looks for new robots."""
 
 FINISH_S = 10.0
-"""The file is finished by then, also behind a backlog."""
+"""Limit on finishing the file, which waits for messages that were heard before."""
 
 FLUSH_S = 1.0
-"""What was heard longer ago survives a crash of the recorder."""
+"""Time between two flushes: messages older than that survive a crash of the recorder."""
 
 
 class Recorder(RuntimeNode):
-    """Subscribes the topics of `robots` at once, or of every robot as it appears when none is named. Messages are kept as
-    they came (raw CDR). `on_failure` is told once why the file cannot be written; nothing more is kept then.
+    """Record the topics of `robots`, or of every robot as it appears when none is named, as raw CDR.
+
+    When the file cannot be written, `on_failure` gets the reason and nothing more is kept.
 
     Topics (in): those of `recording.topics`. Client of each node's parameter services. Parameters: none.
     """
@@ -56,7 +57,7 @@ class Recorder(RuntimeNode):
         self._ended = False
         self.robots: list[str] = []
         self._last_s: dict[str, float] = {}
-        """When the last message of each topic that is heard was kept."""
+        """Time of the last message that was kept, by topic [s]."""
         self._channels: dict[str, int] = {}
         self._configuration = Configuration(self, self._attach)
         for topic in GLOBAL:
@@ -68,11 +69,11 @@ class Recorder(RuntimeNode):
         self.steady_timer(FLUSH_S, self._flush)
 
     def health(self) -> Health:
-        """Report how much was kept."""
+        """Report the number of messages and robots."""
         return Health(self.failed, values={"messages": self._writer.messages, "robots": len(self.robots)})
 
     def close(self) -> None:
-        """Finish the file, on the executor's thread: messages still come there."""
+        """Finish the file on the executor's thread, where messages still arrive."""
         finished = threading.Event()
 
         def finish() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the MCAP file of a run so that a crash at any time leaves all but the last second readable."""
+"""Write the MCAP file of a run so that a crash at any time leaves all but the last second readable."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import BinaryIO
 from mcap.writer import CompressionType, Writer
 
 CHUNK_BYTES = 256 * 1024
-"""More than that is compressed and written before its second is over."""
+"""Size from which on a chunk is compressed and written before its second is over."""
 
 
 class RecordingWriteError(RuntimeError):
-    """The file cannot be written any further; the sentence says why and what to do. What was flushed before is whole."""
+    """Raised when the file cannot be written any further, with the reason and the remedy. Flushed messages are whole."""
 
 
 class RunWriter:
-    """One file: `channel` once for each topic, `message` for each message, `flush` each second, `finish` at the end.
+    """Write one file: `channel` once for each topic, `message` for each message, `flush` each second, `finish` at the end.
 
     A file that exists is never touched. Raises RecordingWriteError.
     """
@@ -46,32 +46,32 @@ class RunWriter:
             self._keep()
 
     def channel(self, topic: str, kind: str, schema: str, qos: str) -> int:
-        """Begin a topic; gives the number its messages are written under."""
+        """Register a topic. Return the number under which its messages are written."""
         if kind not in self._schemas:
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", schema.encode())
         return self._writer.register_channel(topic, "cdr", self._schemas[kind], {"offered_qos_profiles": qos})
 
     def message(self, channel: int, data: bytes, *, log_ns: int, publish_ns: int) -> None:
-        """Keep one serialised message."""
+        """Write one serialised message."""
         self.messages += 1
         self._unflushed += 1
         with self._guarded():
             self._writer.add_message(channel, log_time=log_ns, data=data, publish_time=publish_ns, sequence=self.messages)
 
     def attachment(self, name: str, text: str, *, now_ns: int, media_type: str = "text/plain") -> None:
-        """Keep a file."""
+        """Attach a text as a file."""
         with self._guarded():
             self._writer.add_attachment(now_ns, now_ns, name, media_type, text.encode())
             self._keep()
 
     def metadata(self, name: str, values: dict[str, str]) -> None:
-        """Keep named values."""
+        """Write named values."""
         with self._guarded():
             self._writer.add_metadata(name, values)
             self._keep()
 
     def flush(self) -> None:
-        """Hand everything to the system: from now on it survives the end of this process."""
+        """Hand everything to the system, so that it survives the end of this process."""
         if not self._unflushed:
             return
         with self._guarded():
@@ -100,7 +100,7 @@ class RunWriter:
         self._whole = self._file.tell()
 
     def _failed(self, error: OSError) -> RecordingWriteError:
-        """Close, and cut off what was written half."""
+        """Close the file without the part that was half written. Return the error that says why."""
         self._ended = True
         file = getattr(self, "_file", None)
         if file is not None:

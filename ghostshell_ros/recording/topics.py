@@ -18,7 +18,7 @@ from ghostshell_ros.wire.qos import EVENTS, INSTRUCTION, LATCHED, LATCHED_BY_ANY
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic below a robot's namespace. Of messages that come faster than one in `least_s` seconds only some are kept."""
+    """Name a topic below a robot's namespace. At most one message in `least_s` seconds is kept."""
 
     name: str
     kind: str
@@ -52,27 +52,27 @@ TOPICS = (
     Topic("odom", "nav_msgs/msg/Odometry", SENSORS, 0.2),
     Topic("battery_state", "sensor_msgs/msg/BatteryState", SENSORS, 1.0),
 )
-"""Every robot's."""
+"""Topics of every robot."""
 
 GLOBAL = (Topic("/instruction", "std_msgs/msg/String", INSTRUCTION),)
-"""Outside of every namespace."""
+"""Topics outside of every namespace."""
 
 GROUND_TRUTH = re.compile(r"(?P<robot>.+)/ground_truth/[^/]+")
 GROUND_TRUTH_KIND = "geometry_msgs/msg/PoseStamped"
 GROUND_TRUTH_S = 0.5
 
 _MARK = ("events/notices", "ghostshell/msg/Notice")
-"""What tells a robot's namespace: each of its nodes writes here."""
+"""Topic and type by which a robot's namespace is found: each of its nodes writes there."""
 
 
 def robots_in(topics: Iterable[tuple[str, list[str]]]) -> set[str]:
-    """Namespaces of robots (`/kalos`) among topics and their types, as rclpy lists them."""
+    """Return the namespaces of robots (`/kalos`) among topics and their types, as rclpy lists them."""
     name, kind = _MARK
     return {topic.removesuffix(f"/{name}") for topic, kinds in topics if topic.endswith(f"/{name}") and kind in kinds} - {""}
 
 
 def ground_truth_in(topics: Iterable[tuple[str, list[str]]], robots: Iterable[str]) -> set[str]:
-    """Topics with the true poses of a simulated world, below the namespaces of robots."""
+    """Return the topics with true poses of a simulated world, below the namespaces of robots."""
     wanted = set(robots)
     return {
         topic
@@ -85,7 +85,7 @@ _FOREVER = "{sec: 9223372036, nsec: 854775807}"
 
 
 def qos_text(qos: QoSProfile) -> str:
-    """A QoS profile as rosbag2 keeps it with a channel, so that `ros2 bag play` offers the same."""
+    """Return a QoS profile as rosbag2 keeps it with a channel, so that `ros2 bag play` offers the same."""
     reliable = qos.reliability == ReliabilityPolicy.RELIABLE
     latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
     return (
@@ -101,7 +101,7 @@ _PRIMITIVE = re.compile(r"(u?int(8|16|32|64)|float(32|64)|bool|byte|char|w?strin
 
 
 class DefinitionError(RuntimeError):
-    """A message's definition cannot be found; the sentence says which."""
+    """Raised when a message's definition cannot be found; the sentence says which."""
 
 
 @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the project keeps what a robot learned and recorded, and where its configuration lies."""
+"""Find the folders of the project's data and of its configuration."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An action client whose goals may be cancelled at any moment and end at most once, whatever the server does."""
+"""Send goals of an action that may be cancelled at any moment and end at most once, whatever the server does."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from unique_identifier_msgs.msg import UUID
 from ghostshell_ros.runtime.node import RuntimeNode
 
 PROBE_S = 0.15
-"""How often a server that was discovered is asked for a sign, until one arrives."""
+"""Time between two requests that prove the way to a server which was discovered but has not answered yet."""
 DOUBT_S = 10.0
-"""How long a server that left a goal unanswered is looked for, so that the next goal need not wait for its successor."""
+"""How long a server that left a goal unanswered is probed, so that the next goal need not wait for a restarted one."""
 
 
 class GoalEnd(Enum):
-    """How a goal ended, seen from its client."""
+    """Name how a goal ended, seen from its client."""
 
     SUCCEEDED = "succeeded"
     ABORTED = "aborted"
     CANCELED = "canceled"
     REJECTED = "rejected"
     UNKNOWN = "unknown"
-    """The server does not know the goal: it never got it, or was started anew since."""
+    """The server does not know the goal: it never received it, or was restarted since."""
 
 
 _ENDS = {
@@ -41,11 +41,10 @@ _ENDS = {
 
 
 class SentGoal:
-    """A goal on its way. All callbacks come on the executor's thread; `on_end` comes at most once, and not at all when
-    the server stays silent: who waits sets a deadline and then calls `abandon`.
+    """Follow one goal. Callbacks run on the executor's thread.
 
-    The goal is addressed by the id it was sent with, not by the server's answer, so that it can be cancelled and asked
-    for even if that answer was lost.
+    `on_end` is called at most once, and never where the server stays silent: set a deadline and then call `abandon`. The
+    goal is addressed by the id it was sent with, so it can be cancelled even if the server's answer was lost.
     """
 
     def __init__(
@@ -68,18 +67,19 @@ class SentGoal:
 
     @property
     def goal_id(self) -> bytes:
+        """Return the 16 bytes of its id."""
         return bytes(self._handle.goal_id.uuid)
 
     def cancel(self) -> None:
-        """Ask the server to cancel; asked again once it accepts. From any thread, any number of times."""
+        """Ask the server to cancel, and once more when it accepts the goal. From any thread, any number of times."""
         self._node.call_soon(self._cancel)
 
     def ask(self) -> None:
-        """Ask how it ended when the answer is overdue; a goal unknown to the server ends UNKNOWN. From any thread."""
+        """Ask for the result when it is overdue; a goal that the server does not know ends UNKNOWN. From any thread."""
         self._node.call_soon(self._ask)
 
     def abandon(self) -> None:
-        """Cancel, and report nothing any more: a goal accepted after its deadline must not run unattended."""
+        """Cancel and report nothing more, because a goal accepted after its deadline must not run unattended."""
         self._node.call_soon(self._abandon)
 
     def _abandon(self) -> None:
@@ -109,7 +109,7 @@ class SentGoal:
             self._end(GoalEnd.REJECTED, None)
 
     def _accept(self) -> None:
-        """By the server's answer, or by feedback where that was lost."""
+        """Note that it was accepted, by the server's answer or by feedback where that was lost."""
         if self.accepted or self.ended:
             return
         self.accepted = True
@@ -132,7 +132,7 @@ class SentGoal:
 
 
 class GoalClient:
-    """Sends goals of one action. On the executor's thread only: other threads go through `node.call_soon`."""
+    """Send goals of one action. On the executor's thread only; other threads use `node.call_soon`."""
 
     def __init__(self, node: RuntimeNode, action_type: Any, name: str) -> None:
         self._node = node
@@ -142,11 +142,11 @@ class GoalClient:
         self._probed_at = 0.0
 
     def server_is_ready(self) -> bool:
-        """Return whether the server is discovered and has answered. Asking is what makes this happen: ask again until it does.
+        """Return whether the server is discovered and has answered. Call it repeatedly: each call may probe the server.
 
-        A server may discover its client later than the client discovers it, and answers to a client that it does not
-        know yet are lost (rmw_fastrtps waits 0.1 s, then drops them). So it is first asked for the result of a goal
-        that never was, until its answer shows that it knows this client.
+        A server may discover its client later than the client discovers the server, and answers to an unknown client are
+        lost (rmw_fastrtps waits 0.1 s, then drops them). So the server is asked for the result of a goal that was never
+        sent, until its answer shows that it knows this client.
         """
         if not self._client.server_is_ready():
             self._answers = False
@@ -181,7 +181,7 @@ class GoalClient:
         on_feedback: Callable[[Any], None] | None = None,
         goal_id: bytes | None = None,
     ) -> SentGoal:
-        """Send a goal. `goal_id` (16 bytes) names it, so that a call's id is its goal's; random when None."""
+        """Send a goal under `goal_id`, 16 bytes; under a random id when None."""
         handle = self._handle(goal_id if goal_id is not None else uuid.uuid4().bytes)
         sent = SentGoal(self._node, handle, on_accepted, on_feedback, on_end)
         future = self._client.send_goal_async(goal, feedback_callback=sent._feedback, goal_uuid=handle.goal_id)

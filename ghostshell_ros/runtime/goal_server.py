@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An action server whose goals end when somebody says so, instead of when a callback returns."""
+"""Serve an action whose goals end by a method call, not when a callback returns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rclpy.task import Future
 from ghostshell_ros.runtime.node import RuntimeNode
 
 RESULT_KEPT_S = 10
-"""How long a result waits for its client. rclpy walks all kept goals at each wake, so its default of 900 s is slow."""
+"""How long a result is kept for its client. rclpy visits all kept goals at each wake, so its default of 900 s is slow."""
 
 
 class Goal:
-    """One accepted goal. Its methods may be called from any thread; the first ending counts, later ones do nothing."""
+    """End one accepted goal and report on it. From any thread; the first ending counts, later ones do nothing."""
 
     def __init__(self, node: RuntimeNode, handle: ServerGoalHandle) -> None:
         self._node = node
@@ -27,20 +27,23 @@ class Goal:
         self.request: Any = handle.request
         self.goal_id: bytes = bytes(handle.goal_id.uuid)
         self.state: Any = None
-        """For the owner's use."""
+        """Data of the owner."""
         self._refusal: tuple[int, str] | None = None
 
     def feedback(self, message: Any) -> None:
+        """Publish feedback."""
         self._node.call_soon(self._feedback, message)
 
     def succeed(self, result: Any) -> None:
+        """End as succeeded."""
         self._node.call_soon(self._end, "succeed", result)
 
     def abort(self, result: Any) -> None:
+        """End as aborted."""
         self._node.call_soon(self._end, "abort", result)
 
     def canceled(self, result: Any) -> None:
-        """End as cancelled; as aborted when no client asked for the cancel."""
+        """End as cancelled, or as aborted when no client asked for the cancel."""
         self._node.call_soon(self._end, "canceled", result)
 
     def _feedback(self, message: Any) -> None:
@@ -62,10 +65,10 @@ class Goal:
 
 
 class GoalServer:
-    """Serves one action. `on_goal(goal)` runs on the executor's thread right after acceptance and returns at once;
-    the goal ends later by `succeed`, `abort` or `canceled`. `on_cancel(goal)` asks the owner to end it.
+    """Serve one action. `on_goal(goal)` runs on the executor's thread after acceptance and returns at once.
 
-    While `node.refuses_goals()` gives a reason, goals are rejected and the reason is logged. Every other goal is accepted,
+    The goal ends later by `succeed`, `abort` or `canceled`; `on_cancel(goal)` asks its owner to end it. While
+    `node.refuses_goals()` returns a reason, goals are rejected and the reason is logged. All other goals are accepted,
     because a rejection carries no reason: refuse by `abort` with an error code.
     """
 
@@ -97,7 +100,7 @@ class GoalServer:
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """Goals that have not ended. On the executor's thread only."""
+        """Return the goals that have not ended. On the executor's thread only."""
         return tuple(self._goals.values())
 
     def _request(self, _: Any) -> GoalResponse:
@@ -113,8 +116,7 @@ class GoalServer:
         self._on_goal(goal)
 
     def end_all(self, code: int, text: str) -> None:
-        """Ask the owner to end every goal, as when it is cancelled; each ends as aborted with this code and text. On the
-        executor's thread."""
+        """Cancel every goal; each ends as aborted with this code and text. On the executor's thread."""
         for goal in self.goals:
             goal._refusal = (code, text)
             self._on_cancel(goal)
@@ -123,7 +125,7 @@ class GoalServer:
         goal = self._goals.get(bytes(handle.goal_id.uuid))
         if goal is None:
             return CancelResponse.REJECT
-        # The handle turns to CANCELING only after this callback; the owner is told after that.
+        # The handle becomes CANCELING only after this callback, and the owner is told after that.
         self._node.call_soon(self._on_cancel, goal)
         return CancelResponse.ACCEPT
 

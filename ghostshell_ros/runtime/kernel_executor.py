@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's executor in a node: calls become goals of `ExecuteSkill`, content and control go by topic."""
+"""Hand a scheduler's calls to the skill kernel: calls as goals of `ExecuteSkill`, content and control by topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STALL_GRACE_S = 0.2
 
 
 class CallListener(Protocol):
-    """Hear what becomes of the calls that were handed to the kernel. A `Scheduler` is one.
+    """Hear what becomes of calls that were handed to the kernel. `Scheduler` implements it.
 
     A call that is `held` waits for a subsystem that another process holds; `freed` says that it may be tried again.
     """
@@ -39,7 +39,7 @@ class CallListener(Protocol):
 
 @dataclass
 class _Flight:
-    """A call handed to the kernel. Content and control wait until the goal is accepted, as topics may overtake it."""
+    """Hold a call that the kernel has. Content and control wait for the goal's acceptance, because topics may overtake it."""
 
     call: CallSpec
     listener: CallListener
@@ -52,9 +52,9 @@ class _Flight:
 
 
 class KernelLink:
-    """The way to the skill kernel, shared by the schedulers of all processes. On the executor's thread only.
+    """Send the calls of all processes to the skill kernel. On the executor's thread only.
 
-    A kernel that is not there within `ready_s`, or says nothing of a running call for `silence_s`, ends it as FAILED.
+    A call fails when the kernel does not answer within `ready_s`, or is silent about a running call for `silence_s`.
     """
 
     def __init__(self, node: RuntimeNode, *, ready_s: float, silence_s: float) -> None:
@@ -70,7 +70,7 @@ class KernelLink:
         node.steady_timer(silence_s / 2, self._watch)
 
     def kernel_changed(self) -> None:
-        """The kernel has published a new state."""
+        """Note that the kernel has published a new state."""
         self._kernel_states += 1
 
     def ready(self) -> bool:
@@ -78,7 +78,7 @@ class KernelLink:
         return self._client.server_is_ready()
 
     def start(self, call: CallSpec, listener: CallListener) -> None:
-        """Send a call, under a UUID in hex as its id; the listener hears `started`, `held` and `ended`."""
+        """Send a call, whose id is a UUID in hex; the listener hears `started`, `held` and `ended`."""
         flight = _Flight(call, listener, heard_s=self._node.steady_now())
         self._flights[call.call_id] = flight
         self._send(flight, self._node.steady_now() + self._ready_s)
@@ -137,7 +137,7 @@ class KernelLink:
         )
 
     def _taken(self, flight: _Flight) -> None:
-        """It runs. A goal is accepted also to be refused, and what was sent by then would meet the next try of the call."""
+        """Send what waited for the call to run. A goal may be accepted and then refused, and be tried again later."""
         flight.accepted = True
         for message in flight.waiting:
             self._pass_on(flight, message)
@@ -180,7 +180,7 @@ class KernelLink:
             flight.listener.ended(flight.call.call_id, result)
 
     def _watch(self) -> None:
-        """Silence may be a stall of this very process: what has arrived in the meantime is heard before it counts."""
+        """Give up calls of a silent kernel, but first hear what arrived while this process itself may have stalled."""
         deadline = self._node.steady_now() - self._silence_s
         if any(f.sent is not None and f.heard_s < deadline for f in self._flights.values()):
             self._node.call_later(_STALL_GRACE_S, lambda: self._give_up(deadline))
@@ -229,9 +229,9 @@ class ProcessExecutor:
         self._link.content(call.call_id, text, last)
 
     def reset(self, call: Call) -> None:
-        """End it as DONE."""
+        """End a call as DONE."""
         self._link.control(call.call_id, CallControl.RESET)
 
     def stop(self, call: Call, cause: str) -> None:
-        """End it as INTERRUPTED."""
+        """End a call as INTERRUPTED."""
         self._link.control(call.call_id, CallControl.INTERRUPT, cause)

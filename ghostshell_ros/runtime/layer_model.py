@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the planning layers of a node ask their models: a thread for each answer, and an event for each question and what it
-cost."""
+"""Ask the models of a node's planning layers, with a thread for each answer and an event for each question and its cost."""
 
 from __future__ import annotations
 
@@ -24,15 +23,15 @@ from skill_kernel.codes import ModelCode, TaskCode
 from skill_kernel.events import ModelEvent, ModelKind, Notice
 
 ENOUGH_S = 1.0
-"""How long the end of an answer that is read no further is waited for."""
+"""How long an answer that is read no further may take to end by itself."""
 
 
 class LayerModel:
-    """Asks the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
+    """Ask the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
 
-    Writes a ModelEvent for each question, answer, question saved and loss of the model, and what was asked and answered
-    on `prompts` and `answers` while somebody listens. An answer that was cancelled is told with MODEL_CANCELLED at once;
-    what it cost is then reckoned from its length.
+    Writes a ModelEvent for each question, answer, skipped question and loss of the model. Publishes questions and answers
+    on `prompts` and `answers` while there is a subscriber. A cancelled answer is reported with MODEL_CANCELLED at once, and
+    its cost is estimated from its length.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class LayerModel:
         return layer in self._clients and self._clients[layer].is_language_model
 
     def allowance(self, process_id: str, layer: str) -> tuple[bool, float, str]:
-        """Return whether the budget lets it ask, in how many seconds at the earliest, and why not."""
+        """Return whether the budget lets a layer ask, in how many seconds at the earliest, and why not."""
         if self._budget is None:
             return True, 0.0, ""
         ok, gap_s, why = self._budget.allow(process_id, str(layer))
@@ -67,8 +66,10 @@ class LayerModel:
         *,
         stream_id: str = "",
     ) -> Answer:
-        """Ask; `on_text` and `on_end` hear of the answer on the executor's thread, never from within this call. What the
-        budget forbids ends with BUDGET_SPENT, unasked."""
+        """Ask. `on_text` and `on_end` are called on the executor's thread, never from within this call.
+
+        A question that the budget forbids is not asked and ends with BUDGET_SPENT.
+        """
         client = self._clients[layer]
         answer = Answer(self, client, layer, process_id, stream_id, request, on_text, on_end)
         ok, _, why = self.allowance(process_id, layer)
@@ -87,12 +88,12 @@ class LayerModel:
         return answer
 
     def close(self) -> None:
-        """Let every answer go."""
+        """Cancel every answer."""
         for answer in list(self._answers):
             answer.cancel()
 
     def over(self, answer: Answer, told: Callable[[], LlmAnswer]) -> None:
-        """It has been told how it ended; `told` says the same for those who record it."""
+        """Forget an answer that has ended, and publish the message that `told` makes of it while there is a subscriber."""
         self._answers.discard(answer)
         if self._told_answers.get_subscription_count():
             self._told_answers.publish(told())
@@ -114,7 +115,7 @@ class LayerModel:
 
 
 class Answer:
-    """One answer being written; a `Handle` of the cores."""
+    """Read one answer while it is written; a `Handle` of the cores."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class Answer:
         threading.Thread(target=self._read, args=(events,), name=f"model-{self.about['layer']}", daemon=True).start()
 
     def cancel(self) -> None:
-        """Stop it; nothing more is heard of it."""
+        """Stop the answer and report nothing more of it."""
         if not self._asked:
             self._over = True
         elif not self._over:
@@ -154,7 +155,7 @@ class Answer:
             self._told(int(ModelCode.MODEL_CANCELLED), "the answer was no longer wanted")
 
     def enough(self) -> None:
-        """What was read of it is all that is wanted. Its end is waited for a little, because it tells the tokens."""
+        """Read no further. The answer gets ENOUGH_S to end by itself, because its end tells the number of tokens."""
         if not self._asked:
             self._over = True
         elif not self._over and not self._muted:
@@ -167,13 +168,13 @@ class Answer:
             self._told(0, "")
 
     def refused(self, why: str) -> None:
-        """The budget forbids it."""
+        """End the answer because the budget forbids it."""
         if not self._over:
             self._over = True
             self._on_end(AnswerEnd("", int(TaskCode.BUDGET_SPENT), why))
 
     def _read(self, events: Iterator[AnswerPart]) -> None:
-        """On a thread of its own: the model's iterator blocks."""
+        """Read the model's iterator, which blocks, on a thread of its own."""
         soon, name = self._node.call_soon, self.client.name
         try:
             for event in events:
@@ -213,7 +214,7 @@ class Answer:
                 self._on_end(AnswerEnd("".join(self._written), code, why))
 
     def _told(self, code: int, why: str, *, whole: bool = False) -> None:
-        """`whole`: the model itself came to the end of its answer, so that it was counted to its end."""
+        """Report the answer's end. `whole` says that the model itself ended it, so its token counts are complete."""
         self._over = True
         usage = self._used(code, whole=whole)
         cost = {
@@ -242,8 +243,10 @@ class Answer:
         )
 
     def _used(self, code: int, *, whole: bool) -> Usage:
-        """What it has cost; nothing where no language model began to answer. One that was given up waiting for has read the
-        prompt all the same."""
+        """Return the tokens and cost; none where no language model began to answer.
+
+        A model that was cancelled or timed out has read the prompt all the same.
+        """
         asked = self._written or self._usage or code in (ModelCode.MODEL_CANCELLED, ModelCode.MODEL_TIMEOUT)
         if not asked or not self.client.is_language_model:
             return self._usage or Usage(0, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A single-threaded rclpy executor that keeps what it waits for from one turn to the next."""
+"""Spin nodes by an executor that keeps what it waits for from one turn to the next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rclpy.task import Task
 from rclpy.waitable import NumberOfEntities
 
 _KINDS = ("timer", "subscription", "guard_condition", "client", "service")
-"""In the order in which what is ready runs; waitables (actions) come before all."""
+"""Kinds of entities, in the order in which those that are ready run; waitables (actions) come first."""
 
 _PRIVATE = (
     "_context",
@@ -35,11 +35,11 @@ _PRIVATE = (
     "_tasks",
     "_tasks_lock",
 )
-"""What of rclpy's executor is used beyond its documented interface."""
+"""Attributes of rclpy's executor that are used beyond its documented interface."""
 
 
 def make_executor(context: Context) -> SingleThreadedExecutor:
-    """Return a LeanExecutor; rclpy's own where this rclpy does not have what that one is built on."""
+    """Return a LeanExecutor, or rclpy's own executor where this rclpy lacks a private name that the former needs."""
     plain = SingleThreadedExecutor(context=context)
     if not hasattr(rclpy_implementation, "WaitSet") or not all(hasattr(plain, name) for name in _PRIVATE):
         return plain
@@ -48,17 +48,17 @@ def make_executor(context: Context) -> SingleThreadedExecutor:
 
 
 class LeanExecutor(SingleThreadedExecutor):
-    """Does what rclpy's SingleThreadedExecutor does, in a third of its time.
+    """Serve callbacks as rclpy's SingleThreadedExecutor does, with less work for each.
 
-    That one gathers all entities of all nodes anew at each turn, though they rarely change, and turns a second time
-    after each callback. This one gathers them when an entity came or went (`wake`), and turns as often as there is work.
+    rclpy's executor collects all entities of all nodes at each turn, and turns a second time after each callback. This one
+    collects them when an entity was made or destroyed (`wake`), and turns once for all that is ready.
 
-    Entities are made and destroyed on the executor's thread only; a coroutine as callback runs on as a task, and its
-    callback group does not wait for it. `spin_once` without a timeout is what differs; with one, rclpy's own runs.
+    Entities are made and destroyed on the executor's thread only. A coroutine as callback goes on as a task, and its
+    callback group does not wait for it. With a timeout, `spin_once` is rclpy's own.
     """
 
     load: tuple[float, float] = (0.0, 0.0)
-    """Of about the last second: the share of it spent in callbacks, and the longest turn without a wait [s]."""
+    """Share of about the last second spent in callbacks, and the longest turn without a wait [s]."""
 
     def __init__(self, *, context: Context | None = None) -> None:
         self._stale = True
@@ -68,20 +68,23 @@ class LeanExecutor(SingleThreadedExecutor):
         super().__init__(context=context)
 
     def wake(self) -> None:
-        """Gather the entities again at the next turn: one came or went."""
+        """Collect the entities again at the next turn, because one was made or destroyed."""
         self._stale = True
         super().wake()
 
     def add_node(self, node: Node) -> bool:
+        """Serve a node from the next turn on."""
         added = super().add_node(node)
         self.wake()
         return added
 
     def remove_node(self, node: Node) -> None:
+        """Serve a node no longer."""
         super().remove_node(node)
         self.wake()
 
     def shutdown(self, timeout_sec: float | None = None) -> bool:
+        """Release the entities. Return whether all callbacks ended in time."""
         ended = super().shutdown(timeout_sec)
         if self._layout is not None:
             self._layout.release()
@@ -89,9 +92,9 @@ class LeanExecutor(SingleThreadedExecutor):
         return ended
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
-        """Run the tasks there are, wait until something is ready, run all that is.
+        """Run the tasks, wait until an entity is ready, and run the callbacks of all that are.
 
-        Raises what a callback raised; what was ready beside it runs in the next turn.
+        Raises what a callback raises; the others that were ready run in the next turn.
         """
         if timeout_sec is not None:
             super().spin_once(timeout_sec)
@@ -130,8 +133,10 @@ class LeanExecutor(SingleThreadedExecutor):
             raise error
 
     def _run_tasks(self) -> bool:
-        """Return whether any ended or went on, and so may have brought about what another one awaits: ask that one once more
-        before the wait. Tasks that they make are left to the next turn, so that messages have theirs."""
+        """Run each task once. Return whether one of them made progress, on which another one may have waited.
+
+        Tasks that they create run in the next turn, after the messages that are waiting.
+        """
         with self._tasks_lock:
             tasks = [task for task, _, _ in self._tasks]
         if not tasks:
@@ -151,7 +156,7 @@ class LeanExecutor(SingleThreadedExecutor):
 
 
 def _awaited(task: Task) -> object:
-    """Return what a task's coroutine waits for, at the end of its chain of awaits; another object after each step it makes."""
+    """Return the object that a task's coroutine awaits in the end; after each step of the coroutine it is another one."""
     at: Any = task._handler
     while (inner := getattr(at, "cr_await", None)) is not None:
         at = inner
@@ -159,19 +164,20 @@ def _awaited(task: Task) -> object:
 
 
 class _Meter:
-    """How busy the executor is, in windows of a second or, where it waits longer, of that wait."""
+    """Measure the load of the executor over a second, or over a wait that takes longer."""
 
     def __init__(self) -> None:
         self._window_at = self._turn_at = time.perf_counter()
         self._busy_s = self._longest_s = 0.0
 
     def begin_wait(self) -> None:
+        """Note the end of a turn's callbacks."""
         turn_s = time.perf_counter() - self._turn_at
         self._busy_s += turn_s
         self._longest_s = max(self._longest_s, turn_s)
 
     def end_wait(self) -> tuple[float, float] | None:
-        """Return the load of the window when it is over."""
+        """Note the begin of the next turn. Return the load once the second is over."""
         self._turn_at = now = time.perf_counter()
         window_s = now - self._window_at
         if window_s < 1.0:
@@ -182,7 +188,7 @@ class _Meter:
 
 
 class _Layout:
-    """The entities of the executor's nodes at one time, held so that none is freed while it is waited for."""
+    """Hold the entities of the executor's nodes, so that none is freed while it is waited for."""
 
     def __init__(self, executor: LeanExecutor) -> None:
         self._held = ExitStack()
@@ -237,7 +243,7 @@ class _Layout:
             self._entities[kind][handle.pointer] = take
 
     def wait(self, timeout_ns: int) -> None:
-        """Until something is ready, the time is over or the guard is triggered; -1 waits for ever."""
+        """Wait until an entity is ready, the guard is triggered or the timeout is over; -1 waits without a limit."""
         wait_set = self._wait_set
         wait_set.clear_entities()
         for add, handle in self._adders:
@@ -247,7 +253,7 @@ class _Layout:
         wait_set.wait(timeout_ns)
 
     def ready(self) -> list[Callable[[], Any]]:
-        """For each entity that is ready: takes what arrived and gives the coroutine function that handles it."""
+        """Return for each ready entity a function that takes what arrived and returns its handler."""
         executor = self._executor
         takes: list[Callable[[], Any]] = [
             partial(executor._take_waitable, waitable) for waitable in self._waitables if waitable.is_ready(self._wait_set)
@@ -259,7 +265,7 @@ class _Layout:
         return takes
 
     def release(self) -> None:
-        """Let go of the entities; those destroyed meanwhile are freed."""
+        """Release the entities; those that were destroyed meanwhile are freed."""
         self._held.close()
 
 

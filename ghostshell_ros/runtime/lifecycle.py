@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Managed nodes (ROS 2 lifecycle) that take goals only while active, and the state of each as others hear of it."""
+"""Manage drivers as ROS 2 lifecycle nodes that take goals only while active, and tell others their states."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skill_kernel.codes import CallCode
 
 TOPIC = "driver_states"
 ACTION = "action"
-"""Key of a value of a driver's DiagnosticStatus: the full name of an action that it serves."""
+"""Key in a driver's DiagnosticStatus whose value is the full name of an action that the driver serves."""
 LOST = "lost"
 _WHY, _COMING = "why", "coming up"
 HOW_TO_ACTIVATE = "after a halt clear it (clear_halt), otherwise see whether lifecycle_manager runs, or `ros2 lifecycle set` it"
 
 
 def gate_silence(node: RuntimeNode) -> str:
-    """Say why `halted` was not heard: a gate is silent until it has heard the robot's sensors."""
+    """Return why `halted` was not heard: a gate is silent until it has heard the robot's sensors."""
     if node.count_publishers("halted"):
         return "the safety gate hears no sensors (joint_states, odom, scan): start the simulator or the robot's own nodes"
     return f"no safety gate was heard on {node.resolve_topic_name('halted')}: see whether it runs"
@@ -33,10 +33,10 @@ def gate_silence(node: RuntimeNode) -> str:
 
 @dataclass(frozen=True)
 class DriverState:
-    """One driver: its lifecycle state, or `lost`, and the actions it serves.
+    """Hold a driver's lifecycle state, or `lost`, and the actions it serves.
 
-    While it is not active, `why` says so, and `coming_up` whether it may become active without a person's doing: a call
-    waits for it then, within its deadline.
+    While it is not active, `why` gives the reason, and `coming_up` says whether it may become active without a person: then
+    a call waits for it, within its deadline.
     """
 
     name: str
@@ -46,11 +46,11 @@ class DriverState:
     coming_up: bool = False
 
     def refusal(self, action: str) -> str:
-        """Return the sentence with which a goal of `action` is refused while it is not active."""
+        """Return the sentence that refuses a goal of `action` while the driver is not active."""
         return f"{self.name} takes no goal of {action}: it is {self.state}, because {self.why}"
 
     def status(self) -> DiagnosticStatus:
-        """Return it as a message."""
+        """Return the state as a message."""
         bad = DiagnosticStatus.ERROR if self.state == LOST else DiagnosticStatus.WARN
         level = DiagnosticStatus.OK if self.state == "active" else bad
         values = [KeyValue(key=ACTION, value=action) for action in self.actions]
@@ -60,7 +60,7 @@ class DriverState:
 
     @classmethod
     def of(cls, status: DiagnosticStatus) -> DriverState:
-        """Return it from a message."""
+        """Return the state in a message."""
         more = {pair.key: pair.value for pair in status.values}
         return cls(status.name, status.message, actions_of(status), more.get(_WHY, ""), _COMING in more)
 
@@ -71,7 +71,7 @@ def actions_of(status: DiagnosticStatus) -> tuple[str, ...]:
 
 
 class DriverStates:
-    """Listens to `driver_states` (diagnostic_msgs/DiagnosticArray, latched)."""
+    """Listen to `driver_states` (diagnostic_msgs/DiagnosticArray, latched)."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self._node = node
@@ -81,7 +81,7 @@ class DriverStates:
     def inactive(self, action: str) -> DriverState | None:
         """Return the driver that serves this action (its full name) if it is known not to be active.
 
-        Without a lifecycle_manager nothing is known; what one has told counts no more when it is gone.
+        Without a running lifecycle_manager nothing is known.
         """
         driver = self._of_action.get(action)
         if driver is None or driver.state in ("", "active") or not self._node.count_publishers(TOPIC):
@@ -95,16 +95,16 @@ class DriverStates:
 
 HEARTBEAT_S = 0.1
 AT_REST = 3
-"""A driver without a goal sends one heartbeat of so many."""
+"""A driver without a goal sends every third heartbeat."""
 HEARTBEAT_TOPIC = "driver_heartbeat"
 
 
 class ManagedNode(LifecycleNodeMixin, RuntimeNode):
-    """The base of every driver: derive from it instead of RuntimeNode; `GoalServer` asks it whether goals are taken.
+    """Be the base of every driver, in the place of RuntimeNode; `GoalServer` asks it whether goals are taken.
 
-    States as in ROS: unconfigured → inactive → active. While it is not active, goals are rejected and the log says why;
-    one that runs when it is deactivated ends as aborted with DRIVER_INACTIVE, by the driver's `on_cancel`.
-    A driver that has more to do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
+    States as in ROS: unconfigured → inactive → active. While the driver is not active, goals are rejected and the log says
+    why. A goal that runs at deactivation is cancelled and ends as aborted with DRIVER_INACTIVE. A driver that has more to
+    do at a transition extends `on_configure`, `on_activate` … and calls `super()`.
 
     Publishes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus, best effort, every 0.1 s, without a goal
     every 0.3 s, and at each transition: name = the node's, message = its state, values = its actions). Services
@@ -126,7 +126,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
 
     @property
     def lifecycle_state(self) -> str:
-        """unconfigured, inactive, active or finalized; in between configuring, activating …"""
+        """Return unconfigured, inactive, active or finalized, or in between configuring, activating …."""
         return str(self._state_machine.current_state[1])
 
     @property
@@ -164,7 +164,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         return self._moved(super().on_error(state))
 
     def _on_change_state(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
-        """rclpy raises at a transition that this state does not have, and its caller waits for ever."""
+        """Answer without success a transition that the state does not have; rclpy raises there, and its caller would wait."""
         try:
             return self._change_state(request, response)
         except RCLError as error:

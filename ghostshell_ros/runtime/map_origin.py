@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a robot's odometry began in the map, from the transforms of all robots."""
+"""Find where a robot's odometry began in the map, from the transforms of all robots."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MAP_FRAME = b"map\0"
 
 
 def follow_map(node: RuntimeNode, found: Callable[[float, float, float], object]) -> None:
-    """Tell x and y [m] and yaw [rad] of the robot's own odom in its map, from `/tf` and `/tf_static`.
+    """Call `found` with x and y [m] and yaw [rad] of the robot's own odom in its map, from `/tf` and `/tf_static`.
 
-    Once it is static, as with embedded navigation, `/tf` is left alone: what is sent there has no other reader of ours.
+    Once the transform is static, as with embedded navigation, `/tf` is no longer read.
     """
     # Built into the environment only where a robot has a base.
     from tf2_msgs.msg import TFMessage
@@ -26,12 +26,12 @@ def follow_map(node: RuntimeNode, found: Callable[[float, float, float], object]
     own = node.get_namespace().strip("/")
 
     def heard(raw: bytes) -> bool:
-        # Most of what comes is no business of the map's, and reading it would cost more than all else a reader does.
+        # Most transforms have nothing to do with the map, and reading them would be most of a reader's work.
         if _MAP_FRAME not in raw:
             return False
         for transform in deserialize_message(raw, TFMessage).transforms:
             frames = (transform.header.frame_id, transform.child_frame_id)
-            # A frame of another robot keeps that one's prefix.
+            # Frames of other robots keep their prefix.
             if [frame.strip("/").removeprefix(f"{own}/") for frame in frames] == ["map", "odom"]:
                 at = transform.transform.translation
                 found(at.x, at.y, yaw_of(transform.transform.rotation))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher of streams that holds messages back until its subscriber is there, so that none is lost at the start."""
+"""Publish a stream once its reader is there, so that no message is lost at the start."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GIVE_UP_S = 5.0
 
 
 class MatchedPublisher:
-    """Publishes in order, the first message not before the node `reader` is matched. On the executor's thread only.
+    """Publish in order, the first message when the node `reader` has subscribed. On the executor's thread only.
 
-    When none appears within GIVE_UP_S, what was held back is dropped and `on_unmatched` is told once.
+    Without that node within GIVE_UP_S, the messages held back are dropped and `on_unmatched` gets the reason.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class MatchedPublisher:
         self._give_up_s = 0.0
 
     def publish(self, message: Any) -> None:
-        """Publish now, or as soon as somebody listens."""
+        """Publish now, or as soon as the reader listens."""
         if self._held:
             self._held.append(message)
         elif self._matched():
@@ -44,7 +44,7 @@ class MatchedPublisher:
             self._node.call_later(_LOOK_AGAIN_S, self._look)
 
     def _matched(self) -> bool:
-        """Return whether the reader listens: somebody who only looks on (a recorder, a terminal) does not count."""
+        """Return whether the reader listens; other subscribers (a recorder, a terminal) do not count."""
         count = self._publisher.get_subscription_count()
         if not count:
             self._met = False

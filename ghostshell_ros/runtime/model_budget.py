@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token budget of a planning node, kept by what every planning node of the robot tells on `events`."""
+"""Keep the token budget of a planning node, by the events of all planning nodes of its robot."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ MAX_TOKENS = 1_000_000_000
 
 
 class ModelBudget(TokenBudget):
-    """Declares `process_tokens`, `hour_tokens`, `budget_slow_from` and `budget_slowest_s`; the node hands it what it hears on
-    `events` and `processes`."""
+    """Declare `process_tokens`, `hour_tokens`, `budget_slow_from` and `budget_slowest_s`, and keep the budget they set."""
 
     def __init__(self, node: RuntimeNode) -> None:
         process, hour = "tokens that the planning of one process may use", "tokens that all planning may use in an hour"
-        slow = "share of a budget from which on models are asked seldomer"
+        slow = "share of a budget from which on models are asked less often"
         slowest = "gap between two questions of a layer when the budget is nearly spent [s]"
         limits = BudgetLimits(
             node.declare("process_tokens", 500_000, f"{process}, 0: any number", 0, MAX_TOKENS),
@@ -29,14 +28,14 @@ class ModelBudget(TokenBudget):
         super().__init__(limits, node.steady_now)
 
     def hear(self, event: RunEvent) -> None:
-        """Count a question or an answer of any node, this one too."""
+        """Count a question or an answer of any planning node."""
         if event.kind is ModelKind.ASKED:
             self.asked(event.process_id, event.layer)
         elif event.kind is ModelKind.ANSWERED:
             self.answered(event.process_id, event.layer, event.prompt_tokens + event.completion_tokens)
 
     def processes(self, message: ProcessArray) -> None:
-        """Take what processes have used before this node was started, and which have ended."""
+        """Take the tokens that processes used before this node was started, and forget processes that have ended."""
         for process in message.processes:
             if process.status >= ProcessState.SUCCESS:
                 self.forget(process.process_id)

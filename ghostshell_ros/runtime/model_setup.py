@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models a planning node is configured with."""
+"""Make the models that a planning node is configured with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planners.prompts.prompt import GrammarOptions
 
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
-    """Declare the parameters `model` and `models_file` and build what they name. Raises NodeStartError with the reason."""
+    """Declare the parameters `model` and `models_file`, and return the client of that model. Raises NodeStartError."""
     spec = node.declare("model", "offline", "a name in models_file, or provider:model such as openai:gpt-4.1 or replay:FILE")
     return _made(node, "model", spec, robot)
 
@@ -57,7 +57,7 @@ def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None
 
 
 def prepare_models(node: RuntimeNode, clients: Iterable[ModelClient], then: Callable[[], None] = lambda: None) -> None:
-    """Import SDKs and look for keys before the first task needs them, on a thread of its own; then do more of the kind."""
+    """Import SDKs and look for keys on a thread of its own, before the first task needs them; then call `then` there."""
 
     def prepare() -> None:
         for client in dict.fromkeys(clients):

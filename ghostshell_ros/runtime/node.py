@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of every node: parameters, clocks, one-shot timers, work handed to the executor, and its health on /diagnostics."""
+"""Give every node parameters, clocks, one-shot timers, work on the executor's thread, and its health on /diagnostics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SOON_AT_ONCE = 100
 
 
 class Level(Enum):
-    """Levels of a DiagnosticStatus."""
+    """Name the levels of a DiagnosticStatus."""
 
     OK = DiagnosticStatus.OK
     WARN = DiagnosticStatus.WARN
@@ -49,7 +49,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Health:
-    """A node's report on itself: one sentence, and the few numbers an engineer asks for first (name with unit → value)."""
+    """Hold a node's report on itself: one sentence, and the numbers an engineer asks for first (name with unit → value)."""
 
     message: str = "runs"
     level: Level = Level.OK
@@ -57,20 +57,20 @@ class Health:
 
 
 class NodeStartError(ValueError):
-    """A node cannot start as it is configured; the message says what to change."""
+    """Raised when a node cannot start as it is configured; the message says what to change."""
 
 
 class RuntimeNode(Node):
-    """A node whose threads reach rclpy only through the executor.
+    """Be the base of every node. Threads of a node use rclpy only through its executor, by `call_soon`.
 
-    rclpy's action clients and servers are not safe to call from other threads (a response may be taken before its
-    request is filed), so threads hand their work over with `call_soon`.
+    rclpy's action clients and servers may not be called from other threads: a response may be taken before its request
+    is filed.
 
-    Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): what `health` says, and the executor's load.
+    Publishes /diagnostics (diagnostic_msgs/DiagnosticArray, every second): the node's `health` and the executor's load.
     """
 
     own_thread = False
-    """Whether it is spun apart from the other nodes of its process, whose callbacks then delay none of its own."""
+    """Whether it has a thread of its own in a process of several nodes, so that their callbacks do not delay its own."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
@@ -123,7 +123,8 @@ class RuntimeNode(Node):
     def create_publisher(self, *args: Any, **options: Any) -> Publisher:
         """Create a publisher without rclpy's QoS event handler, which is a third of what the executor waits for.
 
-        A subscriber with an incompatible QoS is warned on its own side."""
+        A subscriber with an incompatible QoS logs a warning on its own side.
+        """
         options.setdefault("event_callbacks", PublisherEventCallbacks(use_default_callbacks=False))
         return super().create_publisher(*args, **options)
 
@@ -135,7 +136,7 @@ class RuntimeNode(Node):
     def call_soon(self, callback: Callable[..., object], *args: object) -> None:
         """Run `callback` on the executor's thread, in the order of the calls. From any thread; returns at once.
 
-        What is handed over before the node is spun runs once it is; what an ended executor finds is dropped.
+        Calls that are handed over before the node is spun run once it is; those for an ended executor are dropped.
         """
         with self._soon_lock:
             self._soon.append((callback, args))
@@ -143,12 +144,12 @@ class RuntimeNode(Node):
             if self._soon_posted or executor is None:
                 return
             self._soon_posted = True
-        # An executor that just ended has lost its guard condition; the work is dropped with it.
+        # An executor that just ended has lost its guard condition, and its work is dropped.
         with suppress(AttributeError, InvalidHandle):
             executor.create_task(self._run_soon)
 
     def _run_soon(self) -> None:
-        """Run the handed-over calls and those they hand over, with a turn for waiting messages now and then."""
+        """Run the handed-over calls and those they hand over; after SOON_AT_ONCE of them, messages have their turn."""
         done = 0
         while True:
             with self._soon_lock:
@@ -168,7 +169,7 @@ class RuntimeNode(Node):
                 self.get_logger().error(f"a handed-over call failed:\n{traceback.format_exc()}")
 
     def steady_now(self) -> float:
-        """Return seconds on the steady clock, which safety relies on; simulated time does not touch it."""
+        """Return seconds on the steady clock, on which safety relies and which simulated time does not change."""
         return time.monotonic()
 
     def now_s(self) -> float:
@@ -210,7 +211,7 @@ class RuntimeNode(Node):
                 descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
         given = self._parameter_overrides.get(name)
         if isinstance(default, float) and given is not None and given.type_ is Parameter.Type.INTEGER:
-            # 50 is a number of Hz as well as 50.0 is.
+            # A number of Hz may be given as 50 as well as 50.0.
             self._parameter_overrides[name] = Parameter(name, Parameter.Type.DOUBLE, float(given.value))
         try:
             value = self.declare_parameter(name, default, descriptor).value
@@ -227,7 +228,7 @@ class RuntimeNode(Node):
 
 
 class Later:
-    """A call to come, made by `RuntimeNode.call_later` or a clock. On the executor's thread only."""
+    """Hold a call that `RuntimeNode.call_later` or a clock will make. On the executor's thread only."""
 
     def __init__(
         self,
@@ -254,7 +255,7 @@ class Later:
 
 
 class RosClock:
-    """Implements `skill_kernel.clock.Clock` on ROS time, so that `use_sim_time` holds for skills and pauses alike."""
+    """Implement `skill_kernel.clock.Clock` on ROS time, so that `use_sim_time` holds for skills and pauses alike."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self.now = node.now_s
@@ -262,7 +263,7 @@ class RosClock:
 
 
 class SteadyClock:
-    """Implements `skill_kernel.clock.Clock` on steady time: a model takes as long as it takes, also in a simulation."""
+    """Implement `skill_kernel.clock.Clock` on steady time, which a model needs also in a simulation."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self.now = node.steady_now

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a node: its start from the command line, its executor, its signals and its clean end."""
+"""Run the process of nodes: its start from the command line, its executor, its signals and its clean end."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from skill_kernel.config.sections import nearest
 from skill_kernel.config.yaml_text import compose_yaml, first_duplicate, what_is_wrong
 
 END_S = 5.0
-"""Letting go of ROS entities for longer is cut short by SIGALRM; a launcher would wait ten seconds before it kills."""
+"""After this long SIGALRM ends a process that still destroys ROS entities; a launcher would wait ten seconds."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class EndSignals:
-    """Calls `callback` on a thread of its own at each SIGINT or SIGTERM. Made in the main thread, once a process.
+    """Call `callback` on a thread of its own at each SIGINT or SIGTERM. Create it in the main thread, once a process.
 
-    A handler of Python's own runs only when the main thread comes back from its wait; rclpy's shuts the context down while
-    the executor still uses it, which now and then ends in a hang or in a segmentation fault.
+    Python's handlers run only when the main thread returns from its wait, and rclpy's shuts the context down while the
+    executor still uses it, which sometimes ends in a hang or a segmentation fault.
     """
 
     def __init__(self, callback: Callable[[], object]) -> None:
@@ -49,10 +49,10 @@ class EndSignals:
         self._thread.start()
 
     def close(self) -> None:
-        """Ignore signals from now on, so that none kills the process on its last lines.
+        """Ignore signals from now on, so that none kills the process in its last lines.
 
-        A terminal and a launcher each send a SIGINT, and at its end the interpreter puts the default action back in the
-        place of any handler but this one.
+        A terminal and a launcher each send a SIGINT, and at its end the interpreter restores the default action in the
+        place of every other handler.
         """
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
@@ -68,7 +68,7 @@ class EndSignals:
 
 
 class NodeHost:
-    """Spins nodes on one single-threaded executor (0.6 ms a topic round trip; the multi-threaded one takes 3.3 ms).
+    """Spin nodes on one single-threaded executor (0.6 ms a topic round trip; the multi-threaded one takes 3.3 ms).
 
     An exception in a callback is logged with its traceback and the nodes live on.
     """
@@ -83,6 +83,7 @@ class NodeHost:
             self.add(node)
 
     def add(self, node: RuntimeNode) -> None:
+        """Spin a node from now on."""
         self._nodes.append(node)
         self._executor.add_node(node)
         node.call_soon(lambda: None)
@@ -100,33 +101,34 @@ class NodeHost:
                 self._nodes[0].get_logger().error(f"a callback failed:\n{traceback.format_exc()}")
 
     def start(self) -> None:
-        """Spin on a thread of its own, for programs whose main thread does something else."""
+        """Spin on a thread of its own."""
         self._thread = threading.Thread(target=self.spin, name="executor", daemon=True)
         self._thread.start()
 
     @property
     def nodes(self) -> tuple[RuntimeNode, ...]:
+        """Return the nodes, in the order in which they were added."""
         return tuple(self._nodes)
 
     @property
     def ending(self) -> bool:
-        """Whether `end` or `close` was called."""
+        """Return whether `end` or `close` was called."""
         return self._ending.is_set()
 
     def end(self) -> None:
-        """Have `spin` return when the callback that runs is done. From any thread."""
+        """Let `spin` return after the callback that runs. From any thread."""
         self._ending.set()
-        # rclpy's own executor goes back to its wait when it is only woken. One that just ended has no guard to trigger.
+        # rclpy's own executor waits again when it is only woken. One that just ended has no guard to trigger.
         with suppress(AttributeError, InvalidHandle):
             self._executor.create_task(lambda: None)
 
     def close(self) -> None:
-        """Have the nodes close, end spinning and destroy them. From any thread but the executor's."""
+        """Close the nodes, end spinning and destroy them. From any thread but the executor's."""
         self.close_nodes()
         self.destroy()
 
     def close_nodes(self) -> None:
-        """Have the nodes release what they hold besides ROS entities; they may still publish."""
+        """Let the nodes release what they hold besides ROS entities; they may still publish."""
         for node in self._nodes:
             node.close()
 
@@ -151,12 +153,12 @@ class NodeHost:
 
 
 def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Sequence[str] | None = None) -> int:
-    """Build the nodes, spin them in one process until SIGINT or SIGTERM, end cleanly: the body of a node's `main()`.
+    """Build nodes and spin them in one process until SIGINT or SIGTERM: the body of a node's `main()`.
 
     A factory returns one node or several. Returns the exit status: 0, or 1 with one sentence in the log when a node could
     not start.
     """
-    # A skill's thread that computes would else keep the executor waiting for 5 ms at a time.
+    # A skill that computes on its thread would otherwise keep the executor waiting for 5 ms at a time.
     sys.setswitchinterval(0.001)
     if doubled := doubled_key(sys.argv if args is None else args):
         rclpy.logging.get_logger("ghostshell").fatal(doubled)
@@ -176,7 +178,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
                 _place(hosts, made if isinstance(made, Sequence) else [made], apart=len(factories) > 1)
                 del made
         _warn_of_unknown_parameters([node for host in hosts for node in host.nodes])
-        # What was made at the start stays; full rounds of the garbage collector over it take 50 ms.
+        # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
         gc.freeze()
         gc.enable()
         _spin(hosts)
@@ -187,7 +189,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         _end(hosts)
         signals.close()
         rclpy.try_shutdown()
-        # What still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
+        # An object that still holds an entity keeps the middleware's threads alive until it is torn down beneath them.
         del hosts, signals
         gc.unfreeze()
         gc.collect()
@@ -196,7 +198,7 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
 
 
 def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) -> None:
-    """Have nodes with a thread of their own spun by one, where they share a process, and all others by the first host."""
+    """Give nodes with `own_thread` a host of their own where they share a process, and all others the first host."""
     for node in nodes:
         if node.own_thread and apart:
             hosts.append(NodeHost([node]))
@@ -214,14 +216,14 @@ def _end(hosts: Sequence[NodeHost]) -> None:
     for host in hosts:
         host.stop()
         host.close_nodes()
-    # Fast DDS now and then deadlocks when it lets go of endpoints while their peers end too.
+    # Fast DDS sometimes deadlocks when it releases endpoints while their peers end too.
     signal.setitimer(signal.ITIMER_REAL, END_S)
     for host in hosts:
         host.destroy()
 
 
 def _warn_of_unknown_parameters(nodes: Sequence[RuntimeNode]) -> None:
-    """Warn of keys that no node of the process declares; a misspelt one would else be ignored without a word."""
+    """Warn of parameters that no node of the process declares: a misspelt one would be ignored in silence."""
     declared = {name for node in nodes for name in node._parameters}
     for node in nodes:
         for name in sorted(set(node._parameter_overrides) - declared):
@@ -235,16 +237,16 @@ PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
 
 
 def prefer_profiles() -> None:
-    """Have Fast DDS read the project's profiles unless the environment names others; before `rclpy.init`."""
+    """Let Fast DDS read the project's profiles unless the environment names others; before `rclpy.init`."""
     folder = None if os.environ.get(PROFILES) else config_folder()
     if folder is not None and (folder / "fastdds.xml").is_file():
         os.environ[PROFILES] = str(folder / "fastdds.xml")
 
 
 def doubled_key(args: Sequence[str]) -> str:
-    """Return the first key given twice within a section of the parameter files of a command line, as a sentence.
+    """Return a sentence on the first key given twice in a section of a command line's parameter files, or "".
 
-    Empty when there is none. rcl takes the last of two without a word, and reports all other mistakes itself.
+    rcl silently takes the last of two; it reports all other mistakes itself.
     """
     for option, name in pairwise(args):
         if option != "--params-file":

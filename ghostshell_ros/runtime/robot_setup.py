@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the planning nodes load of a robot: its configuration, its skills, its routines on disk."""
+"""Load a robot for a planning node: its configuration, its skills, its routines on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skill_kernel.skills.skill import SkillDefinitionError
 
 @dataclass
 class RobotSetup:
-    """A loaded robot. Nodes of one robot that share a data folder share its routines."""
+    """Hold a loaded robot. Nodes of one robot that share a data folder share its routines."""
 
     config: RobotConfig
     registry: SkillRegistry
@@ -28,7 +28,7 @@ class RobotSetup:
     _refused_version: str = ""
 
     def facts(self) -> RobotFacts:
-        """Return what prompts say of the robot."""
+        """Return the facts that prompts tell about the robot."""
         config = self.config
         return RobotFacts(
             config.name,
@@ -43,8 +43,10 @@ class RobotSetup:
         )
 
     def follow(self, skills_version: str) -> str:
-        """Read the skills anew when the kernel has another set; why that failed, or "". What this node then still knows
-        of the old set the kernel refuses, for it checks every call itself."""
+        """Read the skills again when the kernel has another set of them. Return why that failed, or "".
+
+        Calls that this node makes by an old set are safe, because the kernel checks every call itself.
+        """
         if skills_version in ("", self.registry.version, self._refused_version):
             return ""
 
@@ -66,7 +68,7 @@ class RobotSetup:
 
 
 def declare_robot(node: RuntimeNode) -> RobotSetup:
-    """Declare the parameters `robot` and `data_dir` and load what they name. Raises NodeStartError with the reason."""
+    """Declare the parameters `robot` and `data_dir`, and return the robot that they name. Raises NodeStartError."""
     robot = node.declare("robot", "coco", "robot, a name in config/robots or the path of a YAML file")
     folder = node.declare("data_dir", "", "folder for routines; empty: $GHOSTSHELL_DATA or the user's data folder")
     try:

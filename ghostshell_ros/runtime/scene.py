@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planning node knows of its robot: its observation, else pose and busy subsystems, and the camera's last image."""
+"""Show a planning node its robot: the observation, pose, busy subsystems, and the camera's last image."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sensor_msgs.msg import Image as ImageMsg
 from function_tokens.mapper import Refusal
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.robot_setup import RobotSetup
+from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.observation_messages import from_message
 from ghostshell_ros.wire.qos import OBSERVATION, SENSORS
 from planners.models.base import Image
@@ -25,12 +26,14 @@ from skill_kernel.observation.model import Observation
 from skill_kernel.observation.render import facts
 
 STALE_S = 1.0
-"""A pose or an image older than this is left out rather than passed off as the present one."""
+"""A pose or an image older than this is left out."""
 
 
 class Scene:
-    """The `RobotView` of the seam. Keeps the newest messages; nothing is converted before a prompt asks for it. `heard` is
-    called with each observation."""
+    """Implement `RobotView` for strategies. Messages are kept as they came and converted when a prompt asks for them.
+
+    `heard` is called after each observation.
+    """
 
     def __init__(
         self, node: RuntimeNode, robot: RobotSetup, *, send_images: bool = False, heard: Callable[[], None] = lambda: None
@@ -85,27 +88,28 @@ class Scene:
         return self._seen
 
     def images(self) -> Sequence[Image]:
+        """Return the camera's image as PNG; none where it is too old or its encoding is unknown."""
         if self._image is None or self.steady_now() - self._image[0] > STALE_S:
             return []
-        message = self._image[1]
-        if message.encoding not in ("rgb8", "bgr8"):
+        try:
+            pixels = to_pixels(self._image[1])
+        except ValueError:
             return []
         from PIL import Image as Pillow
 
-        raw = "RGB" if message.encoding == "rgb8" else "BGR"
-        picture = Pillow.frombytes("RGB", (message.width, message.height), bytes(message.data), "raw", raw)
         buffer = io.BytesIO()
-        picture.save(buffer, format="PNG")
+        Pillow.fromarray(pixels).save(buffer, format="PNG")
         return [Image(buffer.getvalue())]
 
     def check(self, name: str, attributes: Mapping[str, str]) -> str:
+        """Return what is wrong with a function and its attributes, or ""."""
         mapped = self._robot.mapper.map(name, attributes)
         if mapped is None:
             return f"there is no function '{name}'"
         return mapped.message if isinstance(mapped, Refusal) else ""
 
     def system_prompt(self, make: Callable[[RobotFacts], str]) -> str:
-        """Return what `make` makes of the robot; made once for each set of skills, for that takes milliseconds."""
+        """Return the prompt that `make` builds of the robot. It takes milliseconds, so each is kept until the skills change."""
         version = self._robot.registry.version
         known = self._made.get(make)
         if known is None or known[0] != version:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a service once, with a deadline, over a way that was proven before."""
+"""Ask a service once, with a deadline, and prove before that its answers arrive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ghostshell_ros.runtime.node import Later, RuntimeNode
 LOOK_S = 0.02
 """Time between two looks for a service that was not discovered yet."""
 PROOF_S = 0.5
-"""How long a service has to answer a harmless request that proves the way to it."""
+"""How long a service may take to answer the harmless request by which `prove` tests it."""
 MEET_AGAIN_S = 0.3
 """Pause before the next such request."""
 HALT_RETRY_S = 0.2
@@ -22,7 +22,7 @@ HALT_RETRY_S = 0.2
 
 
 class Request:
-    """A request on its way. `on_end` gets the response, or None at the deadline, once. On the executor's thread only."""
+    """Follow one request. `on_end` gets the response, or None at the deadline, once. On the executor's thread only."""
 
     def __init__(self, client: ServiceClient, request: Any, on_end: Callable[[Any], object]) -> None:
         self._client, self._request = client, request
@@ -65,7 +65,7 @@ class Request:
 
 
 class ServiceClient:
-    """A client of one service. On the executor's thread only."""
+    """Ask one service. On the executor's thread only."""
 
     def __init__(self, node: RuntimeNode, service: Any, name: str) -> None:
         self.node = node
@@ -86,7 +86,7 @@ class ServiceClient:
     def prove(self, harmless: Callable[[], Any], then: Callable[[Any], object] = lambda _: None) -> None:
         """Ask something harmless until it is answered, then call `then` with the response.
 
-        A service that has not discovered its client yet loses its answer, so the first request that counts could get lost.
+        A service that has not discovered its client yet loses its answer, so a first request that counts could be lost.
         """
 
         def answered(response: Any) -> None:
@@ -99,7 +99,7 @@ class ServiceClient:
 
 
 class HaltClient:
-    """Asks the safety gate to halt until it publishes that it has: one that starts again says first that it is not."""
+    """Ask the safety gate to halt until it publishes that it has, also when the gate restarts meanwhile."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self._node = node
@@ -113,7 +113,7 @@ class HaltClient:
             self._ask()
 
     def confirmed(self) -> None:
-        """Ask no more: the gate is halted."""
+        """Stop asking, because the gate is halted."""
         self.asking = False
 
     def _ask(self) -> None:

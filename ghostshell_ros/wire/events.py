@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events on the wire: one writer a node, and one way to read them, on the five topics below `events/`."""
+"""Write and read the events of nodes on the five topics below `events/`."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ def to_message(event: RunEvent, head: ghostshell.msg.EventHead) -> Any:
 
 
 def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
-    """Return the event of a message, also of one that was decoded from a recording. Raises ValueError for a kind of event that
-    is not known."""
+    """Return the event of a message, also of one decoded from a recording. Raises ValueError for an unknown kind of event."""
     head = message.head
     values = {name: getattr(message, name) for name in _PLAIN[kind]}
     values.update(
@@ -92,8 +91,10 @@ def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
 
 
 class EventWriter:
-    """Publish the events of a node: `classes` are those that it writes. Stamps them with the node's clock, its name and the
-    robot's namespace. On the executor's thread."""
+    """Publish the events of a node, which are of these `classes`. On the executor's thread.
+
+    Each gets the time of the node's clock, the node's name, the robot's namespace and a number.
+    """
 
     def __init__(self, node: Node, *classes: type[RunEvent]) -> None:
         self._node = node
@@ -115,7 +116,7 @@ class EventWriter:
 
 
 class Reader(Protocol):
-    """The node that reads: a RuntimeNode."""
+    """Name what a reading node provides: a RuntimeNode does."""
 
     def create_subscription(self, *args: Any) -> Any: ...
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Any: ...
@@ -123,10 +124,10 @@ class Reader(Protocol):
 
 
 def read_events(node: Reader, on_event: Callable[[Any], object], *classes: type[RunEvent], robot: str = "") -> None:
-    """Subscribe to the events of a robot: those of its own namespace, or those of `robot`.
+    """Subscribe to the events of the robot in the node's namespace, or of `robot`.
 
-    Without `classes` all of them are read, and what one node wrote comes in the order in which it wrote it: the five topics
-    alone do not keep it.
+    Without `classes` all events are read, and those of one node come in the order in which it wrote them, which five topics
+    alone do not keep.
     """
     order = EventOrder(on_event, node.call_later)
     take = on_event if classes else order.take

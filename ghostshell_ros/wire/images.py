@@ -11,7 +11,7 @@ from builtin_interfaces.msg import Time
 from sensor_msgs.msg import Image
 
 CHANNELS = {"rgb8": (0, 1, 2), "bgr8": (2, 1, 0), "rgba8": (0, 1, 2), "bgra8": (2, 1, 0), "mono8": (0, 0, 0)}
-"""Where red, green and blue are in a pixel, by the encodings that can be read."""
+"""Positions of red, green and blue in a pixel, by the encodings that can be read."""
 BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
@@ -21,7 +21,7 @@ def to_message(pixels: npt.NDArray[np.uint8], stamp: Time, frame_id: str) -> Ima
     message = Image(height=height, width=width, encoding="rgb8", step=3 * width)
     message.header.stamp = stamp
     message.header.frame_id = frame_id
-    # The message would check bytes one by one; an array it takes as it is.
+    # The message checks bytes one by one, but takes an array as it is.
     message.data = array("B", pixels.tobytes())
     return message
 

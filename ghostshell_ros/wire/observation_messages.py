@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert observations to and from messages; they carry ages, so no two machines need one steady clock."""
+"""Convert observations to and from messages, which carry ages, so that machines need no common steady clock."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, 
 
 KINDS: dict[Kind, int] = {kind: int(getattr(ObservationField, kind.name)) for kind in Kind}
 _KIND_OF = {number: kind for kind, number in KINDS.items()}
-
-
 _SEEN = [f.name for f in fields(SeenObject)]
-"""Its fields are those of ObservedObject, too."""
+"""Fields that SeenObject shares with ObservedObject."""
 _WRITTEN: dict[Kind, Callable[[Any], dict[str, Any]]] = {
     Kind.BOOLEAN: lambda value: {"flag": value},
     Kind.NUMBER: lambda value: {"number": float(value)},
@@ -41,13 +39,13 @@ _READ: dict[Kind, Callable[[Any], Value | None]] = {
 
 
 class ObservationWriter:
-    """Make the messages of one node. A field whose value has not changed keeps its message, with a new age."""
+    """Make the messages of one node. A field with the same value as before keeps its message and gets a new age."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[FieldValue, ObservationField]] = {}
 
     def message(self, observation: Observation) -> ObservationMsg:
-        """Return the observation at its stamp as a message. The next call changes its parts: publish it before."""
+        """Return the observation at its stamp as a message. Publish it before the next call, which changes its parts."""
         parts = []
         for name, field in observation.fields.items():
             made = self._made.get(name)
@@ -70,7 +68,7 @@ def to_message(observation: Observation) -> ObservationMsg:
 def from_message(message: ObservationMsg, now: float, ros_now_s: float | None = None) -> Observation:
     """Return the observation on the reader's steady clock, whose present is `now`.
 
-    With `ros_now_s`, ROS time in seconds, the time the message was underway or waited in a queue counts to its age.
+    With `ros_now_s`, ROS time in seconds, the age includes the time that the message was underway.
     """
     time_s = seconds(message.stamp)
     underway = max(0.0, ros_now_s - time_s) if ros_now_s is not None else 0.0

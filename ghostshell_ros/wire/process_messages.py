@@ -20,12 +20,12 @@ SHOWN_HISTORY = 30
 """Number of newest calls that a revised plan takes into account."""
 
 _SAME = [f for f in ProcessState.get_fields_and_field_types() if hasattr(Process, f) or f in Process.__annotations__]
-"""Fields that message and block have under one name."""
+"""Fields that message and process have under one name."""
 _TOTALS = ("calls_done", "calls_failed", "prompt_tokens", "completion_tokens", "cost_usd")
 
 
 def process_state(process: Process) -> ProcessState:
-    """Return a process as topic `processes` shows it."""
+    """Return a process as the topic `processes` carries it."""
     shown = process.history[-SHOWN_HISTORY:] if process.plan and not process.status.ended else ()
     converted = {
         "source": int(process.source),
@@ -33,7 +33,7 @@ def process_state(process: Process) -> ProcessState:
         "pause_causes": sorted(process.pause_causes),
         "subsystems": list(process.subsystems),
         "fired_events": list(process.fired_events),
-        "history": [_renamed(CallRecord, asdict(call)) for call in shown],
+        "history": [_record(call) for call in shown],
         "usage": [LayerUsage(**asdict(u)) for u in process.usage],
         "degraded": _degraded(process),
     }
@@ -57,13 +57,14 @@ def task_result(process: Process) -> RunTask.Result:
 
 
 def done_of(process: ProcessState) -> list[CallReport]:
-    """Return what was done of a process before, as its history tells."""
+    """Return the calls of a process's history that ended by themselves or were interrupted."""
     told = [call for call in process.history if call.outcome in TOLD]
     return [CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message) for call in told]
 
 
-def _renamed(kind: Any, fields: dict[str, Any]) -> Any:
-    return kind(error_code=fields.pop("code"), **fields)
+def _record(call: Any) -> CallRecord:
+    fields = asdict(call)
+    return CallRecord(error_code=fields.pop("code"), **fields)
 
 
 def _degraded(process: Process) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
 from ghostshell.msg import CallEvent, FunctionToken
-from rclpy.node import Node
 
 from function_tokens.parsing.tokens import TokenKind
 from skill_kernel.codes import Outcome
@@ -25,7 +24,7 @@ OUTCOMES = {number: outcome for outcome, number in OUTCOME_NUMBERS.items()}
 
 
 def ros_text(text: str, nul: str = " ") -> str:
-    """Return the text without what the middleware cuts at or refuses: NUL becomes `nul`, half of a surrogate pair "?"."""
+    """Return text that the middleware can carry: NUL becomes `nul`, half of a surrogate pair "?"."""
     return text.replace("\0", nul).encode("utf-8", errors="replace").decode("utf-8")
 
 
@@ -34,13 +33,8 @@ def seconds(time: Time | Duration) -> float:
     return float(time.sec) + time.nanosec * 1e-9
 
 
-def now_s(node: Node) -> float:
-    """Return a node's ROS time in seconds."""
-    return float(node.get_clock().now().nanoseconds) * 1e-9
-
-
 def time_message(time_s: float) -> Time:
-    """Return seconds of ROS time as a message; what lies beyond the message's range becomes its end."""
+    """Return seconds of ROS time as a message; a time outside the message's range becomes the nearest one inside."""
     whole = math.floor(time_s)
     return Time(sec=max(-(2**31), min(2**31 - 1, whole)), nanosec=min(int((time_s - whole) * 1e9), 999_999_999))
 

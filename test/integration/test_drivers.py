@@ -27,7 +27,7 @@ from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.runtime.node_runtime import NodeHost
 from ghostshell_ros.wire.qos import LATCHED
-from ghostshell_ros.wire.values import now_s, time_message
+from ghostshell_ros.wire.values import time_message
 from ros_support import JOINTS, ROBOT, Plant, Processes, wait_until
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import RobotConfig
@@ -269,7 +269,7 @@ def test_a_planner_plays_a_trajectory_by_the_standard_action(robot: Robot, plant
     assert told.error.positions[1] == pytest.approx(told.desired.positions[1] - told.actual.positions[1])
 
     goal = trajectory(["knee"], (0.2, [0.0]))
-    goal.trajectory.header.stamp = time_message(now_s(robot) + 0.5)
+    goal.trajectory.header.stamp = time_message(robot.now_s() + 0.5)
     started = time.monotonic()
     assert follow(robot, goal)[0] is GoalEnd.SUCCEEDED
     assert 0.6 < time.monotonic() - started < 1.5, "it starts at its stamp"
@@ -297,7 +297,7 @@ def test_a_trajectory_that_cannot_be_followed_is_refused_whole(
 
 def test_tolerances_time_and_cancel_of_the_standard_action_are_honoured(robot: Robot, plant: Plant) -> None:
     late = trajectory(["knee"], (1.0, [0.1]))
-    late.trajectory.header.stamp = time_message(now_s(robot) - 60.0)
+    late.trajectory.header.stamp = time_message(robot.now_s() - 60.0)
     assert follow(robot, late)[1].error_code == FollowJointTrajectory.Result.OLD_HEADER_TIMESTAMP
     end, result, _ = follow(robot, trajectory(["knee"], (3.0, [0.9])), cancel_when=lambda: plant.positions["knee"] > 0.1)
     assert end is GoalEnd.CANCELED
