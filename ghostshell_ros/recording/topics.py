@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+from ament_index_python.packages import get_package_share_directory
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import TOPICS as EVENT_TOPICS
 from ghostshell_ros.wire.qos import EVENTS, INSTRUCTION, LATCHED, LATCHED_BY_ANY, OBSERVATION, PLANS, QUEUES, SENSORS, STREAM
 
@@ -95,44 +96,21 @@ def qos_text(qos: QoSProfile) -> str:
     )
 
 
-_SEPARATOR = "=" * 80
-_TYPE = re.compile(r"^\s*(?P<type>[A-Za-z][\w/]*)(?:<=\d+)?(?:\[(?:<=)?\d*\])?\s+[a-z]\w*(?!\s*=)")
-_PRIMITIVE = re.compile(r"(u?int(8|16|32|64)|float(32|64)|bool|byte|char|w?string)")
-
-
-class DefinitionError(RuntimeError):
-    """Raised when a message's definition cannot be found; the sentence says which."""
+_NESTED = re.compile(r"(\w+)/(\w+)")
 
 
 @cache
-def _installed(package: str, name: str) -> str:
-    try:
-        path = Path(get_package_share_directory(package)) / "msg" / f"{name}.msg"
-        return path.read_text(encoding="utf-8")
-    except (PackageNotFoundError, OSError) as error:
-        raise DefinitionError(f"the definition of {package}/msg/{name} is not installed ({error})") from error
+def definition(kind: str) -> str:
+    """Return the definition of `package/msg/Name` followed by those of the messages inside it, as a `ros2msg` schema.
 
-
-def definition(kind: str, text_of: Callable[[str, str], str] = _installed) -> str:
-    """Return the definition of `package/msg/Name` with those of the messages inside it. Raises DefinitionError."""
-    package, _, name = kind.split("/")
-    parts = [text_of(package, name)]
-    seen, waiting = {(package, name)}, _named(parts[0], package)
-    while waiting:
-        inner = waiting.pop(0)
-        if inner not in seen:
-            seen.add(inner)
-            text = text_of(*inner)
-            parts.append(f"{_SEPARATOR}\nMSG: {inner[0]}/{inner[1]}\n{text}")
-            waiting += _named(text, inner[0])
+    Raises ImportError and PackageNotFoundError for a message that is not installed.
+    """
+    kinds, parts = [kind], []
+    for known in kinds:
+        package, _, name = known.split("/")
+        text = (Path(get_package_share_directory(package)) / "msg" / f"{name}.msg").read_text(encoding="utf-8")
+        parts.append(text if known == kind else f"{'=' * 80}\nMSG: {package}/{name}\n{text}")
+        fields = " ".join(interface(known).get_fields_and_field_types().values())
+        inner = dict.fromkeys(f"{owner}/msg/{short}" for owner, short in _NESTED.findall(fields))
+        kinds += [one for one in inner if one not in kinds]
     return "\n".join(part.rstrip("\n") for part in parts) + "\n"
-
-
-def _named(text: str, package: str) -> list[tuple[str, str]]:
-    """Return the message types of the fields of a definition."""
-    found = []
-    for line in text.splitlines():
-        if (field := _TYPE.match(line.split("#")[0])) and not _PRIMITIVE.fullmatch(field["type"]):
-            *owner, name = field["type"].split("/")
-            found.append((owner[0] if owner else package, name))
-    return found
