@@ -42,10 +42,6 @@ class Client(RobotClient):
         super().__init__(robot, wait_s, service=service, topic="ghostshell/PrescriptionArray prescriptions", nobody=nobody)
         self._harmless = harmless
 
-    def __enter__(self) -> Client:
-        super().__enter__()
-        return self
-
     def do(self, command: str, **fields: Any) -> Any:
         """Return the answer to a request; end the program where the request is refused."""
         self.prove(self._request(**self._harmless))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ghostshell_ros.runtime.node import RuntimeNode
 
 N = TypeVar("N", bound="RuntimeNode")
@@ -55,7 +57,7 @@ class RobotClient:
         self._ends = ExitStack()
         self._proven = False
 
-    def __enter__(self) -> RobotClient:
+    def __enter__(self) -> Self:
         self.node = self._ends.enter_context(spun(self._make_node))
         return self
 

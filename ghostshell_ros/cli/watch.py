@@ -129,14 +129,12 @@ def record(
         writer.metadata("ghostshell_recorder", {"started": now.isoformat(timespec="milliseconds"), "format": "1"})
     except RecordingWriteError as error:
         fail(error, command="record", status=1)
-    with spun(
-        lambda: Recorder(writer, robots=robot or [], ground_truth=ground_truth, on_failure=lambda _: ending.set())
-    ) as node:
+    with spun(lambda: Recorder(writer, robots=robot or [], ground_truth=ground_truth)) as node:
         print(f"recording to {path}; Ctrl-C ends it", flush=True)
         end_s = time.monotonic() + (seconds or math.inf)
-        # In bites: a signal that another thread was given does not wake this one, whose turn its handler needs.
-        while not ending.wait(min(0.5, max(0.0, end_s - time.monotonic()))) and time.monotonic() < end_s:
-            pass
+        # In short waits: a signal that another thread gets does not wake this one, which runs the handler.
+        while not node.failed and not ending.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            ending.wait(min(0.5, left_s))
     if node.failed:
         fail(node.failed, command="record", status=1)
     robots = ", ".join(name.strip("/") for name in node.robots) or "no robot"

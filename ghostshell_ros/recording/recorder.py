@@ -40,19 +40,16 @@ FLUSH_S = 1.0
 class Recorder(RuntimeNode):
     """Record the topics of `robots`, or of every robot as it appears when none is named, as raw CDR.
 
-    When the file cannot be written, `on_failure` gets the reason and nothing more is kept.
+    When the file cannot be written, `failed` says why and nothing more is kept.
 
     Topics (in): those of `recording.topics`. Client of each node's parameter services. Parameters: none.
     """
 
-    def __init__(
-        self, writer: RunWriter, *, robots: Sequence[str], ground_truth: bool, on_failure: Callable[[str], None]
-    ) -> None:
+    def __init__(self, writer: RunWriter, *, robots: Sequence[str], ground_truth: bool) -> None:
         super().__init__("ghostshell_record", use_global_arguments=False)
         self._writer = writer
         self._named = {f"/{name.strip('/')}" for name in robots}
         self._ground_truth = ground_truth
-        self._on_failure = on_failure
         self.failed = ""
         self._ended = False
         self.robots: list[str] = []
@@ -138,4 +135,3 @@ class Recorder(RuntimeNode):
             write()
         except RecordingWriteError as error:
             self.failed = str(error)
-            self._on_failure(self.failed)

@@ -64,7 +64,8 @@ class LeanExecutor(SingleThreadedExecutor):
         self._stale = True
         self._layout: _Layout | None = None
         self._due: deque[Callable[[], Any]] = deque()
-        self._meter = _Meter()
+        self._window_at = self._turn_at = time.perf_counter()
+        self._busy_s = self._longest_s = 0.0
         super().__init__(context=context)
 
     def wake(self) -> None:
@@ -110,15 +111,24 @@ class LeanExecutor(SingleThreadedExecutor):
                 self._layout.release()
             self._layout = _Layout(self)
         layout = self._layout
-        self._meter.begin_wait()
+        turn_s = time.perf_counter() - self._turn_at
         layout.wait(0 if again else -1)
-        if load := self._meter.end_wait():
-            self.load = load
+        self._measure(turn_s)
         if not self._context.ok():
             raise ExternalShutdownException
         self._due.extend(layout.ready())
         while self._due and not self._is_shutdown:
             self._take(self._due.popleft())
+
+    def _measure(self, turn_s: float) -> None:
+        """Add a turn that took so long without its wait, and publish the load once a second or a longer wait is over."""
+        self._turn_at = now = time.perf_counter()
+        self._busy_s += turn_s
+        self._longest_s = max(self._longest_s, turn_s)
+        window_s = now - self._window_at
+        if window_s >= 1.0:
+            self.load = (self._busy_s / window_s, self._longest_s)
+            self._window_at, self._busy_s, self._longest_s = now, 0.0, 0.0
 
     def _take(self, take: Callable[[], Any]) -> None:
         callback = take()
@@ -161,30 +171,6 @@ def _awaited(task: Task) -> object:
     while (inner := getattr(at, "cr_await", None)) is not None:
         at = inner
     return at
-
-
-class _Meter:
-    """Measure the load of the executor over a second, or over a wait that takes longer."""
-
-    def __init__(self) -> None:
-        self._window_at = self._turn_at = time.perf_counter()
-        self._busy_s = self._longest_s = 0.0
-
-    def begin_wait(self) -> None:
-        """Note the end of a turn's callbacks."""
-        turn_s = time.perf_counter() - self._turn_at
-        self._busy_s += turn_s
-        self._longest_s = max(self._longest_s, turn_s)
-
-    def end_wait(self) -> tuple[float, float] | None:
-        """Note the begin of the next turn. Return the load once the second is over."""
-        self._turn_at = now = time.perf_counter()
-        window_s = now - self._window_at
-        if window_s < 1.0:
-            return None
-        load = (self._busy_s / window_s, self._longest_s)
-        self._window_at, self._busy_s, self._longest_s = now, 0.0, 0.0
-        return load
 
 
 class _Layout:

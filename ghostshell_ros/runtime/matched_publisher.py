@@ -34,14 +34,10 @@ class MatchedPublisher:
 
     def publish(self, message: Any) -> None:
         """Publish now, or as soon as the reader listens."""
-        if self._held:
-            self._held.append(message)
-        elif self._matched():
-            self._publisher.publish(message)
-        else:
-            self._held.append(message)
+        self._held.append(message)
+        if len(self._held) == 1:
             self._give_up_s = self._node.steady_now() + GIVE_UP_S
-            self._node.call_later(_LOOK_AGAIN_S, self._look)
+            self._look()
 
     def _matched(self) -> bool:
         """Return whether the reader listens; other subscribers (a recorder, a terminal) do not count."""

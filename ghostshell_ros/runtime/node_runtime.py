@@ -181,7 +181,9 @@ def run(*factories: Callable[[], RuntimeNode | Sequence[RuntimeNode]], args: Seq
         # Objects made at the start stay; full rounds of the garbage collector over them take 50 ms.
         gc.freeze()
         gc.enable()
-        _spin(hosts)
+        for host in hosts[1:]:
+            host.start()
+        hosts[0].spin()
     except (NodeStartError, ValueError) as error:
         rclpy.logging.get_logger("ghostshell").fatal(str(error))
         return 1
@@ -204,12 +206,6 @@ def _place(hosts: list[NodeHost], nodes: Sequence[RuntimeNode], *, apart: bool) 
             hosts.append(NodeHost([node]))
         else:
             hosts[0].add(node)
-
-
-def _spin(hosts: Sequence[NodeHost]) -> None:
-    for host in hosts[1:]:
-        host.start()
-    hosts[0].spin()
 
 
 def _end(hosts: Sequence[NodeHost]) -> None:

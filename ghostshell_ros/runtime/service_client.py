@@ -28,20 +28,19 @@ class Request:
         self._client, self._request = client, request
         self._on_end: Callable[[Any], object] | None = on_end
         self._future: Future | None = None
-        self._timers: list[Later] = []
+        self._timer: Later | None = None
 
     def send(self, wait_until_s: float, deadline_s: float) -> None:
         """Send as soon as the service is discovered; end with None when it is not by `wait_until_s` (steady time)."""
         node = self._client.node
-        self._timers.clear()
         if self._on_end is None:
             return
         if self._client.discovered():
-            self._timers.append(node.call_later(deadline_s, lambda: self._end(None)))
+            self._timer = node.call_later(deadline_s, lambda: self._end(None))
             self._future = self._client.client.call_async(self._request)
             self._future.add_done_callback(self._answered)
         elif node.steady_now() < wait_until_s:
-            self._timers.append(node.call_later(LOOK_S, lambda: self.send(wait_until_s, deadline_s)))
+            self._timer = node.call_later(LOOK_S, lambda: self.send(wait_until_s, deadline_s))
         else:
             self._end(None)
 
@@ -55,9 +54,8 @@ class Request:
 
     def _end(self, response: Any) -> None:
         on_end, self._on_end = self._on_end, None
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._future is not None and not self._future.done():
             self._client.client.remove_pending_request(self._future)
         if on_end is not None:

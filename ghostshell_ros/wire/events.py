@@ -78,10 +78,7 @@ def from_message(kind: type[RunEvent], message: Any) -> RunEvent:
         kind=KINDS[kind](message.kind),
         error_code=message.error_code,
         stamp_s=seconds(head.stamp),
-        robot=head.robot,
-        node=head.node,
-        session=head.session,
-        seq=head.seq,
+        **{name: getattr(head, name) for name in ("robot", "node", "session", "seq")},
     )
     if kind is CallEvent:
         values["outcome"] = OUTCOMES.get(message.outcome)
