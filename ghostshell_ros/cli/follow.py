@@ -29,6 +29,8 @@ COMING = ("", "unconfigured", "configuring", "activating")
 """Lifecycle states of a driver that is not up yet."""
 SILENT_S = 4.0
 """Without the scheduler's heartbeat for this long, a robot has ended or has lost its task."""
+PROBE_S = 0.05
+"""Time between two looks for the process scheduler."""
 NODES = ("process_scheduler", "skill_kernel", "channel_scheduler")
 """Nodes that a task needs."""
 
@@ -78,6 +80,7 @@ class RobotClient(RunListener):
     def __init__(self, robot: str) -> None:
         super().__init__(robot, "ghostshell_cli")
         self._task = GoalClient(self, RunTask, "run_task")
+        self._prober = self.steady_timer(PROBE_S, self._probe)
         self._goal: SentGoal | None = None
         self.process_id = ""
         self._seen: set[str] = set()
@@ -89,9 +92,8 @@ class RobotClient(RunListener):
         self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
     def silent(self) -> list[str]:
-        """Return the nodes that a task needs and that have not answered yet. Ask repeatedly: asking makes them answer."""
-        heard = self._seen | ({"process_scheduler"} if self._task.server_is_ready() else set())
-        return [node for node in NODES if node not in heard]
+        """Return the nodes that a task needs and that have not answered yet."""
+        return [node for node in NODES if node not in self._seen]
 
     def lacking(self) -> list[str]:
         """Return the nodes that a task still needs, or else its drivers. Those of a halted robot do not come up."""
@@ -106,6 +108,11 @@ class RobotClient(RunListener):
         """Cancel the task; its end still arrives."""
         if self._goal is not None:
             self._goal.cancel()
+
+    def _probe(self) -> None:
+        if self._task.server_is_ready():
+            self._seen.add("process_scheduler")
+            self._prober.cancel()
 
     def _kernel(self, message: KernelState) -> None:
         self._seen.add("skill_kernel")
@@ -142,7 +149,7 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
             raise NotThereError(
                 f"robot '{robot}' is there, but not its {', '.join(lacking)}; the output of its launch says why"
             )
-        time.sleep(0.05)
+        time.sleep(PROBE_S)
 
 
 def run_task(client: RobotClient, screen: RunScreen, instruction: str, *, timeout_s: float) -> RunTask.Result:
