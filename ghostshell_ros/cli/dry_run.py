@@ -50,17 +50,17 @@ def dry_run(
     fails: Annotated[list[str] | None, typer.Option(help="a condition that does not hold; as above")] = None,
     assume: Annotated[Assume, typer.Option(help="what all other conditions are taken to be")] = Assume.TRUE,
 ) -> None:
-    """Print what would happen: one JSON object a call with function, args, channel, start, end and outcome; the branches of a
-    step are calls too, those not taken DROPPED.
+    """Print the schedule: one JSON object a call with function, args, channel, start, end and outcome; the branches of a step
+    are calls too, those not taken DROPPED.
 
-    Nothing is observed here: a condition is what --holds, --fails and --assume say; a notice names each that was assumed.
+    Nothing is observed: --holds, --fails and --assume give the value of a condition; a notice names each assumed one.
     Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused or a step failed, 2 the
     stream broke a rule in strict mode or the input cannot be used.
     """
     write_utf8()
     if bool(robot) == bool(skills):
         fail("name the skills with either --robot NAME or --skills FILE.py", command="dry-run")
-    with contextlib.redirect_stdout(sys.stderr):  # what a file of skills prints is none of the result
+    with contextlib.redirect_stdout(sys.stderr):  # the result is all that standard output gets
         mapper, said, check = _mapper(robot, skills)
         text = _text(file)
         given = {**dict.fromkeys(holds or (), True), **dict.fromkeys(fails or (), False)}

@@ -64,7 +64,7 @@ class NotThereError(RuntimeError):
 
 
 def failure(why: str, code: int) -> RunTask.Result:
-    """Return the end of a task that nobody reported."""
+    """Return the end of a task that the robot did not report."""
     return RunTask.Result(status=ProcessStatus.FAILED.value, error_code=code, error_msg=why)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what commands have in common: failures, shortened texts, UTF-8."""
+"""Print failures, shortened texts and UTF-8, for all commands."""
 
 from __future__ import annotations
 

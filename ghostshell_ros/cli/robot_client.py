@@ -50,7 +50,7 @@ class RobotClient:
     """
 
     def __init__(self, robot: str, wait_s: float, *, service: str, topic: str = "", nobody: str) -> None:
-        """`service` and `topic` are written as `package/Type name`; `nobody` is the sentence for when there is no answer."""
+        """Take `service` and `topic` as `package/Type name`; `nobody` is the sentence for a command without an answer."""
         self._robot, self._wait_s, self._nobody = robot, wait_s, nobody
         self._service, self._topic = service.split(), topic.split()
         self._heard: queue.Queue[Any] = queue.Queue()
@@ -98,7 +98,7 @@ class RobotClient:
         return message if message is not None or within_s is not None else self.nobody()
 
     def nobody(self) -> NoReturn:
-        """End the command: nobody answers."""
+        """End the command because nobody answers."""
         fail(self._nobody)
 
     @staticmethod

@@ -21,7 +21,7 @@ _READ_BYTES = 65_536
 
 
 class InputError(ValueError):
-    """A stream cannot be read; the message says why and what to do."""
+    """Raised when a stream cannot be read; the message says why and what to do."""
 
 
 def pieces(file: Path | None, chunk: int = 0) -> Iterator[str]:

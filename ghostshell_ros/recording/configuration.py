@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach what a run was configured with, without anything that may be a key: parameters, robot files and routines."""
+"""Attach parameters, robot files and routines to a recording, without anything that may be a key."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _STALL_GRACE_S = 0.2
 
 
 class CallListener(Protocol):
-    """Hear what becomes of calls that were handed to the kernel. `Scheduler` implements it.
+    """Hear how calls that were handed to the kernel go on. `Scheduler` implements it.
 
     A call that is `held` waits for a subsystem that another process holds; `freed` says that it may be tried again.
     """
@@ -137,7 +137,7 @@ class KernelLink:
         )
 
     def _taken(self, flight: _Flight) -> None:
-        """Send what waited for the call to run. A goal may be accepted and then refused, and be tried again later."""
+        """Send the messages that waited for the call to run. Acceptance is no sign of that: a call may still be refused."""
         flight.accepted = True
         for message in flight.waiting:
             self._pass_on(flight, message)

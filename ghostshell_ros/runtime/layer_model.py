@@ -93,7 +93,7 @@ class LayerModel:
             answer.cancel()
 
     def over(self, answer: Answer, told: Callable[[], LlmAnswer]) -> None:
-        """Forget an answer that has ended, and publish the message that `told` makes of it while there is a subscriber."""
+        """Forget an answer that has ended. Publish the message that `told` returns, if there is a subscriber."""
         self._answers.discard(answer)
         if self._told_answers.get_subscription_count():
             self._told_answers.publish(told())

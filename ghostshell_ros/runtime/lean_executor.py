@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spin nodes by an executor that keeps what it waits for from one turn to the next."""
+"""Spin nodes by an executor that keeps its set of entities from one turn to the next."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Scene:
         return facts
 
     def observed(self) -> Mapping[str, Any] | None:
-        """Return what the robot observes now, by field; None while no observer says anything."""
+        """Return the facts of the present observation by field; None while no observer publishes one."""
         now = self.steady_now()
         if self._observed is None or not self._fields or now - self._observed[0] > STALE_S:
             return None

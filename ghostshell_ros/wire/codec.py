@@ -23,11 +23,11 @@ TIMES = {"builtin_interfaces/Time": Time, "builtin_interfaces/Duration": Duratio
 
 
 class FieldError(ValueError):
-    """A value does not fit its field; the message names the field and says what it takes."""
+    """Raised for a value that does not fit its field; the message names the field and says what it takes."""
 
 
 class UnknownFieldError(TypeError):
-    """A message has no such field; the message names the nearest one."""
+    """Raised for a field that a message does not have; the message names the nearest one."""
 
 
 def interface(name: str) -> Any:

@@ -113,7 +113,7 @@ class EventWriter:
 
 
 class Reader(Protocol):
-    """Name what a reading node provides: a RuntimeNode does."""
+    """Declare the methods of RuntimeNode that `read_events` needs."""
 
     def create_subscription(self, *args: Any) -> Any: ...
     def call_later(self, delay_s: float, callback: Callable[[], object]) -> Any: ...
@@ -183,7 +183,7 @@ class EventOrder:
             self._later(GAP_S, lambda: self._skip(node))
 
     def _skip(self, node: _Node) -> None:
-        """Go on without what is missing."""
+        """Go on without the event that is missing."""
         node.timed = False
         if node.waiting:
             node.due = min(node.waiting)
