@@ -29,7 +29,7 @@ ENOUGH_S = 1.0
 class LayerModel:
     """Ask the models of a node's layers. On the executor's thread only; a model is read on a thread of its own.
 
-    Writes a ModelEvent for each question, answer, skipped question and loss of the model. Publishes questions and answers
+    Writes a ModelEvent for each question, answer and skipped question. Publishes questions and answers
     on `prompts` and `answers` while there is a subscriber. A cancelled answer is reported with MODEL_CANCELLED at once, and
     its cost is estimated from its length.
     """
