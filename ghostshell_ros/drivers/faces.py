@@ -1,250 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facial expressions for a small display, drawn from simple shapes."""
+"""Draw the facial expressions of `faces.yaml` for a small display."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import yaml
 from PIL import Image, ImageDraw
 
 WIDTH, HEIGHT = 320, 240
 _SCALE = 3
-"""Drawn this much larger and reduced, which smooths the edges."""
+"""Pictures are drawn this much larger and then reduced, which smooths their edges."""
+_SHAPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_COLOURS: dict[str, tuple[int, int, int]] = {name: tuple(rgb) for name, rgb in _SHAPES["colours"].items()}
+FACES: tuple[str, ...] = tuple(_SHAPES["faces"])
+"""Names of the known faces."""
 
-Colour = tuple[int, int, int]
-NIGHT: Colour = (12, 16, 28)
-CYAN: Colour = (92, 225, 255)
-WARM: Colour = (255, 214, 120)
-GREEN: Colour = (140, 240, 170)
-BLUE: Colour = (110, 150, 255)
-RED: Colour = (255, 96, 84)
-PINK: Colour = (255, 132, 176)
-VIOLET: Colour = (190, 160, 255)
-
-
-@dataclass(frozen=True)
-class Expression:
-    """A face: the shape of each eye (the robot's own left is drawn on the right), mouth, brows and what is added.
-
-    `brow` is the slope of the brows: positive is worried, negative is angry, None leaves them out. `gaze` moves the
-    pupils by (right, down), each -1..1.
-    """
-
-    eyes: str = "round"
-    mouth: str = "smile"
-    colour: Colour = CYAN
-    left_eye: str = ""
-    right_eye: str = ""
-    brow: float | None = None
-    gaze: tuple[float, float] = (0.0, 0.0)
-    extras: tuple[str, ...] = ()
-
-
-FACES: dict[str, Expression] = {
-    "neutral": Expression(mouth="flat"),
-    "smile": Expression(mouth="smile"),
-    "happy": Expression("arch", "grin", WARM, extras=("blush",)),
-    "laugh": Expression("squeezed", "laugh", WARM, extras=("blush", "tear")),
-    "excited": Expression("star", "laugh", WARM),
-    "proud": Expression("half", "smirk", WARM, brow=-0.1),
-    "calm": Expression("closed", "soft", GREEN),
-    "love": Expression("heart", "grin", PINK, extras=("blush",)),
-    "shy": Expression("round", "small", PINK, gaze=(0.5, 0.7), extras=("blush",)),
-    "wink": Expression(mouth="smirk", colour=WARM, right_eye="arch"),
-    "wink_left": Expression(mouth="smirk", colour=WARM, left_eye="arch"),
-    "wink_right": Expression(mouth="smirk", colour=WARM, right_eye="arch"),
-    "surprise": Expression("wide", "o", CYAN, brow=0.0),
-    "confused": Expression("round", "wave", VIOLET, left_eye="half", brow=0.3, extras=("question",)),
-    "thinking": Expression("round", "aside", VIOLET, brow=0.0, gaze=(0.6, -0.8), extras=("dots",)),
-    "bored": Expression("half", "flat", BLUE, gaze=(-0.6, 0.3)),
-    "sleepy": Expression("closed", "small", BLUE, extras=("zzz",)),
-    "sad": Expression("round", "frown", BLUE, brow=0.4, gaze=(0.0, 0.5)),
-    "cry": Expression("closed", "frown", BLUE, brow=0.4, extras=("tears",)),
-    "pitiable": Expression("puppy", "quiver", BLUE, brow=0.5, extras=("tear",)),
-    "fear": Expression("small_pupil", "wave", VIOLET, brow=0.5, extras=("sweat",)),
-    "very_fear": Expression("tiny_pupil", "scream", VIOLET, brow=0.6, extras=("sweat", "gloom")),
-    "angry": Expression("glare", "frown", RED, brow=-0.5),
-    "disgust": Expression("half", "wave", GREEN, brow=-0.25),
-    "dizzy": Expression("cross", "wave", VIOLET, extras=("dots",)),
-}
-"""The known faces by name."""
+Point = tuple[float, float]
 
 
 @lru_cache(maxsize=len(FACES))
 def draw(name: str) -> npt.NDArray[np.uint8]:
-    """Return the face as HEIGHT x WIDTH x 3. Raises KeyError for an unknown name."""
-    face = FACES[name]
-    image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), NIGHT)
-    pen = _Pen(ImageDraw.Draw(image), face.colour)
-    for x, side, eye in ((96, -1, face.right_eye or face.eyes), (224, 1, face.left_eye or face.eyes)):
-        pen.eye(eye, x, 100, side, face.gaze)
-        if face.brow is not None:
-            slope = face.brow * side
-            pen.line([(x - 32, 44 - slope * 32), (x + 32, 44 + slope * 32)], width=8)
-    _MOUTHS[face.mouth](pen)
-    for extra in face.extras:
-        _EXTRAS[extra](pen)
+    """Return the face as HEIGHT x WIDTH x 3, RGB. Raises KeyError for an unknown name."""
+    face = _SHAPES["faces"][name]
+    image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), _COLOURS["night"])
+    pen = _Pen(ImageDraw.Draw(image), face.get("colour", "cyan"))
+    both = face.get("eyes", "round")
+    for x, side, eye in ((96, -1, face.get("right_eye", both)), (224, 1, face.get("left_eye", both))):
+        pen.middle, pen.side = (x, 100), side
+        if eye in _SHAPES["open_eyes"]:
+            pen.open_eye(*_SHAPES["open_eyes"][eye], face.get("gaze", (0.0, 0.0)), sparkles=2 if eye == "puppy" else 1)
+        pen.strokes(_SHAPES["eyes"].get(eye, ()))
+        if "brow" in face:
+            slope = 32 * face["brow"]
+            pen.line([(-32, -56 - slope), (32, -56 + slope)], width=8)
+    pen.middle, pen.side = (0, 0), 1
+    for stroke in (_SHAPES["mouths"][face.get("mouth", "smile")], *(_SHAPES["extras"][e] for e in face.get("extras", ()))):
+        pen.strokes(stroke)
     pixels = np.asarray(image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS), dtype=np.uint8)
     pixels.setflags(write=False)
     return pixels
 
 
 class _Pen:
-    """Draws in the face's colour, in units of the finished picture."""
+    """Draw about `middle`, in px of the finished picture; where `side` is -1, x is mirrored."""
 
-    def __init__(self, canvas: ImageDraw.ImageDraw, colour: Colour) -> None:
-        self._canvas = canvas
-        self.colour = colour
+    def __init__(self, canvas: ImageDraw.ImageDraw, colour: str) -> None:
+        self._canvas, self._colour = canvas, colour
+        self.middle: Point = (0, 0)
+        self.side = 1
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: Colour | None = None) -> None:
-        self._canvas.ellipse([c * _SCALE for c in (x - rx, y - ry, x + rx, y + ry)], fill=colour or self.colour)
+    def strokes(self, strokes: Sequence[dict[str, Any]]) -> None:
+        """Draw strokes as `faces.yaml` describes them."""
+        for stroke in strokes:
+            ((kind, numbers),) = ((key, value) for key, value in stroke.items() if key not in ("width", "colour"))
+            width, colour = stroke.get("width", 9), stroke.get("colour", "")
+            if kind == "line":
+                self.line(numbers, width, colour)
+            elif kind == "polygon":
+                self.polygon(numbers, colour)
+            elif kind == "ellipse":
+                self.ellipse(*numbers, colour=colour)
+            elif kind == "arc":
+                self.line(_arc(*numbers), width, colour)
+            elif kind == "bowl":
+                self.polygon(_arc(*numbers), colour)
+            elif kind == "wave":
+                self.line(_wave(*numbers), width, colour)
+            else:
+                x, y, size = numbers
+                self.ellipse(x, y, size, size, colour)
+                self.polygon([(x - size * 0.92, y - size * 0.4), (x + size * 0.92, y - size * 0.4), (x, y - size * 2.4)], colour)
 
-    def box(self, x0: float, y0: float, x1: float, y1: float, colour: Colour) -> None:
-        self._canvas.rectangle([c * _SCALE for c in (x0, y0, x1, y1)], fill=colour)
+    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: str = "") -> None:
+        ((x, y),) = self._placed([(x, y)])
+        rx, ry = rx * _SCALE, ry * _SCALE
+        self._canvas.ellipse((x - rx, y - ry, x + rx, y + ry), fill=self._fill(colour))
 
-    def polygon(self, points: list[tuple[float, float]], colour: Colour | None = None) -> None:
-        self._canvas.polygon([(x * _SCALE, y * _SCALE) for x, y in points], fill=colour or self.colour)
+    def polygon(self, points: Sequence[Point], colour: str = "") -> None:
+        self._canvas.polygon(self._placed(points), fill=self._fill(colour))
 
-    def line(self, points: list[tuple[float, float]], width: float = 9, colour: Colour | None = None) -> None:
-        """A stroke with round ends."""
-        scaled = [(x * _SCALE, y * _SCALE) for x, y in points]
-        self._canvas.line(scaled, fill=colour or self.colour, width=round(width * _SCALE), joint="curve")
+    def line(self, points: Sequence[Point], width: float, colour: str = "") -> None:
+        """Draw a stroke with round ends."""
+        self._canvas.line(self._placed(points), fill=self._fill(colour), width=round(width * _SCALE), joint="curve")
         for x, y in (points[0], points[-1]):
             self.ellipse(x, y, width / 2, width / 2, colour)
 
-    def arc(self, x: float, y: float, rx: float, ry: float, start: float, end: float, width: float = 9) -> None:
-        """Part of an ellipse from `start` to `end` degrees, clockwise from the right."""
-        steps = [math.radians(start + (end - start) * k / 40) for k in range(41)]
-        self.line([(x + rx * math.cos(a), y + ry * math.sin(a)) for a in steps], width)
+    def open_eye(self, rx: float, ry: float, pupil: float, gaze: Point, sparkles: int) -> None:
+        """Draw an eye that looks to [right, down] of the picture, each -1 to 1."""
+        self.ellipse(0, 0, rx, ry)
+        px, py = gaze[0] * (rx - pupil) * 0.8 * self.side, gaze[1] * (ry - pupil) * 0.8
+        self.ellipse(px, py, pupil, pupil, "night")
+        # The light comes from the left of the picture for both eyes.
+        for at, size in ((-0.35, 0.32), (0.35, 0.22))[:sparkles]:
+            down = -0.4 if at < 0 else at
+            self.ellipse(px + pupil * at * self.side, py + pupil * down, pupil * size, pupil * size, "white")
 
-    def eye(self, kind: str, x: float, y: float, side: int, gaze: tuple[float, float]) -> None:
-        if kind == "arch":
-            self.arc(x, y + 16, 30, 32, 200, 340, 10)
-        elif kind == "closed":
-            self.arc(x, y - 6, 30, 22, 20, 160, 10)
-        elif kind == "squeezed":
-            self.line([(x + side * 26, y - 22), (x - side * 22, y), (x + side * 26, y + 22)], 10)
-        elif kind == "cross":
-            self.line([(x - 24, y - 24), (x + 24, y + 24)], 10)
-            self.line([(x - 24, y + 24), (x + 24, y - 24)], 10)
-        elif kind == "heart":
-            self.ellipse(x - 15, y - 10, 19, 19)
-            self.ellipse(x + 15, y - 10, 19, 19)
-            self.polygon([(x - 32, y), (x + 32, y), (x, y + 38)])
-        elif kind == "star":
-            tips = [math.radians(-90 + 36 * k) for k in range(10)]
-            radii = [38 if k % 2 == 0 else 16 for k in range(10)]
-            self.polygon([(x + r * math.cos(a), y + r * math.sin(a)) for r, a in zip(radii, tips, strict=True)])
-        else:
-            self._open_eye(kind, x, y, side, gaze)
+    def _placed(self, points: Sequence[Point]) -> list[Point]:
+        return [((self.middle[0] + self.side * x) * _SCALE, (self.middle[1] + y) * _SCALE) for x, y in points]
 
-    def _open_eye(self, kind: str, x: float, y: float, side: int, gaze: tuple[float, float]) -> None:
-        rx, ry, pupil = _OPEN_EYES.get(kind, (31, 36, 15))
-        self.ellipse(x, y, rx, ry)
-        px, py = x + gaze[0] * (rx - pupil) * 0.8, y + gaze[1] * (ry - pupil) * 0.8
-        self.ellipse(px, py, pupil, pupil, NIGHT)
-        self.ellipse(px - pupil * 0.35, py - pupil * 0.4, pupil * 0.32, pupil * 0.32, (255, 255, 255))
-        if kind == "puppy":
-            self.ellipse(px + pupil * 0.35, py + pupil * 0.35, pupil * 0.22, pupil * 0.22, (255, 255, 255))
-        if kind == "half":
-            self.box(x - rx - 2, y - ry - 2, x + rx + 2, y - 6, NIGHT)
-            self.line([(x - rx, y - 6), (x + rx, y - 6)], 7)
-        if kind == "glare":
-            lid = [(x - side * (rx + 4), y - 2), (x + side * (rx + 4), y - ry - 2), (x, y - ry - 20)]
-            self.polygon([*lid, (x - side * (rx + 4), y - ry - 20)], NIGHT)
+    def _fill(self, colour: str) -> tuple[int, int, int]:
+        return _COLOURS[colour or self._colour]
 
 
-_OPEN_EYES = {"wide": (38, 42, 15), "puppy": (38, 42, 27), "small_pupil": (34, 38, 9), "tiny_pupil": (38, 44, 5)}
-"""Half width, half height and radius of the pupil of the eyes that are not the usual size."""
+def _arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> list[Point]:
+    angles = np.radians(np.linspace(start, end, 41))
+    return [(x + rx * math.cos(a), y + ry * math.sin(a)) for a in angles]
 
 
-def _bowl(pen: _Pen, y: float, rx: float, ry: float) -> None:
-    """The lower half of an ellipse."""
-    angles = [math.pi * k / 40 for k in range(41)]
-    pen.polygon([(160 + rx * math.cos(a), y + ry * math.sin(a)) for a in angles])
-
-
-def _laugh(pen: _Pen) -> None:
-    _bowl(pen, 164, 54, 56)
-    pen.ellipse(160, 206, 26, 13, RED)
-
-
-def _ring(pen: _Pen, y: float, rx: float, ry: float) -> None:
-    pen.ellipse(160, y, rx, ry)
-    pen.ellipse(160, y, rx - 9, ry - 9, NIGHT)
-
-
-def _blush(pen: _Pen) -> None:
-    for x in (48, 272):
-        pen.ellipse(x, 152, 22, 11, (150, 62, 82))
-
-
-def _gloom(pen: _Pen) -> None:
-    for x in range(40, 290, 24):
-        pen.line([(x, 6), (x, 34)], 4, BLUE)
-
-
-def _dots(pen: _Pen) -> None:
-    for x, radius in ((246, 5), (266, 6), (290, 8)):
-        pen.ellipse(x, 24, radius, radius)
-
-
-def _wave(pen: _Pen) -> None:
-    pen.line([(112 + 2 * k, 186 + 9 * math.sin(k * 2 * math.pi / 16)) for k in range(49)], 8)
-
-
-_MOUTHS: dict[str, Callable[[_Pen], None]] = {
-    "smile": lambda pen: pen.arc(160, 160, 46, 34, 20, 160),
-    "soft": lambda pen: pen.arc(160, 168, 30, 18, 20, 160),
-    "grin": lambda pen: _bowl(pen, 168, 44, 40),
-    "laugh": _laugh,
-    "flat": lambda pen: pen.line([(124, 186), (196, 186)]),
-    "small": lambda pen: pen.arc(160, 180, 14, 9, 10, 170, 7),
-    "smirk": lambda pen: pen.arc(172, 160, 46, 34, 15, 110),
-    "aside": lambda pen: pen.line([(164, 190), (206, 182)]),
-    "frown": lambda pen: pen.arc(160, 214, 42, 32, 205, 335),
-    "quiver": lambda pen: pen.line([(136 + 2 * k, 192 - 8 * math.sin(k * math.pi / 24)) for k in range(25)], 8),
-    "wave": _wave,
-    "o": lambda pen: _ring(pen, 188, 22, 28),
-    "scream": lambda pen: _ring(pen, 192, 34, 38),
-}
-
-
-def _drop(pen: _Pen, x: float, y: float, size: float, colour: Colour) -> None:
-    pen.ellipse(x, y, size, size, colour)
-    pen.polygon([(x - size * 0.92, y - size * 0.4), (x + size * 0.92, y - size * 0.4), (x, y - size * 2.4)], colour)
-
-
-def _zzz(pen: _Pen) -> None:
-    for x, y, size in ((258, 62, 10), (276, 40, 13), (294, 16, 16)):
-        pen.line([(x - size, y - size / 2), (x, y - size / 2), (x - size, y + size / 2), (x, y + size / 2)], 4)
-
-
-def _question(pen: _Pen) -> None:
-    pen.arc(284, 34, 13, 14, 180, 400, 6)
-    pen.line([(293, 44), (284, 54), (284, 62)], 6)
-    pen.ellipse(284, 74, 4, 4)
-
-
-def _streams(pen: _Pen) -> None:
-    for x in (96, 224):
-        pen.line([(x, 124), (x, 214)], 12, (150, 190, 255))
-        _drop(pen, x, 218, 11, (150, 190, 255))
-
-
-_SKY: Colour = (160, 205, 255)
-_EXTRAS: dict[str, Callable[[_Pen], None]] = {
-    "blush": _blush,
-    "tear": lambda pen: _drop(pen, 262, 142, 9, _SKY),
-    "tears": _streams,
-    "sweat": lambda pen: _drop(pen, 296, 66, 11, _SKY),
-    "gloom": _gloom,
-    "zzz": _zzz,
-    "question": _question,
-    "dots": _dots,
-}
+def _wave(start: float, end: float, y: float, height: float, waves: float) -> list[Point]:
+    return [(start + (end - start) * u, y + height * math.sin(math.tau * waves * u)) for u in np.linspace(0.0, 1.0, 49)]

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from threading import Event
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from ghostshell_ros.drivers.faces import FACES
 from ghostshell_ros.robots.coco.body import CocoBody, outcome
 from ghostshell_ros.robots.coco.skills.ranges import Seconds
 from skill_kernel import SkillReturn, robot_skill
@@ -13,53 +14,7 @@ from skill_kernel import SkillReturn, robot_skill
 STOP_S = 0.3
 MIN_SHOW_S = 0.2
 
-Face = Literal[
-    "neutral",
-    "calm",
-    "smile",
-    "happy",
-    "laugh",
-    "excited",
-    "proud",
-    "love",
-    "shy",
-    "wink",
-    "wink_left",
-    "wink_right",
-    "surprise",
-    "confused",
-    "thinking",
-    "bored",
-    "sleepy",
-    "pitiable",
-    "sad",
-    "cry",
-    "angry",
-    "disgust",
-    "fear",
-    "very_fear",
-    "dizzy",
-]
-Emotion = Literal[
-    "neutral",
-    "calm",
-    "happy",
-    "excited",
-    "sad",
-    "angry",
-    "surprised",
-    "afraid",
-    "shy",
-    "curious",
-    "tired",
-    "bored",
-    "loving",
-    "proud",
-    "confused",
-    "disgusted",
-]
-
-_FACE_OF: dict[str, Face] = {
+_FACE_OF = {
     "neutral": "neutral",
     "calm": "calm",
     "happy": "happy",
@@ -77,6 +32,12 @@ _FACE_OF: dict[str, Face] = {
     "confused": "confused",
     "disgusted": "disgust",
 }
+"""The face that shows an emotion."""
+
+if TYPE_CHECKING:
+    Face = Emotion = str
+else:
+    Face, Emotion = Literal[FACES], Literal[tuple(_FACE_OF)]
 
 
 def _nominal(duration: float) -> float:
@@ -112,6 +73,6 @@ def wink_right(duration: Seconds = 0.6, *, body: CocoBody, stop_evt: Event, unti
     return _show(body, "wink_right", duration, stop_evt, until_reset)
 
 
-def _show(body: CocoBody, face: Face, duration: float, stop_evt: Event, until_reset: bool) -> SkillReturn:
+def _show(body: CocoBody, face: str, duration: float, stop_evt: Event, until_reset: bool) -> SkillReturn:
     result = body.show_face(face=face, stop=stop_evt, duration_s=0.0 if until_reset else _nominal(duration))
     return outcome(result, f"showed '{face}'")
