@@ -35,7 +35,7 @@ def draw(name: str) -> npt.NDArray[np.uint8]:
     for x, side, eye in ((96, -1, face.get("right_eye", both)), (224, 1, face.get("left_eye", both))):
         pen.middle, pen.side = (x, 100), side
         if eye in _SHAPES["open_eyes"]:
-            pen.open_eye(*_SHAPES["open_eyes"][eye], face.get("gaze", (0.0, 0.0)), sparkles=2 if eye == "puppy" else 1)
+            pen.open_eye(_SHAPES["open_eyes"][eye], face.get("gaze", (0.0, 0.0)), sparkles=2 if eye == "puppy" else 1)
         pen.strokes(_SHAPES["eyes"].get(eye, ()))
         if "brow" in face:
             slope = 32 * face["brow"]
@@ -66,7 +66,8 @@ class _Pen:
             elif kind == "polygon":
                 self.polygon(numbers, colour)
             elif kind == "ellipse":
-                self.ellipse(*numbers, colour=colour)
+                x, y, rx, ry = numbers
+                self.ellipse(x, y, rx, ry, colour)
             elif kind == "arc":
                 self.line(_arc(*numbers), width, colour)
             elif kind == "bowl":
@@ -76,7 +77,8 @@ class _Pen:
             else:
                 x, y, size = numbers
                 self.ellipse(x, y, size, size, colour)
-                self.polygon([(x - size * 0.92, y - size * 0.4), (x + size * 0.92, y - size * 0.4), (x, y - size * 2.4)], colour)
+                side, top = 0.92 * size, y - 0.4 * size
+                self.polygon([(x - side, top), (x + side, top), (x, y - 2.4 * size)], colour)
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, colour: str = "") -> None:
         ((x, y),) = self._placed([(x, y)])
@@ -92,8 +94,9 @@ class _Pen:
         for x, y in (points[0], points[-1]):
             self.ellipse(x, y, width / 2, width / 2, colour)
 
-    def open_eye(self, rx: float, ry: float, pupil: float, gaze: Point, sparkles: int) -> None:
-        """Draw an eye that looks to [right, down] of the picture, each -1 to 1."""
+    def open_eye(self, shape: tuple[float, float, float], gaze: Point, sparkles: int) -> None:
+        """Draw an eye of half width, half height and radius of the pupil. It looks to `gaze`, right and down, each -1 to 1."""
+        rx, ry, pupil = shape
         self.ellipse(0, 0, rx, ry)
         px, py = gaze[0] * (rx - pupil) * 0.8 * self.side, gaze[1] * (ry - pupil) * 0.8
         self.ellipse(px, py, pupil, pupil, "night")

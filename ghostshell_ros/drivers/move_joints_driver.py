@@ -15,7 +15,7 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
 from ghostshell_ros.drivers.driver import HALTED, Driver, DriverRefusal, Job
-from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
+from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Trajectory
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
@@ -50,7 +50,6 @@ class MoveJointsDriver(Driver):
         self.gate_wait_s = self.declare("gate_wait_s", 5.0, "how long a first goal waits for the gate to appear [s]", 0.0, 10.0)
         self.settle_s = self.declare("settle_s", 0.5, "time to come within goal_tolerance after the last point [s]", 0.0, 10.0)
         self.joints = robot.joints
-        self.motions = Motions()
         self.measured: dict[str, float] = {}
         self._sent: dict[str, float] = {}
         self._unanswered = 0
@@ -68,19 +67,21 @@ class MoveJointsDriver(Driver):
         """Whether the gate has stopped answering set-points."""
         return self._unanswered > self._unanswered_limit
 
-    def start_positions(self, trajectory: Trajectory) -> dict[str, float]:
-        """Return the last set-point of each joint that followed it (its measured position sags under load), else the
-        measured position."""
-        start = {}
-        for joint in trajectory.joints:
-            measured, sent = self.measured.get(joint), self._sent.get(joint)
-            if measured is not None:
-                start[joint] = sent if sent is not None and abs(sent - measured) < FOLLOWED_RAD else measured
-        return start
+    def start_positions(self) -> dict[str, float]:
+        """Return where motion of the measured joints starts [rad]: at the last set-point, else where the joint was measured.
+
+        The set-point counts while the joint is near it, because its measured position sags under load.
+        """
+        follows = {j: sent for j, sent in self._sent.items() if abs(sent - self.measured.get(j, math.inf)) < FOLLOWED_RAD}
+        return {**self.measured, **follows}
+
+    def playing(self) -> list[_Motion]:
+        """Return the motions that have started."""
+        return [job for job in self.jobs.values() if isinstance(job, _Motion) and job.started_at is not None]
 
     def before_steps(self, now: float) -> None:
         """Send the set-points of all motions in one message."""
-        points = self.motions.set_points(now)
+        points = {joint: wished for motion in self.playing() for joint, wished, _ in motion.points(now)}
         if not points:
             self._unanswered = 0
             return
@@ -143,10 +144,12 @@ class _Motion(Job):
             raise MotionError(MotionCode.DRIVER_HALTED, HALTED)
         if self.started_at is None:
             if driver.halted is not None:
-                at = now + self.delay_s
-                start = driver.start_positions(self.trajectory)
-                self._start = driver.motions.start(self.goal.goal_id, self.trajectory, start, at)
-                self.started_at = at
+                others = {joint for motion in driver.playing() for joint in motion.trajectory.joints}
+                if busy := others.intersection(self.trajectory.joints):
+                    text = f"joints {', '.join(sorted(busy))} are moving for another goal: wait or cancel that one"
+                    raise MotionError(MotionCode.JOINTS_BUSY, text)
+                self._start = self.trajectory.start_from(driver.start_positions())
+                self.started_at = now + self.delay_s
             elif now >= self.begun_at + driver.gate_wait_s:
                 raise MotionError(MotionCode.DRIVER_HALTED, gate_silence(driver))
             return False
@@ -171,9 +174,6 @@ class _Motion(Job):
         wished = self.trajectory.sample(now - self.started_at, self._start)
         measured = self.driver.measured
         return [(j, wish, measured.get(j, math.nan)) for j, wish in zip(self.trajectory.joints, wished, strict=True)]
-
-    def ended(self) -> None:
-        self.driver.motions.stop(self.goal.goal_id)
 
 
 def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str, float], what: str) -> None:

@@ -16,11 +16,11 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.runtime.node import NodeStartError
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
-from ghostshell_ros.wire.values import yaw_of
+from ghostshell_ros.wire.sensing import points_of, pose_of, twist_of
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import BaseConfig, RobotConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
-from skill_kernel.safety.obstacles import Points, scan_points
+from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
 
 ODOMETRY_S = 0.7
@@ -73,17 +73,14 @@ class MovingDriver(Driver):
 
     def send(self, wish: Velocity) -> None:
         """Wish for a velocity at the safety gate."""
-        message = Twist()
-        message.linear.x, message.linear.y, message.angular.z = wish.forward, wish.lateral, wish.turn
-        self._velocity.publish(message)
+        self._velocity.publish(twist_of(wish))
 
     def before_steps(self, now: float) -> None:
         if now - self._scanned_at > SCAN_S:
             self.points = None
 
     def _on_odometry(self, message: Odometry) -> None:
-        p = message.pose.pose.position
-        pose = Pose2D(p.x, p.y, yaw_of(message.pose.pose.orientation))
+        pose = pose_of(message.pose.pose)
         if math.isfinite(pose.x) and math.isfinite(pose.y) and math.isfinite(pose.yaw):
             self.pose = pose
             self.since_odometry = 0
@@ -92,14 +89,7 @@ class MovingDriver(Driver):
     def _on_scan(self, message: LaserScan) -> None:
         if not (math.isfinite(message.angle_min) and math.isfinite(message.angle_increment)):
             return
-        self.points = scan_points(
-            message.angle_min,
-            message.angle_increment,
-            message.ranges,
-            range_min=message.range_min,
-            range_max=message.range_max,
-            laser=self.base.laser,
-        )
+        self.points = points_of(message, self.base.laser)
         self._scanned_at = self.steady_now()
         self.scanned(message)
 

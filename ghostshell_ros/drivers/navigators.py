@@ -28,7 +28,8 @@ from ghostshell_ros.navigation.trip import Trip, TripEnd, TripLimits
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.wire.qos import LATCHED, SENSORS
-from ghostshell_ros.wire.values import seconds, yaw_of
+from ghostshell_ros.wire.sensing import pose_of, velocity_of
+from ghostshell_ros.wire.values import seconds
 from skill_kernel.codes import CallCode
 from skill_kernel.robot import BaseConfig
 from skill_kernel.safety.base_gate import STILL, Velocity
@@ -441,8 +442,7 @@ class Nav2Navigator(Navigator):
         if self._destination is None:
             return
         self._heard_at = self._node.steady_now()
-        at = feedback.current_pose.pose
-        self._at = Pose2D(at.position.x, at.position.y, yaw_of(at.orientation))
+        self._at = pose_of(feedback.current_pose.pose)
         # It is 0 while there is no path.
         left = max(float(feedback.distance_remaining), self._away(self._at))
         if left > self._left + DETOUR_M and self._detours < DETOURS:
@@ -457,7 +457,7 @@ class Nav2Navigator(Navigator):
     def _on_velocity(self, message: Twist) -> None:
         if self._sent is None or not self._sent.accepted or self._sent.ended:
             return
-        wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
+        wish = velocity_of(message)
         self._wish = (self._node.steady_now(), wish)
         self._send(wish)
 

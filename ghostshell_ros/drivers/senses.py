@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The senses of a robot's body: the last message of each of its sensor topics."""
+"""Give a robot's body its senses: the last message of each of its sensor topics."""
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,35 +13,38 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Image, JointState, LaserScan
 
+from ghostshell_ros.navigation.motion import composed
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
-from ghostshell_ros.wire.values import yaw_of
+from ghostshell_ros.wire.sensing import pose_of, scan_of
 from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 
 BASE_TOPICS = ((LaserScan, "scan"), (DetectionArray, "object_detections"))
 FIRST_MEASUREMENT_S = 3.0
 """How long a skill waits for the joints to be measured for the first time."""
 STALE_S = 0.5
-"""Odometry and lidar older than this are no measurement of now."""
+"""Age from which on odometry and lidar are no measurement of now."""
 UNSEEN_S = 1.0
-"""So long after the last message of the detector nobody looks."""
+"""Age of the detector's last message from which on nobody looks."""
 IMAGE_WAIT_S = 2.0
 """How long a skill that wants a picture waits for the next one; pictures are subscribed only then."""
 
 
 class RosSenses:
-    """Implements `skill_kernel.skills.drivers.Senses`. Subscribes `joint_states` and `odom`; with a base also `scan`,
-    `object_detections`, `tf` and `tf_static` for the place of odom in the map, and `camera/image_raw` while a picture is
-    wanted. Its methods are called on other threads than the executor's."""
+    """Implement `skill_kernel.skills.drivers.Senses`, whose methods are called on other threads than the executor's.
+
+    Subscribes `joint_states` and `odom`; with a base also `scan`, `object_detections`, `tf` and `tf_static` for the place of
+    odom in the map, and `camera/image_raw` while a picture is wanted.
+    """
 
     def __init__(self, node: RuntimeNode, *, base: bool) -> None:
         self._node = node
         self._positions: dict[str, float] = {}
         self._measured = threading.Event()
         self._last: dict[Any, tuple[float, bytes]] = {}
-        """When the last message of a kind came, and the message as it came: most are never looked at."""
+        """Steady time and bytes of the last message of each kind; most are never decoded."""
         self._odom_in_map: Pose2D | None = None
         self._one_look = threading.Lock()
         self._base = base
@@ -59,25 +61,15 @@ class RosSenses:
 
     def odometry(self) -> Pose2D | None:
         message = self._fresh(Odometry, STALE_S)
-        if message is None:
-            return None
-        position, turned = message.pose.pose.position, message.pose.pose.orientation
-        return Pose2D(position.x, position.y, yaw_of(turned))
+        return None if message is None else pose_of(message.pose.pose)
 
     def pose(self) -> Pose2D | None:
         base, odometry = self._odom_in_map, self.odometry()
-        if base is None or odometry is None:
-            return None
-        c, s = math.cos(base.yaw), math.sin(base.yaw)
-        x, y = base.x + c * odometry.x - s * odometry.y, base.y + s * odometry.x + c * odometry.y
-        return Pose2D(x, y, math.remainder(base.yaw + odometry.yaw, math.tau))
+        return None if base is None or odometry is None else composed(base, odometry)
 
     def scan(self) -> Scan | None:
         message = self._fresh(LaserScan, STALE_S)
-        if message is None:
-            return None
-        ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
-        return Scan(float(message.angle_min), float(message.angle_increment), ranges)
+        return None if message is None else scan_of(message)
 
     def detections(self) -> Sequence[Detection] | None:
         message = self._fresh(DetectionArray, UNSEEN_S)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint trajectories without ROS: checked, interpolated, and several played at once on disjoint joints."""
+"""Joint trajectories without ROS: check them, join them, and interpolate between their points."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -14,11 +14,11 @@ from skill_kernel.robot import JointConfig
 
 MAX_POINTS = 10_000
 SLACK = 1e-3
-"""A planner's rounding that no limit minds [rad], and as a share of a speed."""
+"""Rounding of a planner that no limit minds: in rad, and as a share of a speed."""
 
 
 class MotionCode(IntEnum):
-    """Constants of MoveJoints.action, and two that only FollowJointTrajectory can meet."""
+    """Number the constants of MoveJoints.action, and two that only FollowJointTrajectory can meet."""
 
     NONE = 0
     UNKNOWN_JOINT = 400
@@ -31,7 +31,7 @@ class MotionCode(IntEnum):
 
 
 class MotionError(Exception):
-    """A trajectory cannot be played; `code` says why in one word, the message in one sentence."""
+    """Say that a trajectory cannot be played: `code` says why in one word, the message in one sentence."""
 
     def __init__(self, code: MotionCode, message: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class MotionError(Exception):
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Positions in rad of `joints` at `times_s` seconds from the start: `positions[k][i]` is joint i at time k.
+    """Hold positions in rad of `joints` at `times_s` seconds from the start: `positions[k][i]` is joint i at time k.
 
     Between points the positions run straight: speeds are what the points say, and no joint swings past a point.
     """
@@ -53,7 +53,7 @@ class Trajectory:
     def checked(
         cls, known: Collection[str], joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]]
     ) -> Trajectory:
-        """Raises MotionError when it names a joint that is not in `known`, or is not well formed."""
+        """Return the trajectory. Raises MotionError when it names a joint that is not in `known`, or is not well formed."""
         for joint in joints:
             if joint not in known:
                 raise MotionError(MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})")
@@ -78,7 +78,22 @@ class Trajectory:
 
     @property
     def duration_s(self) -> float:
+        """Return the time of the last point in s."""
         return self.times_s[-1]
+
+    def end(self) -> dict[str, float]:
+        """Return the last point in rad by joint."""
+        return dict(zip(self.joints, self.positions[-1], strict=True))
+
+    def then(self, other: Trajectory) -> Trajectory:
+        """Return this motion followed by `other`, which moves the same joints and starts where this one ends.
+
+        Raises ValueError when it moves other joints.
+        """
+        if other.joints != self.joints:
+            raise ValueError(f"trajectories of different joints cannot be joined: {self.joints} and {other.joints}")
+        times = (*self.times_s, *(self.duration_s + t for t in other.times_s[1:]))
+        return Trajectory(self.joints, times, (*self.positions, *other.positions[1:]))
 
     def check_limits(self, limits: Mapping[str, JointConfig]) -> None:
         """Raise MotionError when a point lies outside a joint's range, or is reached faster than the joint may move."""
@@ -93,6 +108,10 @@ class Trajectory:
                     raise _bad(
                         f"joint '{joint}' moves at {speed:.2f} rad/s before {t1:g} s, faster than {limit.max_velocity:g}"
                     )
+
+    def start_from(self, at: Mapping[str, float]) -> tuple[float, ...]:
+        """Return where the joints set out in rad: from `at`, and a joint that is missing there from its first point."""
+        return tuple(at.get(joint, first) for joint, first in zip(self.joints, self.positions[0], strict=True))
 
     def sample(self, time_s: float, start: Sequence[float]) -> tuple[float, ...]:
         """Return the positions at a time: `start` before 0, then straight to the first point, and the last point at the end."""
@@ -109,47 +128,3 @@ class Trajectory:
 
 def _bad(reason: str) -> MotionError:
     return MotionError(MotionCode.BAD_TRAJECTORY, f"bad trajectory: {reason}")
-
-
-@dataclass(frozen=True)
-class _Playing:
-    trajectory: Trajectory
-    start: tuple[float, ...]
-    started_at: float
-
-
-class Motions:
-    """Trajectories that play side by side, each under a key, no two on one joint. Times are of one steady clock."""
-
-    def __init__(self) -> None:
-        self._playing: dict[Hashable, _Playing] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._playing)
-
-    def start(self, key: Hashable, trajectory: Trajectory, start: Mapping[str, float], now: float) -> tuple[float, ...]:
-        """Play from `now` and return where from: `start`, or a joint's first point where it is missing there.
-
-        Raises MotionError with JOINTS_BUSY when a joint is playing already.
-        """
-        busy = {joint for playing in self._playing.values() for joint in playing.trajectory.joints}
-        overlap = sorted(busy.intersection(trajectory.joints))
-        if overlap:
-            raise MotionError(
-                MotionCode.JOINTS_BUSY, f"joints {', '.join(overlap)} are moving for another goal: wait or cancel that one"
-            )
-        first = dict(zip(trajectory.joints, trajectory.positions[0], strict=True))
-        begin = tuple(start.get(joint, first[joint]) for joint in trajectory.joints)
-        self._playing[key] = _Playing(trajectory, begin, now)
-        return begin
-
-    def stop(self, key: Hashable) -> None:
-        self._playing.pop(key, None)
-
-    def set_points(self, now: float) -> dict[str, float]:
-        """Return the set-points of the joints of all trajectories, in rad."""
-        points: dict[str, float] = {}
-        for playing in self._playing.values():
-            row = playing.trajectory.sample(now - playing.started_at, playing.start)
-            points.update(zip(playing.trajectory.joints, row, strict=True))
-        return points

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before and after a detection network, in NumPy: an image fitted to its input, its output as boxes in the image."""
+"""Fit an image to a detection network, read its output as boxes in the image, and place them around the robot."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy.typing as npt
 from PIL import Image
 
 from ghostshell_ros.perception.detector import Box, Pixels
-from skill_kernel.skills.drivers import Scan
+from skill_kernel.skills.drivers import Pose2D, Scan
 
 Floats = npt.NDArray[np.float32]
 
 PADDING = 114
 """Grey that the YOLO family is trained to see beside an image."""
 MOST_CANDIDATES = 300
-"""So many of the surest boxes are compared with each other."""
+"""How many of the surest boxes are compared with each other."""
 
 
 def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, float, float]:
@@ -40,7 +40,7 @@ def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, f
 
 
 def decode(output: npt.NDArray[Any], classes: int) -> tuple[Floats, Floats, npt.NDArray[np.intp]]:
-    """Edges (left, top, right, bottom; N x 4), scores and class numbers in a network's output.
+    """Return edges (left, top, right, bottom; N x 4), scores and class numbers from a network's output.
 
     Two layouts are known: (1, 4 + classes, N) with centre, width and height before the scores, still overlapping, and
     (1, N, 6) with edges, score and class, already chosen. Raises ValueError for another.
@@ -63,7 +63,7 @@ def decode(output: npt.NDArray[Any], classes: int) -> tuple[Floats, Floats, npt.
 def choose(
     edges: Floats, scores: Floats, numbers: npt.NDArray[np.intp], confidence: float, overlap: float
 ) -> npt.NDArray[np.intp]:
-    """Rows to keep, surest first: of boxes of one class whose overlap (intersection over union) is greater, the surest."""
+    """Return the rows to keep, surest first: the surest of boxes of one class whose `iou` is above `overlap`."""
     sound = np.isfinite(edges).all(axis=1) & np.isfinite(scores) & (scores >= confidence)
     sound &= (edges[:, 2:] > edges[:, :2]).all(axis=1)
     candidates = np.flatnonzero(sound)
@@ -78,7 +78,7 @@ def choose(
 
 
 def iou(one: Floats, many: Floats) -> Floats:
-    """Intersection over union of a box (4) with others (N x 4)."""
+    """Return the intersection over union of a box (4) with others (N x 4)."""
     low, high = np.maximum(one[:2], many[:, :2]), np.minimum(one[2:], many[:, 2:])
     inside = np.clip(high - low, 0.0, None).prod(axis=1)
     union = (one[2:] - one[:2]).prod() + (many[:, 2:] - many[:, :2]).prod(axis=1) - inside
@@ -93,7 +93,7 @@ def to_boxes(
     confidence: float,
     overlap: float,
 ) -> list[Box]:
-    """Boxes in an image of `size` (width, height) that `letterbox` placed by `placed` (scale, left, top)."""
+    """Return the boxes in an image of `size` (width, height) that `letterbox` placed by `placed` (scale, left, top)."""
     edges, scores, numbers = decode(output, len(labels))
     scale, left, top = placed
     found = []
@@ -109,14 +109,14 @@ def to_boxes(
 EDGE_PX = 1.5
 """A thing this near to the image's edge goes on beyond it."""
 RAYS = 1.5
-"""Of a thing that is far away and narrow, so many steps of the scan to each side are looked at: one of them meets it."""
+"""Steps of the scan looked at to each side of a thing that is far away and narrow: one of them meets it."""
 GROUND_REACH_M = 6.0
 """Farther away a pixel of the lower edge is worth too many metres."""
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A level camera: focal length and size of its image in px, its place in the base frame in m."""
+    """Describe a level camera: focal length and size of its image in px, its place in the base frame in m."""
 
     focal: float
     width: int
@@ -125,20 +125,11 @@ class Camera:
     above_ground: float
 
 
-@dataclass(frozen=True)
-class Laser:
-    """The lidar's place in the base frame: x and y in m, yaw in rad."""
+def place(box: Box, camera: Camera, laser: Pose2D, scan: Scan | None, width_m: float = 0.0) -> tuple[float, float]:
+    """Return bearing in rad and distance in m to the surface, in the base frame; the distance is nan when nothing tells it.
 
-    x: float
-    y: float
-    yaw: float
-
-
-def place(box: Box, camera: Camera, laser: Laser, scan: Scan | None, width_m: float = 0.0) -> tuple[float, float]:
-    """Bearing in rad and distance in m to the surface, both in the base frame; distance nan when nothing tells.
-
-    A thing whose width is known (`width_m` > 0) is as far as it is small. Any other stands on the ground: it is where
-    the lidar meets something in its direction, else where its lower edge meets the ground.
+    `laser` is the lidar's pose in the base frame. A thing whose width is known (`width_m` > 0) is as far as it is small. Any
+    other stands on the ground: where the lidar meets something in its direction, else where its lower edge meets the ground.
     """
     direction = math.atan2(camera.width / 2 - (box.left + box.right) / 2, camera.focal)
     ahead = math.nan
@@ -157,7 +148,7 @@ def place(box: Box, camera: Camera, laser: Laser, scan: Scan | None, width_m: fl
 
 
 def _on_ground(box: Box, camera: Camera) -> float:
-    """Way along the camera's axis to where the box's lower edge meets the ground; nan when that is not to be seen."""
+    """Return the way along the camera's axis to where the box's lower edge meets the ground; nan when that is out of sight."""
     below = box.bottom - camera.height / 2
     if below <= 0 or box.bottom >= camera.height - EDGE_PX:
         return math.nan
@@ -165,8 +156,8 @@ def _on_ground(box: Box, camera: Camera) -> float:
     return ahead if ahead <= GROUND_REACH_M else math.nan
 
 
-def _range(scan: Scan, laser: Laser, camera: Camera, direction: float, half_width: float) -> float:
-    """Nearest return, as a way along the camera's axis, that the camera sees within `half_width` rad of `direction`."""
+def _range(scan: Scan, laser: Pose2D, camera: Camera, direction: float, half_width: float) -> float:
+    """Return the way along the camera's axis to the nearest echo that it sees within `half_width` rad of `direction`."""
     nearest = math.inf
     margin = max(half_width, RAYS * abs(scan.angle_step))
     for i, length in enumerate(scan.ranges):

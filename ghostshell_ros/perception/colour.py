@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds things by their colour: thresholds in hue, saturation and value, then connected blobs. It needs no model."""
+"""Find things by their colour: thresholds in hue, saturation and value, then connected blobs. It needs no model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import networkx
 import numpy as np
 import numpy.typing as npt
 
@@ -19,11 +20,12 @@ MIN_FILL = 0.35
 """Blobs of fewer pixels, or that fill less of their box, are not counted."""
 FULL_CONFIDENCE_PX = 150
 """A blob of this many pixels is taken for sure; a smaller one in proportion."""
+MOST = 3
 
 
 @dataclass(frozen=True)
 class ColourRange:
-    """Hue in degrees (from above to: through red), saturation and value from 0 to 1."""
+    """Bound hue in degrees (through red where from is above to), saturation and value from 0 to 1."""
 
     hue: tuple[float, float]
     saturation: tuple[float, float]
@@ -39,8 +41,7 @@ class Look:
 
     @classmethod
     def parse(cls, text: str) -> Look:
-        """Read `label hue from to, saturation from to, value from to`, the six numbers once for each colour. Raises ValueError
-        for anything else."""
+        """Read `label hue from to, saturation from to, value from to`, the six numbers once a colour. Raises ValueError."""
         label, *words = text.replace(",", " ").split() or [""]
         try:
             numbers = [float(word) for word in words]
@@ -56,24 +57,8 @@ class Look:
         return cls(label, tuple(ranges))
 
 
-@dataclass(frozen=True)
-class Blob:
-    """Connected pixels of one label. `right` and `bottom` are the last pixels that belong to it."""
-
-    label: str
-    pixels: int
-    left: int
-    top: int
-    right: int
-    bottom: int
-
-    @property
-    def confidence(self) -> float:
-        return min(1.0, self.pixels / FULL_CONFIDENCE_PX)
-
-
 class ColourDetector:
-    """Sees what has the colours of a look, whatever its shape."""
+    """See what has the colours of a look, whatever its shape: the `MOST` largest blobs of each look."""
 
     def __init__(self, looks: Iterable[str]) -> None:
         """Take `looks`, lines as `Look.parse` reads them. Raises DetectorError for any other, or for none."""
@@ -89,27 +74,22 @@ class ColourDetector:
         """See `Detector`."""
         if not pixels.shape[0] or not pixels.shape[1]:
             return []
-        return [Box(b.label, b.confidence, b.left, b.top, b.right + 1, b.bottom + 1) for b in find(pixels, self._looks)]
-
-
-def find(pixels: Pixels, looks: Iterable[Look], most: int = 3) -> list[Blob]:
-    """Return the largest blobs of each look, at most `most`, in an image of shape (height, width, 3), RGB."""
-    hue, saturation, value = hsv(pixels)
-    found: list[Blob] = []
-    for look in looks:
-        blobs: list[Blob] = []
-        for one in look.ranges:
-            low, high = one.hue
-            inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
-            inside &= (saturation >= one.saturation[0]) & (saturation <= one.saturation[1])
-            inside &= (value >= one.value[0]) & (value <= one.value[1])
-            blobs += [b for b in _blobs(look.label, _bridged(inside)) if b.pixels >= MIN_PX and _fill(b) >= MIN_FILL]
-        found += sorted(blobs, key=lambda b: -b.pixels)[:most]
-    return found
+        hue, saturation, value = hsv(pixels)
+        found: list[Box] = []
+        for look in self._looks:
+            blobs: list[tuple[int, Box]] = []
+            for one in look.ranges:
+                low, high = one.hue
+                inside = (hue >= low) & (hue <= high) if low <= high else (hue >= low) | (hue <= high)
+                inside &= (saturation >= one.saturation[0]) & (saturation <= one.saturation[1])
+                inside &= (value >= one.value[0]) & (value <= one.value[1])
+                blobs += _blobs(look.label, _bridged(inside))
+            found += [box for _, box in sorted(blobs, key=lambda blob: -blob[0])[:MOST]]
+        return found
 
 
 def hsv(pixels: Pixels) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Hue in degrees, saturation and value from 0 to 1, each of shape (height, width)."""
+    """Return hue in degrees, saturation and value from 0 to 1, each of shape (height, width)."""
     rgb = pixels.astype(np.float32) / 255.0
     red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
     value = rgb.max(axis=2)
@@ -125,50 +105,26 @@ def hsv(pixels: Pixels) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray
 
 
 def _bridged(mask: Mask) -> Mask:
-    """Lines of up to two pixels closed, such as a ball's seams: grown by one pixel to each side, then shrunk again."""
+    """Close gaps of up to two pixels, such as a ball's seams: grow by one pixel to each side, then shrink again."""
     for grow in (np.logical_or, np.logical_and):
         padded = np.pad(mask, 1, mode="edge")
         mask = grow.reduce([padded[1:-1, 1:-1], padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]])
     return mask
 
 
-def _fill(blob: Blob) -> float:
-    return blob.pixels / ((blob.right - blob.left + 1) * (blob.bottom - blob.top + 1))
-
-
-def _blobs(label: str, mask: Mask) -> Iterator[Blob]:
-    """Return connected areas, joined run by run of each row."""
-    parent: list[int] = []
-    boxes: list[list[int]] = []  # pixels, left, top, right, bottom
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
+def _blobs(label: str, mask: Mask) -> Iterator[tuple[int, Box]]:
+    """Yield the connected areas that are large and full enough, each with its number of pixels."""
+    runs: networkx.Graph[tuple[int, int, int]] = networkx.Graph()
     above: list[tuple[int, int, int]] = []
-    for row in np.flatnonzero(mask.any(axis=1)).tolist():
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], mask[row].astype(np.int8), [0]))))
-        runs: list[tuple[int, int, int]] = []
-        for first, end in edges.reshape(-1, 2).tolist():
-            touching = [i for a, b, i in above if a < end and first < b and boxes[root(i)][4] >= row - 1]
-            if touching:
-                own = root(touching[0])
-                for other in {root(i) for i in touching} - {own}:
-                    parent[other] = own
-                    boxes[own] = _joined(boxes[own], boxes[other])
-            else:
-                own = len(parent)
-                parent.append(own)
-                boxes.append([0, first, row, end - 1, row])
-            boxes[own] = _joined(boxes[own], [end - first, first, row, end - 1, row])
-            runs.append((first, end, own))
-        above = runs
-    for i, box in enumerate(boxes):
-        if parent[i] == i:
-            yield Blob(label, *box)
-
-
-def _joined(a: list[int], b: list[int]) -> list[int]:
-    return [a[0] + b[0], min(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3]), max(a[4], b[4])]
+    for row, line in enumerate(mask):
+        edges = np.flatnonzero(np.diff(line.astype(np.int8), prepend=0, append=0))
+        here = [(row, first, end) for first, end in edges.reshape(-1, 2).tolist()]
+        runs.add_nodes_from(here)
+        runs.add_edges_from((a, b) for b in here for a in above if a[1] < b[2] and b[1] < a[2])
+        above = here
+    for blob in networkx.connected_components(runs):
+        rows, firsts, ends = zip(*blob, strict=True)
+        pixels = sum(ends) - sum(firsts)
+        left, top, right, bottom = min(firsts), min(rows), max(ends), max(rows) + 1
+        if pixels >= MIN_PX and pixels >= MIN_FILL * (right - left) * (bottom - top):
+            yield pixels, Box(label, min(1.0, pixels / FULL_CONFIDENCE_PX), left, top, right, bottom)

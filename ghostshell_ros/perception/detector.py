@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define what every detector of objects is to the robot: pixels in, labelled boxes out."""
+"""Define the detector of objects: pixels in, labelled boxes out."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class DetectorError(RuntimeError):
-    """A detector cannot be made or cannot look; the message names the fault and what to do."""
+    """Say that a detector cannot be made or cannot look; the message names the fault and what to do."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """One thing in an image. Edges in px from the image's left and top; `right` and `bottom` are the first that do not belong
-    to it. Confidence from 0 to 1."""
+    """Hold one thing in an image: confidence from 0 to 1, edges in px from the image's left and top.
+
+    `right` and `bottom` are the first that do not belong to it.
+    """
 
     label: str
     confidence: float
@@ -31,7 +33,7 @@ class Box:
 
 
 class Detector(Protocol):
-    """Looks at one image at a time, on one thread."""
+    """Look at one image at a time, on one thread."""
 
     @property
     def labels(self) -> Sequence[str]:

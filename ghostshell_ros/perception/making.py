@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the detector that the parameters ask for; what only one of them needs is imported for that one alone."""
+"""Make the detector that the parameters ask for, and import only what that one needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_detector(
 
 
 def read_labels(lines: Sequence[str]) -> Mapping[str, str]:
-    """Lines `<detector's label>: <the robot's>` as a dictionary. Raises ValueError for another line."""
+    """Return lines `<detector's label>: <the robot's>` as a dictionary. Raises ValueError for another line."""
     labels = {}
     for line in filter(None, lines):
         theirs, colon, ours = (part.strip() for part in line.partition(":"))
@@ -43,7 +43,7 @@ def read_labels(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def read_widths(lines: Sequence[str]) -> Mapping[str, float]:
-    """Lines `<label>: <width in m>` as a dictionary. Raises ValueError for another line."""
+    """Return lines `<label>: <width in m>` as a dictionary. Raises ValueError for another line."""
     widths = {}
     for label, text in read_labels(lines).items():
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds things with a network in an ONNX file, run by onnxruntime on the CPU."""
+"""Find things with a network in an ONNX file, run by onnxruntime on the CPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
 
 
 class OnnxDetector:
-    """A network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `boxes.decode` knows, as that of
-    `things.onnx` and of what ultralytics exports. The file's metadata entry `names` tells its classes."""
+    """Run a network with one input (1, 3, height, width), RGB from 0 to 1, and one output that `boxes.decode` knows.
+
+    `things.onnx` is such a network, and ultralytics exports them. The file's metadata entry `names` tells its classes.
+    """
 
     def __init__(self, model: str | Path = "", *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
-        """`model` is a file, empty for our own. Raises DetectorError when it is missing or no such network."""
+        """Load `model`, a file, or empty for our own. Raises DetectorError when it is missing or no such network."""
         path = Path(model) if model else OWN_MODEL
         if not path.is_file():
             raise DetectorError(f"there is no model '{path}'; name an .onnx file, or none for our own")
@@ -75,7 +77,7 @@ class OnnxDetector:
 
 
 def _names(path: Path, meta: Mapping[str, str]) -> tuple[str, ...]:
-    """Labels in the order of the classes, from `names`: a dict by number or a list, as Python writes them."""
+    """Return the labels in the order of the classes, from `names`: a dict by number or a list, as Python writes them."""
     try:
         names = ast.literal_eval(meta["names"])
         ordered = [names[i] for i in range(len(names))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds things with a YOLO network of the package ultralytics (AGPL-3.0), which is an extra and never installed by itself."""
+"""Find things with a YOLO network of the package ultralytics (AGPL-3.0), an extra that is never installed by itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
 
 
 class YoloDetector:
-    """Any weights that `ultralytics.YOLO` loads for detection."""
+    """Run any weights that `ultralytics.YOLO` loads for detection."""
 
     def __init__(self, model: str, *, confidence: float = 0.35, overlap: float = 0.5, threads: int = 1) -> None:
-        """`model` is a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`). Raises DetectorError when
-        ultralytics is missing or the weights cannot be had."""
+        """Load `model`, a file, or a name that ultralytics knows and then downloads (`yolo11n.pt`).
+
+        Raises DetectorError when ultralytics is missing or the weights cannot be had.
+        """
         if not model:
             raise DetectorError("detector yolo needs weights: set the parameter model to a file or a name such as yolo11n.pt")
         try:

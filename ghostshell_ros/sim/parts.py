@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the gait controller between a simulated four-legged robot's sensors and its servos."""
+"""Simulate the parts of a four-legged robot: battery, lidar, and the gait controller between its sensors and servos."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import numpy.typing as npt
 from ghostshell_ros.sim.gait import JOINTS, Gait, GaitConfig, Measurement
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
-IDLE_HOURS = 4.0
-WALK_HOURS = 1.5
-WALK_MPS = 0.4
-"""From full to empty: at rest, and at this speed without a pause; such robots do about that."""
+IDLE_HOURS, WALK_HOURS, WALK_MPS = 4.0, 1.5, 0.4
+"""Hours from full to empty at rest, and walking at this speed without a pause, as such robots have them."""
 FULL_V, EMPTY_V = 29.4, 24.5
-"""Of seven lithium cells."""
+"""Voltage of seven lithium cells."""
 
 
 class Battery:
-    """`charge` is from 0 to 1."""
+    """Drain a battery; `charge` is from 0 to 1."""
 
     def __init__(self, charge: float = 1.0) -> None:
         self.charge = min(max(charge, 0.0), 1.0)
@@ -34,18 +32,19 @@ class Battery:
 
     @property
     def voltage(self) -> float:
+        """Return the voltage at the present charge."""
         return EMPTY_V + (FULL_V - EMPTY_V) * self.charge
 
 
 LOWEST_M = 0.05
-"""The rays never start lower: a robot that lies would else measure from below the floor."""
+"""Least height of the rays: the lidar of a robot that lies would measure from below the floor."""
 
 
 class Lidar:
-    """`rays` distances, counter-clockwise from behind (-pi), seen from the site `laser` of the robot, whose heading they
-    keep and whose roll and pitch they do not, as a scan that is levelled by gravity.
+    """Measure `rays` distances from the robot's site `laser`, counter-clockwise from behind (-pi).
 
-    The robot's geoms are told from the world's by their groups: 1 and 3 are left out.
+    The rays keep the robot's heading but not its roll and pitch, as a scan that gravity levels. The robot's geoms are told
+    from the world's by their groups: 1 and 3 are left out.
     """
 
     def __init__(self, world: SimWorld, *, rays: int = 360, max_range: float = 12.0, noise: float = 0.004) -> None:
@@ -61,7 +60,7 @@ class Lidar:
         self._groups = np.array([1, 0, 1, 0, 0, 0], dtype=np.uint8)
 
     def height(self) -> float:
-        """Height of the rays over the floor in m."""
+        """Return the height of the rays over the floor in m."""
         return max(LOWEST_M, float(self._world.data.site_xpos[self._site][2]))
 
     def scan(self) -> npt.NDArray[np.float32]:
@@ -79,7 +78,7 @@ class Lidar:
 
 
 class Legged:
-    """Walks the robot of a world; `gait` takes the wishes. Attached to the world for good."""
+    """Walk the robot of a world; `gait` takes the wishes. Attached to the world for good."""
 
     def __init__(self, world: SimWorld, config: GaitConfig | None = None) -> None:
         """Prepare the gait. Raises SimWorldError when the robot has other joints than the gait controls."""

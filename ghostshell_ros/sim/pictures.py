@@ -40,7 +40,7 @@ class Request:
     width: int
     height: int
     state: State
-    face: tuple[str, Image] | None = None
+    face: Image | None = None
 
 
 class PictureProcess:
@@ -112,7 +112,7 @@ def serve(line: Connection, model: Path, world_name: str) -> None:
             world.set_state(request.state)
             try:
                 if request.face is not None:
-                    world.set_face(*request.face)
+                    world.set_face(request.face)
                 line.send(world.render(request.camera, request.width, request.height).tobytes())
             except SimWorldError as error:
                 line.send(str(error))
@@ -161,8 +161,8 @@ class PictureThread(Generic[Stamp]):
         self._snapshot = snapshot
         self._shots = shots
         self._failed = failed
-        self._face: tuple[str, Image] | None = None
-        self._shown: tuple[str, Image] | None = None
+        self._face: Image | None = None
+        self._shown: Image | None = None
         self._ending = threading.Event()
         self._start = partial(PictureProcess, model, world)
         self._process: PictureProcess | None = None
@@ -173,9 +173,9 @@ class PictureThread(Generic[Stamp]):
         """Begin."""
         self._thread.start()
 
-    def set_face(self, name: str, image: Image) -> None:
-        """Set what the robot's display shows from the next picture on; may be called from any thread."""
-        self._face = (name, image)
+    def set_face(self, image: Image) -> None:
+        """Show a face on the robot's display from the next picture on; may be called from any thread."""
+        self._face = image
 
     def close(self) -> None:
         self._ending.set()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated world moves by itself, the person who walks into view and the door that slides shut, and where a test
-puts what is in it."""
+"""Move what a simulated world has besides the robot: a person, a door, and whatever a test puts elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import mujoco
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ghostshell_ros.sim.world import SimWorld, SimWorldError
 
 PERSON_PATH = ((7.9, -2.7), (7.0, -2.1), (7.0, -0.1))
-"""From the lobby, where nobody in the hallway sees them, into the way of who walks there; m in the world of building.xml."""
+"""Way [m in the world of building.xml] from the lobby, out of sight, to the middle of the hallway."""
 PERSON_SPEED = 1.4
 DOOR_PATH = ((6.50, 1.14), (5.25, 1.14))
 DOOR_SPEED = 0.6
@@ -25,7 +25,7 @@ DOORWAY_M = 0.95
 
 @dataclass
 class _Mover:
-    """A mocap body on a path; `at` and `goal` are lengths along it in m."""
+    """Move a mocap body along a path; `at` and `goal` are lengths along it in m."""
 
     number: int
     path: Sequence[tuple[float, float]]
@@ -34,24 +34,24 @@ class _Mover:
     at: float = 0.0
     goal: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._corners = np.cumsum([0.0, *(math.dist(a, b) for a, b in pairwise(self.path))])
+
     @property
     def length(self) -> float:
-        return sum(math.dist(a, b) for a, b in zip(self.path, self.path[1:], strict=False))
+        """Return the length of the path in m."""
+        return float(self._corners[-1])
 
     def point(self) -> tuple[float, float, float]:
-        """Return where it is, and the direction of the path there in rad."""
-        left = self.at
-        for a, b in zip(self.path, self.path[1:], strict=False):
-            part = math.dist(a, b)
-            if left <= part or b == self.path[-1]:
-                share = min(1.0, left / part)
-                return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share, math.atan2(b[1] - a[1], b[0] - a[0])
-            left -= part
-        raise AssertionError("a path has two points or more")
+        """Return where it is in m, and the direction of the path there in rad."""
+        x, y = (float(np.interp(self.at, self._corners, along)) for along in zip(*self.path, strict=True))
+        piece = min(int(np.searchsorted(self._corners[1:], self.at)), len(self.path) - 2)
+        (ax, ay), (bx, by) = self.path[piece : piece + 2]
+        return x, y, math.atan2(by - ay, bx - ax)
 
 
 class Actors:
-    """The movers that a world has; attached to it for good. What it does not have cannot be moved."""
+    """Move the person and the door of a world. They are attached to it for good; a world may lack either."""
 
     def __init__(self, world: SimWorld) -> None:
         self._world = world
@@ -71,15 +71,15 @@ class Actors:
         """Return the names of what can be moved: "person", "office_door"."""
         return tuple(self._movers)
 
-    def move(self, name: str, forth: bool) -> None:
-        """Send the person into the hallway or back, the door before its opening or aside. They take their time."""
-        mover = self._movers[name]
-        mover.goal = mover.length if forth else 0.0
-
     @property
     def doors(self) -> tuple[str, ...]:
         """Return the actors that slide along their path and stand nowhere else."""
         return tuple(name for name, mover in self._movers.items() if not mover.turns)
+
+    def move(self, name: str, forth: bool) -> None:
+        """Send the person into the hallway or back, the door before its opening or aside. They take their time."""
+        mover = self._movers[name]
+        mover.goal = mover.length if forth else 0.0
 
     def put(self, name: str, x: float, y: float, yaw: float) -> None:
         """Have the person stand somewhere at once; sent again, they set out from the beginning of their path."""
@@ -117,12 +117,11 @@ class Actors:
         data = self._world.data
         data.mocap_pos[mover.number][:2] = x, y
         if mover.turns:
-            data.mocap_quat[mover.number] = np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])
+            data.mocap_quat[mover.number] = _turned(yaw)
 
     def _robot_in_doorway(self) -> bool:
         pose = self._world.base().pose
-        x, y = DOOR_PATH[-1]
-        return math.hypot(pose.x - x, pose.y - y) < DOORWAY_M
+        return math.dist((pose.x, pose.y), DOOR_PATH[-1]) < DOORWAY_M
 
 
 ROBOT = "robot"
@@ -140,8 +139,10 @@ class Spot:
 
 
 def read_arrangement(text: str) -> dict[str, Spot | bool]:
-    """Return what `text` asks for, a JSON object of names: [x, y] or [x, y, yaw], for a door "open" or "shut" (True). Empty
-    text asks for nothing. Raises SimWorldError for any other text."""
+    """Return the wishes that `text` names, a JSON object: [x, y] or [x, y, yaw], for a door "open" or "shut" (True).
+
+    Empty text wishes for nothing. Raises SimWorldError for any other text.
+    """
     try:
         given = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
@@ -163,14 +164,14 @@ def _wish(name: str, value: object) -> Spot | bool:
 
 
 class Stage:
-    """Moves at once whatever a world has; nobody else may use the world meanwhile."""
+    """Put whatever a world has elsewhere at once; nobody else may use the world meanwhile."""
 
     def __init__(self, world: SimWorld, actors: Actors, start: str = "") -> None:
         """`start` is the keyframe that the robot begins in."""
         self._world, self._actors, self._start = world, actors, start
 
     def arrange(self, wishes: Mapping[str, Spot | bool], *, anew: bool) -> None:
-        """Put everything back to its start if `anew`, then what is named where it is wished. Simulated time goes on.
+        """Put what is named where it is wished, after everything was put back to its start if `anew`. Simulated time goes on.
 
         Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
         """
@@ -200,7 +201,7 @@ class Stage:
             raise SimWorldError(f"there is no '{name}' that can be moved; there is: {known}")
 
     def movable(self) -> tuple[str, ...]:
-        """Names of what can be put anywhere, besides the robot."""
+        """Return the names of what can be put anywhere, besides the robot."""
         model, doors = self._world.model, self._actors.doors
         return tuple(
             name
@@ -213,7 +214,7 @@ class Stage:
     def _put(self, name: str, spot: Spot) -> None:
         model, data = self._world.model, self._world.data
         body = self._world.base_id if name == ROBOT else model.body(name).id
-        turned = np.array([math.cos(spot.yaw / 2), 0.0, 0.0, math.sin(spot.yaw / 2)])
+        turned = _turned(spot.yaw)
         if (mocap := int(model.body_mocapid[body])) >= 0:
             data.mocap_pos[mocap][:2], data.mocap_quat[mocap] = (spot.x, spot.y), turned
             return
@@ -223,3 +224,8 @@ class Stage:
         if name != ROBOT:
             data.qpos[at + 2] = model.body_pos[body][2]
         data.qvel[speed : speed + 6] = 0.0
+
+
+def _turned(yaw: float) -> np.ndarray:
+    """Return the quaternion (w, x, y, z) of a heading in rad."""
+    return np.array([math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)])

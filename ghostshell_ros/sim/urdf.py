@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's MuJoCo model as URDF, for tools that know no MJCF."""
+"""Write a robot's MuJoCo model as URDF, for tools that know no MJCF."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
 
+from ghostshell_ros.sim.gait import Vector, euler
 from ghostshell_ros.sim.world import SimWorldError
 
 _GEOM, _JOINT = mujoco.mjtGeom, mujoco.mjtJoint
@@ -103,12 +103,8 @@ def _shapes(link: ElementTree.Element, role: str, model: mujoco.MjModel, geom: i
             ElementTree.SubElement(painted, "color", rgba=_numbers(colour))
 
 
-def _origin(element: ElementTree.Element, at: Iterable[float], turned: Iterable[float]) -> None:
-    w, x, y, z = turned
-    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
-    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-    ElementTree.SubElement(element, "origin", xyz=_numbers(at), rpy=_numbers((roll, pitch, yaw)))
+def _origin(element: ElementTree.Element, at: Iterable[float], turned: Vector) -> None:
+    ElementTree.SubElement(element, "origin", xyz=_numbers(at), rpy=_numbers(euler(turned)))
 
 
 def _numbers(values: Iterable[float]) -> str:

@@ -27,9 +27,9 @@ WORLDS = Path(__file__).with_name("worlds")
 """Folder of the surroundings a robot can be put into, by the name of their file."""
 
 CONTROL_S = 0.005
-"""What is attached to a world is called in steps of this many seconds, or of one step of the model where that is longer."""
+"""Time between two calls of what is attached to a world; one step of the model where that is longer."""
 ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
-"""Where nothing has been faster for so long [m/s, rad/s], forces are in balance."""
+"""Forces are in balance once nothing was faster than this [m/s, rad/s] for this long."""
 
 Image = npt.NDArray[np.uint8]
 State = npt.NDArray[np.float64]
@@ -37,13 +37,15 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 class SimWorldError(ValueError):
-    """The world cannot do what was asked; the message names the fault and what there is instead."""
+    """Say that the world cannot do what was asked; the message names the fault and what there is instead."""
 
 
 @dataclass(frozen=True)
 class Imu:
-    """One reading: orientation as quaternion (w, x, y, z), angular velocity in rad/s, specific force in m/s^2, all in
-    the IMU's frame."""
+    """Hold one reading of the IMU in its own frame.
+
+    It is the orientation as quaternion (w, x, y, z), the angular velocity in rad/s and the specific force in m/s^2.
+    """
 
     orientation: tuple[float, ...]
     angular_velocity: tuple[float, ...]
@@ -68,13 +70,18 @@ class BaseState:
 
 
 class SimWorld:
-    """A robot model in one of `WORLDS`. One thread at a time may use it; rendering must stay on the thread that rendered
-    first, because a GL context belongs to a thread."""
+    """Step, read and render a robot's model in one of `WORLDS`.
+
+    One thread at a time may use it. Rendering must stay on the thread that rendered first, because a GL context belongs to
+    a thread.
+    """
 
     def __init__(self, model: str | Path, *, base_body: str = "base_link", world: str = "desk") -> None:
-        """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing). Raises
-        SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with a
-        free joint."""
+        """Load `model` (absolute, or relative to `ROOT`) and put it into `world` ("" for nothing).
+
+        Raises SimWorldError if there is no such file or world, if it does not compile, or if it has no body `base_body` with
+        a free joint.
+        """
         path = Path(model) if Path(model).is_absolute() else ROOT / model
         if not path.is_file():
             raise SimWorldError(f"there is no model '{path}'; name it absolutely or below {ROOT}")
@@ -104,7 +111,7 @@ class SimWorld:
             self._joints[name] = joint
         self._still_s = 0.0
         self._asleep: State | None = None
-        """What was given when everything had come to rest; None while something moves."""
+        """The inputs and positions with which everything had come to rest; None while something moves."""
         base = range(self._base_dof, self._base_dof + 6)
         self._dofs = np.array([*base, *(self.model.jnt_dofadr[joint] for joint in self._joints.values())])
         self._attached: list[tuple[Callable[[float], None], Callable[[], None]]] = []
@@ -115,22 +122,23 @@ class SimWorld:
         """The model's number of the robot's display (the first 2-D texture named `*_face`), or None without one."""
         self._face_version = 0
         self._uploaded: dict[tuple[int, int], int] = {}
-        self.face = ""
         self.reset()
 
     @property
     def time(self) -> float:
-        """Seconds of simulated time since the last reset."""
+        """Return the seconds of simulated time since the last reset."""
         return float(self.data.time)
 
     @property
     def timestep(self) -> float:
-        """Seconds of one step."""
+        """Return the seconds of one step."""
         return float(self.model.opt.timestep)
 
     def attach(self, update: Callable[[float], None], reset: Callable[[], None]) -> None:
-        """Have `update(dt)` called before each `CONTROL_S` of physics (a controller, something that moves), and `reset` with
-        each reset, before the world settles; then reset."""
+        """Call `update(dt)` before each `CONTROL_S` of physics from now on, and `reset` with each reset; then reset.
+
+        A controller attaches itself so, or something that moves by itself. At a reset it is called before the world settles.
+        """
         self._attached.append((update, reset))
         self.reset()
 
@@ -152,13 +160,13 @@ class SimWorld:
         self.data.time = 0.0
 
     def state(self) -> State:
-        """Return all that decides how the world continues and looks, for `set_state` of another world of the same model."""
+        """Return the whole state, with which another world of the same model goes on and looks the same after `set_state`."""
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         return state
 
     def appearance(self) -> State:
-        """Return all that a picture shows but the face: positions and angles [m, rad]."""
+        """Return the positions and angles [m, rad] that decide how a picture looks, apart from the face."""
         data = self.data
         return np.concatenate((data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel()))
 
@@ -170,7 +178,7 @@ class SimWorld:
         mujoco.mj_forward(self.model, self.data)
 
     def step(self, n: int = 1) -> None:
-        """Advance by `n` steps. Where nothing has moved for `ASLEEP_S`, nothing is computed until something is changed."""
+        """Advance by `n` steps. Once nothing has moved for `ASLEEP_S`, nothing is computed until something is changed."""
         while n > 0:
             part = min(n, self._control_steps)
             for update, _ in self._attached:
@@ -185,7 +193,7 @@ class SimWorld:
             self._asleep = self._given() if self._still_s > ASLEEP_S else None
 
     def _given(self) -> State:
-        """Return what is set from outside, and where everything is."""
+        """Return all inputs and positions."""
         data = self.data
         return np.concatenate((data.ctrl, data.xfrc_applied.ravel(), self.appearance()))
 
@@ -195,11 +203,11 @@ class SimWorld:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the position-controlled joints in the order of the model's actuators."""
+        """Return the names of the position-controlled joints in the order of the model's actuators."""
         return tuple(self._actuators)
 
     def place(self, joints: Mapping[str, float], height: float) -> None:
-        """Put the robot there at once, upright over its start, with the joints (rad) as given and as their targets."""
+        """Put the robot upright over its start at once, at a height in m, with joints (rad) that are also their targets."""
         for name, position in joints.items():
             self.data.qpos[self.model.jnt_qposadr[self._joints[name]]] = position
             self.data.ctrl[self._actuators[name]] = position
@@ -207,8 +215,10 @@ class SimWorld:
         mujoco.mj_forward(self.model, self.data)
 
     def set_joint_targets(self, targets: Mapping[str, float]) -> None:
-        """Set position targets in rad by joint; the others keep theirs. Raises SimWorldError for an unknown joint or a
-        target that is no finite number; nothing is set then."""
+        """Set position targets in rad by joint; the others keep theirs.
+
+        Raises SimWorldError for an unknown joint or a target that is no finite number; nothing is set then.
+        """
         for name, target in targets.items():
             if name not in self._actuators:
                 raise SimWorldError(f"there is no joint '{name}'; the joints are {', '.join(self._actuators)}")
@@ -218,11 +228,11 @@ class SimWorld:
             self.data.ctrl[self._actuators[name]] = target
 
     def joint_positions(self) -> dict[str, float]:
-        """Positions in rad by joint."""
+        """Return the positions in rad by joint."""
         return {name: float(self.data.qpos[self.model.jnt_qposadr[j]]) for name, j in self._joints.items()}
 
     def joint_velocities(self) -> dict[str, float]:
-        """Velocities in rad/s by joint."""
+        """Return the velocities in rad/s by joint."""
         return {name: float(self.data.qvel[self.model.jnt_dofadr[j]]) for name, j in self._joints.items()}
 
     def speed(self) -> float:
@@ -230,11 +240,11 @@ class SimWorld:
         return float(np.abs(self.data.qvel[self._dofs]).max())
 
     def joint_efforts(self) -> dict[str, float]:
-        """Torques of the servos in N m by joint."""
+        """Return the torques of the servos in N m by joint."""
         return {name: float(self.data.actuator_force[i]) for name, i in self._actuators.items()}
 
     def base(self) -> BaseState:
-        """State of the robot's base in the odom frame, which is the world's."""
+        """Return the state of the robot's base in the odom frame, which is the world's."""
         q, v = self._base_qpos, self._base_dof
         x, y, height = self.data.qpos[q : q + 3].tolist()
         orientation = self.data.qpos[q + 3 : q + 7]
@@ -248,12 +258,10 @@ class SimWorld:
         names = ("orientation", "gyro", "accelerometer")
         return Imu(*(_floats(self.data.sensor(name).data) for name in names))
 
-    def set_face(self, name: str, image: Image | None = None) -> None:
-        """Remember `name` as what the display shows, and show `image` (height x width x 3, any size) on it. Without an
-        image only the name changes. A robot without a display takes any face and shows none."""
-        self.face = name
+    def set_face(self, image: Image) -> None:
+        """Show an image (height x width x 3, any size) on the robot's display. A robot without a display shows none."""
         texture = self.face_texture
-        if image is None or texture is None:
+        if texture is None:
             return
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
             raise SimWorldError(f"a face image is uint8 of height x width x 3, not {image.dtype} of {image.shape}")
@@ -266,7 +274,7 @@ class SimWorld:
         self._face_version += 1
 
     def objects(self) -> dict[str, tuple[list[float], list[float]]]:
-        """Position in m and orientation (w, x, y, z) of every named body that stands in the world by itself."""
+        """Return position in m and orientation (w, x, y, z) of every named body that stands in the world by itself."""
         found = {}
         for body in range(1, self.model.nbody):
             name = self.model.body(body).name
@@ -275,12 +283,14 @@ class SimWorld:
         return found
 
     def cameras(self) -> tuple[str, ...]:
-        """Names of the model's cameras."""
+        """Return the names of the model's cameras."""
         return tuple(self.model.camera(i).name for i in range(self.model.ncam))
 
     def render(self, camera: str = "film", width: int = 640, height: int = 480) -> Image:
-        """Picture of a camera as height x width x 3. Raises SimWorldError for an unknown camera or where MuJoCo finds
-        no way to render."""
+        """Return a camera's picture as height x width x 3, RGB.
+
+        Raises SimWorldError for an unknown camera, or when MuJoCo finds no way to render.
+        """
         if camera not in self.cameras():
             raise SimWorldError(f"there is no camera '{camera}'; the cameras are {', '.join(self.cameras())}")
         size = (width, height)

@@ -181,6 +181,7 @@ def test_disjoint_joints_move_side_by_side_and_shared_ones_are_refused(
     assert "hip" in clash.error_msg and "neck" not in clash.error_msg
     assert one.result(5).ok and two.result(5).ok
     assert time.monotonic() - started < 1.5, "they ran one after the other"
+    assert robot.drivers.move_joints(["neck", "hip"], [0.5], [[0.1, 0.1]], stop=threading.Event()).ok
 
 
 def test_a_stop_ends_the_call_within_a_fifth_of_a_second_and_the_gate_holds(

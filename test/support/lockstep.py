@@ -63,6 +63,7 @@ class SimDrivers:
         self.spoken: list[tuple[str, str, float, float]] = []
         self.sounds: list[str] = []
         self.faces: list[str] = []
+        self.face = "neutral"
         self._joints = joints
         self._with_odometry = with_odometry
         self._show_faces = show_faces
@@ -116,7 +117,7 @@ class SimDrivers:
         if face not in FACES:
             return DriverResult(False, 430, f"there is no face '{face}'")
         self.faces.append(face)
-        before = self.world.face or "neutral"
+        before = self.face
         self._show(face)
         result = self._pass(duration_s or float("inf"), stop)
         self._show(before)
@@ -159,4 +160,6 @@ class SimDrivers:
         return DriverResult(True)
 
     def _show(self, face: str) -> None:
-        self.world.set_face(face, draw(face) if self._show_faces else None)
+        self.face = face
+        if self._show_faces:
+            self.world.set_face(draw(face))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import pytest
 from coco_sim import config
 
+from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.motions import LEGS, Pose, Trajectory
+from ghostshell_ros.robots.coco.motions import LEGS, Pose
 
 SOMEWHERE = {joint: 0.05 * (k % 5 - 2) for k, joint in enumerate(motions.JOINTS)}
 
@@ -50,14 +51,14 @@ def test_a_motion_starts_at_the_present_pose_and_keeps_limits_and_speeds(name: s
     trajectory = MOTIONS[name](SOMEWHERE)
     limits = config().joints
     assert dict(zip(trajectory.joints, trajectory.positions[0], strict=True)) == pytest.approx(SOMEWHERE)
-    assert trajectory.times[0] == 0.0
-    for k in range(1, len(trajectory.times)):
-        dt = trajectory.times[k] - trajectory.times[k - 1]
+    assert trajectory.times_s[0] == 0.0
+    for k in range(1, len(trajectory.times_s)):
+        dt = trajectory.times_s[k] - trajectory.times_s[k - 1]
         assert dt > 0
         for i, joint in enumerate(trajectory.joints):
             here, before = trajectory.positions[k][i], trajectory.positions[k - 1][i]
             assert limits[joint].lower <= here <= limits[joint].upper, (joint, here)
-            assert abs(here - before) / dt <= limits[joint].max_velocity, (joint, trajectory.times[k])
+            assert abs(here - before) / dt <= limits[joint].max_velocity, (joint, trajectory.times_s[k])
 
 
 @pytest.mark.parametrize("name", [n for n in MOTIONS if n.split()[0] in ("walk", "turn", "wave", "knock", "pull")])
@@ -82,9 +83,9 @@ def test_a_walk_lifts_only_one_diagonal_pair_at_a_time() -> None:
 
 def test_times_foretold_are_those_of_the_trajectories() -> None:
     for distance in (0.03, 0.2, -0.35):
-        assert motions.walk_time_s(distance, 60, 60) == pytest.approx(motions.walk({}, distance, 60, 60).duration)
+        assert motions.walk_time_s(distance, 60, 60) == pytest.approx(motions.walk({}, distance, 60, 60).duration_s)
     for angle in (0.1, 1.57, -3.1):
-        assert motions.turn_time_s(angle) == pytest.approx(motions.turn({}, angle).duration)
+        assert motions.turn_time_s(angle) == pytest.approx(motions.turn({}, angle).duration_s)
 
 
 def test_trajectories_of_different_joints_are_not_joined() -> None:

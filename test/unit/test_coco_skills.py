@@ -199,11 +199,11 @@ def test_every_expression_has_a_drawing_and_every_tune_notes() -> None:
 
 def test_a_face_is_shown_for_its_time_and_then_the_one_before() -> None:
     sim = CocoSim()
-    sim.world.set_face("calm")
+    sim.drivers.face = "calm"
     shown: list[str] = []
-    sim._observe = lambda: shown.append(sim.world.face)
+    sim._observe = lambda: shown.append(sim.drivers.face)
     sim.run("emotion", emo="afraid", duration=1.0)
-    assert set(shown[:-1]) == {"fear"} and sim.world.face == "calm"
+    assert set(shown[:-1]) == {"fear"} and sim.drivers.face == "calm"
     assert len(shown) == pytest.approx(50, abs=2)
 
 

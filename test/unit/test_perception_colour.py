@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import yaml
 
-from ghostshell_ros.perception.colour import Blob, ColourDetector, ColourRange, Look, find, hsv
+from ghostshell_ros.perception.colour import ColourDetector, ColourRange, Look, hsv
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.robots.kalos.skills.parameters import Thing
 
 CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "object_detector.yaml").read_text())
 PARAMETERS = CONFIG["/**/object_detector"]["ros__parameters"]
-LOOKS = [Look.parse(text) for text in PARAMETERS["looks"]]
+DETECTOR = ColourDetector(PARAMETERS["looks"])
 
 
 def _image() -> np.ndarray:
@@ -24,7 +24,7 @@ def _image() -> np.ndarray:
 
 
 def test_the_detector_has_a_look_of_all_that_the_skills_name() -> None:
-    assert tuple(look.label for look in LOOKS) == get_args(Thing)
+    assert DETECTOR.labels == get_args(Thing)
 
 
 def test_hues_are_those_of_the_colour_circle() -> None:
@@ -38,40 +38,39 @@ def test_a_blob_of_the_colour_is_found_with_its_box_and_dull_things_are_not() ->
     image = _image()
     image[100:120, 50:80] = (240, 120, 20)
     image[10:12, 10:12] = (240, 120, 20)
-    (blob,) = find(image, LOOKS)
-    assert blob == Blob("ball", 600, 50, 100, 79, 119)
+    (blob,) = DETECTOR.detect(image)
+    assert blob == Box("ball", 1.0, 50, 100, 80, 120)
 
 
 def test_a_red_that_goes_around_the_circle_is_one_colour() -> None:
     image = _image()
     image[50:60, 50:55], image[50:60, 55:60] = (200, 20, 30), (200, 30, 20)
-    (blob,) = find(image, LOOKS)
-    assert (blob.label, blob.pixels) == ("apple", 100)
+    (blob,) = DETECTOR.detect(image)
+    assert (blob.label, blob.confidence) == ("apple", pytest.approx(100 / 150))
 
 
 def test_two_things_of_one_colour_are_two_and_arms_of_one_shape_are_one() -> None:
     image = _image()
     image[50:70, 50:70] = image[50:70, 100:115] = (240, 120, 20)
-    assert [b.pixels for b in find(image, LOOKS)] == [400, 300]
+    assert [(b.left, b.right) for b in DETECTOR.detect(image)] == [(50, 70), (100, 115)], "the larger one first"
     image = _image()
     image[50:70, 50:56] = image[50:70, 70:76] = image[70:76, 50:76] = (240, 120, 20)
-    assert len(find(image, LOOKS)) == 1
+    assert len(DETECTOR.detect(image)) == 1
 
 
 def test_a_ball_with_seams_is_one_ball() -> None:
     image = _image()
     image[100:140, 100:140] = (240, 120, 20)
     image[119:121, 100:140] = (10, 10, 10)
-    (blob,) = find(image, LOOKS)
-    assert (blob.left, blob.top, blob.right, blob.bottom) == (100, 100, 139, 139)
+    (blob,) = DETECTOR.detect(image)
+    assert (blob.left, blob.top, blob.right, blob.bottom) == (100, 100, 140, 140)
 
 
 def test_the_detector_gives_the_edges_of_what_it_sees() -> None:
     image = _image()
     image[100:120, 50:80] = (240, 120, 20)
-    detector = ColourDetector(PARAMETERS["looks"])
-    assert detector.detect(image) == [Box("ball", 1.0, 50, 100, 80, 120)]
-    assert detector.detect(np.zeros((0, 0, 3), np.uint8)) == []
+    assert DETECTOR.detect(image) == [Box("ball", 1.0, 50, 100, 80, 120)]
+    assert DETECTOR.detect(np.zeros((0, 0, 3), np.uint8)) == []
 
 
 def test_without_looks_there_is_nothing_to_see_by() -> None:

@@ -7,12 +7,12 @@ import math
 
 import pytest
 
-from ghostshell_ros.perception.boxes import Camera, Laser, place
+from ghostshell_ros.perception.boxes import Camera, place
 from ghostshell_ros.perception.detector import Box
-from skill_kernel.skills.drivers import Scan
+from skill_kernel.skills.drivers import Pose2D, Scan
 
 CAMERA = Camera(focal=200.0, width=320, height=240, forward=0.3, above_ground=0.35)
-LASER = Laser(0.2, 0.0, 0.0)
+LASER = Pose2D(0.2, 0.0, 0.0)
 
 
 def _scan(distance_from_laser: float) -> Scan:

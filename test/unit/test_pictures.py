@@ -71,7 +71,7 @@ def test_a_face_stays_until_the_next_one(world: SimWorld, process: PictureProces
     world.reset()
     process.draw(request(world))  # the first one shows the display before its picture was loaded
     before = process.draw(request(world))
-    happy = process.draw(request(world, face=("happy", draw("happy"))))
+    happy = process.draw(request(world, face=draw("happy")))
     assert far_from(before, happy) > 0.01
     assert far_from(happy, process.draw(request(world))) == 0.0
 
@@ -134,7 +134,7 @@ def test_a_face_that_is_set_is_on_every_picture_from_the_next_one_on(world: SimW
     taken = Taken(world)
     try:
         _, before = [taken.pictures.get(timeout=WAIT_S) for _ in range(2)][1]
-        taken.thread.set_face("happy", draw("happy"))
+        taken.thread.set_face(draw("happy"))
         later = [taken.pictures.get(timeout=WAIT_S)[1] for _ in range(6)]
     finally:
         taken.thread.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories are checked before they play, interpolated in between, and never share a joint."""
+"""Trajectories are checked before they play and interpolated in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Motions, Trajectory
+from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Trajectory
 from skill_kernel.robot import JointConfig
 
 KNOWN = {"a", "b", "c"}
@@ -86,23 +86,6 @@ def test_what_lies_beyond_a_joints_limits_is_refused(times: list[float], positio
     assert refused.value.code is MotionCode.BAD_TRAJECTORY
 
 
-def test_disjoint_trajectories_play_side_by_side() -> None:
-    motions = Motions()
-    motions.start(1, line("a", "b"), {"a": 0.0, "b": 0.0}, now=10.0)
-    motions.start(2, line("c", seconds=2.0), {"c": 0.0}, now=10.5)
-    assert motions.set_points(11.0) == {"a": 1.0, "b": 1.0, "c": 0.25}
-
-
-def test_an_overlapping_trajectory_is_refused_until_the_other_stops() -> None:
-    motions = Motions()
-    motions.start(1, line("a", "b"), {}, now=0.0)
-    with pytest.raises(MotionError, match="b"):
-        motions.start(2, line("b", "c"), {}, now=0.1)
-    motions.stop(1)
-    motions.start(2, line("b", "c"), {}, now=0.2)
-
-
 def test_a_joint_never_measured_goes_to_its_first_point() -> None:
-    motions = Motions()
-    motions.start(1, line("a", to=0.7), {}, now=0.0)
-    assert motions.set_points(0.0) == {"a": 0.7}
+    made = line("a", "b", to=0.7)
+    assert made.sample(0.0, made.start_from({"b": 0.2})) == (0.7, 0.2)

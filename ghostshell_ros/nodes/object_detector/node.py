@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells what the camera sees and where it is, by the detector that its parameters choose."""
+"""Node `object_detector`: tell what the camera sees and where it is, by the detector that its parameters choose."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from sensor_msgs.msg import CameraInfo, Image, LaserScan
 from std_msgs.msg import Header
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
-from ghostshell_ros.perception.boxes import Camera, Laser, place
+from ghostshell_ros.perception.boxes import Camera, place
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.perception.making import KINDS, make_detector, read_labels, read_widths
 from ghostshell_ros.runtime.node import Health, Level, NodeStartError, RuntimeNode
 from ghostshell_ros.wire.images import to_pixels
 from ghostshell_ros.wire.qos import IMAGES, SENSORS
+from ghostshell_ros.wire.sensing import scan_of
 from skill_kernel.robot import RobotConfig
-from skill_kernel.skills.drivers import Scan
+from skill_kernel.skills.drivers import Pose2D, Scan
 
 SCAN_S = 0.5
-"""A lidar turn older than this says nothing of the image."""
+"""Age from which on a lidar turn says nothing of the image."""
 
 
 class ObjectDetector(RuntimeNode):
-    """Subscribes `camera/image_raw`, `camera/camera_info` and `scan`; publishes `object_detections`
+    """Publish what the detector sees in each image.
+
+    Subscribes `camera/image_raw`, `camera/camera_info` and `scan`; publishes `object_detections`
     (ghostshell/DetectionArray), one an image, also when nothing is seen, and while somebody subscribes the boxes alone on
     `camera/detections` (vision_msgs/Detection2DArray) for other tools. An image that cannot be read, or on which the
     detector fails, is logged and left out.
@@ -55,8 +58,7 @@ class ObjectDetector(RuntimeNode):
             raise NodeStartError(f"detector '{kind}': {error}") from error
         self._forward = self.declare("camera_forward", 0.352, "camera in front of base_link [m]", -2.0, 2.0)
         self._height = self.declare("camera_height", 0.325, "camera above the ground [m]", 0.01, 3.0)
-        x, y, yaw = robot.base.laser if robot.base is not None else (0.0, 0.0, 0.0)
-        self._laser = Laser(x, y, yaw)
+        self._laser = Pose2D(*robot.base.laser) if robot.base is not None else Pose2D(0.0, 0.0, 0.0)
         self._info: CameraInfo | None = None
         self._scan: tuple[float, LaserScan] | None = None
         self._looked: tuple[object, list[Box]] | None = None
@@ -90,7 +92,7 @@ class ObjectDetector(RuntimeNode):
             return
         self._fault = ""
         fresh = self._scan is not None and self.steady_now() - self._scan[0] <= SCAN_S
-        scan = _read(self._scan[1]) if self._scan is not None and boxes and fresh else None
+        scan = scan_of(self._scan[1]) if self._scan is not None and boxes and fresh else None
         camera = Camera(float(self._info.k[0]), message.width, message.height, self._forward, self._height)
         found = [self._placed(box, camera, scan) for box in boxes]
         prefix = message.header.frame_id.rpartition("/")[0]
@@ -128,8 +130,3 @@ def _standard(seen: Detection, header: Header) -> Detection2D:
     box.center.position.x, box.center.position.y = (left + right + 1) / 2, (top + bottom + 1) / 2
     kind = ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(class_id=seen.label, score=float(seen.confidence)))
     return Detection2D(header=header, results=[kind], bbox=box)
-
-
-def _read(message: LaserScan) -> Scan:
-    ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
-    return Scan(message.angle_min, message.angle_increment, ranges)

@@ -16,11 +16,11 @@ from std_srvs.srv import Trigger
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.qos import LATCHED, SENSORS, SET_POINTS
+from ghostshell_ros.wire.sensing import points_of, twist_of, velocity_of
 from skill_kernel.events import Notice
 from skill_kernel.robot import BaseConfig
-from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source, Velocity
+from skill_kernel.safety.base_gate import HOLD, POSTURES, STILL, BaseGate, Source
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
-from skill_kernel.safety.obstacles import scan_points
 
 ATTITUDE = ("roll", "pitch", "yaw")
 LAST_WORD_S = 0.1
@@ -103,10 +103,7 @@ class BasePorts:
 
     def publish(self) -> None:
         """Send what the gate has now; on a halt at once, not at the next tick."""
-        out = self.gate.output
-        message = Twist()
-        message.linear.x, message.linear.y, message.angular.z = out.forward, out.lateral, out.turn
-        self._cmd_vel.publish(message)
+        self._cmd_vel.publish(twist_of(self.gate.output))
 
     def _wake(self) -> None:
         """Tick at the full rate: a command has come."""
@@ -137,7 +134,7 @@ class BasePorts:
             if not self.relaying:
                 return
             self._wake()
-            wish = Velocity(message.linear.x, message.linear.y, message.angular.z)
+            wish = velocity_of(message)
             refusal = self.gate.command(self._node.steady_now(), source, wish)
             if refusal is not None:
                 self._refused(refusal)
@@ -157,15 +154,7 @@ class BasePorts:
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
             self._refused(Refusal(RefusalKind.NOT_FINITE, "scan", text))
             return
-        points = scan_points(
-            message.angle_min,
-            message.angle_increment,
-            message.ranges,
-            range_min=message.range_min,
-            range_max=message.range_max,
-            laser=self._base.laser,
-        )
-        self.gate.scan(self._node.steady_now(), points)
+        self.gate.scan(self._node.steady_now(), points_of(message, self._base.laser))
 
     def _on_posture(self, message: String) -> None:
         if not self.relaying:

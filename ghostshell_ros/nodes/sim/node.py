@@ -12,7 +12,6 @@ from typing import Any
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import CameraInfo, Image, JointState
-from std_msgs.msg import String
 
 from ghostshell_ros.nodes.sim.sim_base import SimBase
 from ghostshell_ros.nodes.sim.sim_frames import SimFrames
@@ -50,7 +49,7 @@ class Sim(RuntimeNode):
     0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
     freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
     `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
-    every second). One with a display subscribes `face/image_raw` and `face`. Each publishes its frames and description
+    every second). One with a display subscribes `face/image_raw`. Each publishes its frames and description
     (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, while the robot stands still at `rest_rate_hz`;
     `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at
     `film_rate_hz`; images only while somebody subscribes to them. `/clock` when `publish_clock` is set, which keeps `rate_hz`
@@ -78,7 +77,6 @@ class Sim(RuntimeNode):
             raise NodeStartError(str(error)) from error
         self._lock = threading.Lock()
         self._refused: set[str] = set()
-        self._face = ""
 
         self._simulated_time = clock
         prefix = self.declare("frame_prefix", "auto", "before each frame's name; auto: the robot's namespace and a slash")
@@ -100,7 +98,6 @@ class Sim(RuntimeNode):
         self._frames = SimFrames(sim, robot.name, str(self.get_parameter("camera").value))
         self._pictures = PictureThread(robot.model_path(), self._snapshot, shots, self._no_pictures, surroundings)
         if self._world.face_texture is not None:
-            self.create_subscription(String, "face", self._on_face, LATCHED)
             self.create_subscription(Image, "face/image_raw", self._on_face_image, LATCHED)
         self._rest_period_s = 1.0 / self.declare("rest_rate_hz", 10.0, "the same while the robot stands still [Hz]", 1.0, 200.0)
         self._moved_s = self._publish_s = self.steady_now()
@@ -187,16 +184,13 @@ class Sim(RuntimeNode):
         except SimWorldError as error:
             self._refuse(str(error))
 
-    def _on_face(self, message: String) -> None:
-        self._face = message.data
-
     def _on_face_image(self, message: Image) -> None:
         try:
             pixels = to_pixels(message)
         except ValueError as error:
             self._refuse(f"face/image_raw: {error}")
             return
-        self._pictures.set_face(self._face, pixels)
+        self._pictures.set_face(pixels)
         if self._viewer is not None:
             self._show_face_in_viewer(pixels)
 
@@ -244,7 +238,7 @@ class Sim(RuntimeNode):
 
     def _show_face_in_viewer(self, pixels: Pixels) -> None:
         with self._lock:
-            self._world.set_face(self._face, pixels)
+            self._world.set_face(pixels)
             texture = self._world.face_texture
         if self._viewer is not None and texture is not None:
             self._viewer.update_texture(texture)

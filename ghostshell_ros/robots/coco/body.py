@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CoCo's body as its skills see it: motions on top of the drivers, each ending soon after its stop event and in a
-stable pose."""
+"""Give CoCo's skills its body: motions on top of the drivers, each ending soon after its stop event in a stable pose."""
 
 from __future__ import annotations
 
@@ -9,10 +8,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ghostshell_ros.drivers.trajectory import Trajectory
+from ghostshell_ros.navigation.motion import seen_from, wrapped
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.motions import Trajectory
 from skill_kernel.skills.drivers import Action, DriverResult, Memory, Pose2D, Senses, StopEvent, joint_trajectory
-from skill_kernel.skills.skill import SkillReturn
 
 WALK_TOLERANCE_M = 0.025
 TURN_TOLERANCE_RAD = math.radians(4.0)
@@ -20,22 +19,21 @@ MAX_CORRECTIONS = 3
 REJOIN_M = 0.6
 
 CLOSE_TO_COMMAND_RAD = 0.2
-"""A joint nearer than this to its last set-point carries on from the set-point, else from where it was measured."""
+"""Distance from its last set-point within which a joint carries on from it, else from where it was measured."""
 
 HEAD = ("head_yaw", "head_pitch")
 
 _GO_ON = threading.Event()
-"""Never set: the motion that makes a stopped body stable is not stopped itself; its length bounds it."""
+"""Stop event that is never set, for the motion that makes a stopped body stable; its length bounds it."""
 
 
 class BodyError(RuntimeError):
-    """The body cannot move safely; the message says why and what would help."""
+    """Say that the body cannot move safely; the message says why and what would help."""
 
 
 @dataclass(frozen=True)
 class Voice:
-    """How text is spoken from now on. `variant` is the synthesiser's, "" for its own voice; `rate` 1.0 is normal,
-    `volume` is 0 to 1."""
+    """Set how text is spoken: `variant` is the synthesiser's ("" for its own voice), `rate` 1.0 normal, `volume` 0 to 1."""
 
     variant: str = ""
     rate: float = 1.0
@@ -43,8 +41,10 @@ class Voice:
 
 
 class CocoBody:
-    """What CoCo can do with its drivers. Skills of different channels call it from different threads; no two of them
-    share joints."""
+    """Do what CoCo can do with its drivers.
+
+    Skills of different channels call it from different threads; no two of them share joints.
+    """
 
     def __init__(
         self, *, move_joints: Action, speak: Action, play_sound: Action, show_face: Action, senses: Senses, memory: Memory
@@ -55,9 +55,10 @@ class CocoBody:
         self._commanded: dict[str, float] = {}
 
     def pose(self, joints: Sequence[str] = motions.JOINTS) -> dict[str, float]:
-        """Where a motion of these joints starts: the last set-point where the joint is near it, else as measured.
+        """Return where a motion of these joints starts: at the last set-point where the joint is near it, else as measured.
 
-        Raises BodyError while a joint has not been measured: a guess could make it jump."""
+        Raises BodyError while a joint has not been measured: a guess could make it jump.
+        """
         measured = self.senses.joint_positions()
         missing = [joint for joint in joints if joint not in measured]
         if missing:
@@ -72,7 +73,7 @@ class CocoBody:
 
     def play(self, trajectory: Trajectory, stop: StopEvent) -> DriverResult:
         """Play a trajectory. Blocks; ends within 0.2 s of `stop`."""
-        played = joint_trajectory(trajectory.joints, trajectory.times, trajectory.positions)
+        played = joint_trajectory(trajectory.joints, trajectory.times_s, trajectory.positions)
         result = self.move_joints(trajectory=played, stop=stop)
         for joint in trajectory.joints:
             self._commanded.pop(joint, None)
@@ -115,8 +116,10 @@ class CocoBody:
         return DriverResult(ok=True)
 
     def walk(self, distance: float, speed: float, amplitude: float, stop: StopEvent) -> tuple[DriverResult, float]:
-        """Walk `distance` metres (negative: backward) on the present course. Returns how it ended and how far CoCo
-        came, by odometry where there is one."""
+        """Walk `distance` metres (negative: backward) on the present course.
+
+        Returns how it ended and how far CoCo came, by odometry where there is one.
+        """
         start = self.senses.odometry()
         reach, done = motions.walk_reach(speed, amplitude), 0.0
         for _ in range(math.ceil(abs(distance) / reach) + MAX_CORRECTIONS):
@@ -127,14 +130,16 @@ class CocoBody:
             error = _course_error(start, here, math.copysign(1.0, distance)) if start and here else 0.0
             result = self.legs([motions.walk(self.pose(), aim, speed, amplitude, error)], stop)
             now = self.senses.odometry()
-            done = _along(start, now) if start and now else done + aim * _share(result)
+            done = seen_from(start, now).x if start and now else done + aim * _share(result)
             if not result.ok:
                 return result, done
         return DriverResult(ok=True), done
 
     def turn(self, angle: float, stop: StopEvent) -> tuple[DriverResult, float]:
-        """Turn on the spot by `angle` rad, left positive. Returns how it ended and how far CoCo turned, by odometry
-        where there is one."""
+        """Turn on the spot by `angle` rad, left positive.
+
+        Returns how it ended and how far CoCo turned, by odometry where there is one.
+        """
         before, done = self.senses.odometry(), 0.0
         for _ in range(math.ceil(abs(angle) / motions.turn_reach()) + MAX_CORRECTIONS):
             if abs(angle - done) <= TURN_TOLERANCE_RAD:
@@ -143,7 +148,7 @@ class CocoBody:
             result = self.legs([motions.turn(self.pose(), aim)], stop)
             now, step = self.senses.odometry(), aim * _share(result)
             if before and now:
-                step += _angle(now.yaw - before.yaw - step)
+                step += wrapped(now.yaw - before.yaw - step)
             done, before = done + step, now
             if not result.ok:
                 return result, done
@@ -156,29 +161,14 @@ def wait_for_reset(stop: StopEvent) -> None:
         pass
 
 
-def outcome(result: DriverResult, what: str, *, progress: Mapping[str, float] | None = None) -> SkillReturn:
-    """Return a driver's result as a skill's: `what` says what was done, or how far it came, `progress` the same in figures."""
-    if result.ok:
-        return SkillReturn.success(what, value=progress)
-    if result.cancelled:
-        return SkillReturn.interruption(what, progress=progress)
-    return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver failed'}", result.error_code)
-
-
-def _angle(value: float) -> float:
-    return math.atan2(math.sin(value), math.cos(value))
-
-
 def _course_error(start: Pose2D, now: Pose2D, way: float) -> float:
-    """Angle in rad by which to turn right to come back to the line through `start` within about `REJOIN_M`; `way` is 1
-    when CoCo walks forward along it, -1 when backward."""
-    across = (now.y - start.y) * math.cos(start.yaw) - (now.x - start.x) * math.sin(start.yaw)
-    return _angle(now.yaw - start.yaw) + way * math.atan2(across, REJOIN_M)
+    """Return by how many rad to turn right to come back to the line through `start` within about `REJOIN_M`.
+
+    `way` is 1 when CoCo walks forward along the line, -1 when backward.
+    """
+    here = seen_from(start, now)
+    return here.yaw + way * math.atan2(here.y, REJOIN_M)
 
 
 def _share(result: DriverResult) -> float:
     return 1.0 if result.ok else 0.5
-
-
-def _along(start: Pose2D, now: Pose2D) -> float:
-    return (now.x - start.x) * math.cos(start.yaw) + (now.y - start.y) * math.sin(start.yaw)

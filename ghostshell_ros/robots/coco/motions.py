@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ghostshell_ros.drivers.trajectory import Trajectory
+
 Pose = Mapping[str, float]
 
 LEGS = (1, 2, 3, 4)
@@ -28,31 +30,6 @@ MOVE_S = 0.8
 
 SETTLE_S = 0.35
 """Time in which a leg motion that was stopped puts its feet down."""
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """`positions[k][i]` is joint `joints[i]` at `times[k]`; the first point is where the motion starts."""
-
-    joints: tuple[str, ...]
-    times: tuple[float, ...]
-    positions: tuple[tuple[float, ...], ...]
-
-    @property
-    def duration(self) -> float:
-        """Seconds from the first to the last point."""
-        return self.times[-1]
-
-    def end(self) -> dict[str, float]:
-        """Return the last point by joint."""
-        return dict(zip(self.joints, self.positions[-1], strict=True))
-
-    def then(self, other: Trajectory) -> Trajectory:
-        """Return this motion followed by `other`, which moves the same joints and starts where this one ends."""
-        if other.joints != self.joints:
-            raise ValueError(f"trajectories of different joints cannot be joined: {self.joints} and {other.joints}")
-        times = (*self.times, *(self.duration + t for t in other.times[1:]))
-        return Trajectory(self.joints, times, (*self.positions, *other.positions[1:]))
 
 
 def legs_pose(coxa: Mapping[int, float] | float = 0.0, knee: Mapping[int, float] | float = 0.0) -> dict[str, float]:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kalos's body as its skills see it: moves that end soon after their stop event, rest while paused, and go on with
-what remains."""
+"""Give Kalos's skills its body: moves that end soon after their stop event, rest while paused, and then go on."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Literal, Protocol
 
+from ghostshell_ros.navigation.motion import seen_from
 from ghostshell_ros.runtime.data import data_folder
-from skill_kernel.codes import CallCode
 from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory, Pose2D, Senses, StopEvent, map_pose
 from skill_kernel.skills.skill import SkillReturn
 
@@ -22,14 +21,14 @@ PAUSE_LOOK_S = 0.01
 
 
 class Pause(Protocol):
-    """The part of the kernel's pause event a skill needs: `rest` says that the body is at rest, and waits."""
+    """Define the part of the kernel's pause event a skill needs: `rest` says that the body is at rest, and waits."""
 
     def is_set(self) -> bool: ...
     def rest(self) -> None: ...
 
 
 class Control:
-    """Set while the call is paused or to end. `rested_s` is how long the call was paused so far."""
+    """Tell drivers to stop while the call is paused or to end. `rested_s` is how long the call was paused so far."""
 
     def __init__(self, stop: Event, pause: Pause, now: Callable[[], float] = time.monotonic) -> None:
         self._stop, self._pause, self.now = stop, pause, now
@@ -41,6 +40,7 @@ class Control:
         return self._stop.is_set()
 
     def is_set(self) -> bool:
+        """Return whether the call is paused or to end."""
         return self._stop.is_set() or self._pause.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -62,7 +62,7 @@ class Control:
 Axis = Literal["distance", "lateral", "turn"]
 
 LEAST = {"distance": 0.02, "lateral": 0.02, "turn": math.radians(1.0)}
-"""What is left of a move and not worth another step, in m and rad."""
+"""Rest of a move that is not worth another step, in m and rad."""
 BLOCKED = 440
 """Drive.action: something is in the way."""
 TAKEN_OVER = (443, 455, 461)
@@ -70,19 +70,25 @@ TAKEN_OVER = (443, 455, 461)
 TAKEN_OVER_S = 0.5
 LOOK_S = 0.1
 FRESH_S = 0.5
-"""After a motion an image of before it may still be on its way for so long."""
+"""How long after a motion an image of before it may still arrive."""
 SURE = 0.35
-"""Confidence from which on a thing that was not looked at before counts as seen; one that is being gone up to may be
-less clear, as far as the detector tells of it."""
+"""Confidence from which on a thing that was not looked at before counts as seen. One that the robot goes up to may be less
+clear."""
 
 
-class BlindError(RuntimeError):
-    """Nobody looks: the message says what to start."""
+class SkillEnd(Exception):
+    """End a skill from within: `result` is what it returns."""
+
+    def __init__(self, result: SkillReturn) -> None:
+        super().__init__(result.message)
+        self.result = result
 
 
 class KalosBody:
-    """What Kalos can do with its drivers. Skills of different subsystems call it from different threads; only skills
-    that hold movement call what moves."""
+    """Do what Kalos can do with its drivers.
+
+    Skills of different subsystems call it from different threads; only skills that hold movement call what moves.
+    """
 
     def __init__(
         self,
@@ -116,11 +122,13 @@ class KalosBody:
         return _yielded(self.set_posture(pitch=pitch, duration=seconds, stop=stop), stop)
 
     def move(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
-        """Move along one axis, in m or rad. Returns how it ended and how far it came in all; a pause on the way is
-        waited for, and only what is left then follows."""
+        """Move along one axis, in m or rad. Returns how it ended and how far it came in all.
+
+        A pause on the way is waited for, and only what is left then follows.
+        """
         done = 0.0
         while control.go_on():
-            result, step = self._step(axis, amount - done, control)
+            result, step = self._drive(axis, control, {axis: amount - done})
             done += step
             if result.ok or (result.cancelled and abs(amount - done) <= LEAST[axis]):
                 return replace(result, ok=True, cancelled=False), done
@@ -129,16 +137,11 @@ class KalosBody:
         return DriverResult(False, cancelled=True), done
 
     def step(self, control: Control, distance: float, turn: float) -> tuple[DriverResult, float]:
-        """One step on the way to something seen: it turns as it goes. Ends early, as cancelled, also at a pause."""
-        result = self._upright(control)
-        if not result.ok:
-            return result, 0.0
-        before = self.senses.odometry()
-        result = _yielded(self.drive(stop=control, distance=distance, turn=turn), control)
-        return result, _moved("distance", result, before, self.senses.odometry())
+        """Go one step towards something seen, turning on the way. Ends early, as cancelled, also at a pause."""
+        return self._drive("distance", control, {"distance": distance, "turn": turn})
 
     def navigate(self, control: Control, *, waypoint: str = "", pose: Pose2D | None = None) -> DriverResult:
-        """Go to a place of the map, from where it stands then also after a pause."""
+        """Go to a place of the map; after a pause, from where it then stands."""
         goal: dict[str, Any] = {"waypoint": waypoint} if pose is None else {"pose": map_pose(pose)}
         while control.go_on():
             result = self._upright(control)
@@ -151,10 +154,11 @@ class KalosBody:
     def look(
         self, label: str, control: Control, seconds: float, *, sure: float = SURE, least: float = SURE
     ) -> Detection | None:
-        """The first thing of this kind that is seen with confidence `sure`; after some seconds without, the surest with at
-        least `least`, or None; None as well at a stop or pause.
+        """Return the first thing of this kind that is seen with confidence `sure`.
 
-        Raises BlindError when the detector said nothing at all in that time."""
+        After some seconds without, return the surest with at least `least`, or None; None as well at a stop or pause. Raises
+        SkillEnd when the detector said nothing at all in that time.
+        """
         end, blind = self.now() + seconds, True
         doubtful: Detection | None = None
         while True:
@@ -172,20 +176,17 @@ class KalosBody:
                 break
             control.wait(LOOK_S)
         if blind:
-            raise BlindError("no object detections arrive; is the detector running and the camera sending?")
+            text = "no object detections arrive; is the detector running and the camera sending?"
+            raise SkillEnd(SkillReturn.failure(text))
         return doubtful
 
-    def _step(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
+    def _drive(self, axis: Axis, control: Control, way: dict[str, Any]) -> tuple[DriverResult, float]:
+        """Drive, standing up first. Returns how it ended and how far it came along an axis."""
         result = self._upright(control)
         if not result.ok:
             return result, 0.0
         before = self.senses.odometry()
-        if axis == "distance":
-            result = self.drive(stop=control, distance=amount)
-        elif axis == "lateral":
-            result = self.drive(stop=control, lateral=amount)
-        else:
-            result = self.drive(stop=control, turn=amount)
+        result = self.drive(stop=control, **way)
         return _yielded(result, control), _moved(axis, result, before, self.senses.odometry())
 
     def _upright(self, stop: StopEvent) -> DriverResult:
@@ -193,30 +194,17 @@ class KalosBody:
 
 
 def _yielded(result: DriverResult, control: StopEvent) -> DriverResult:
-    """A driver whose base was taken by somebody of higher rank ends before the kernel's pause arrives; that is awaited."""
+    """Return a result as cancelled where somebody of higher rank took the base: its pause arrives after the driver's end."""
     if not result.ok and result.error_code in TAKEN_OVER and control.wait(TAKEN_OVER_S):
         return replace(result, cancelled=True, error_code=0, error_msg="")
     return result
 
 
-def outcome(result: DriverResult, what: str) -> SkillReturn:
-    """A driver's result as a skill's: `what` says what was done, or how far it came."""
-    if result.ok:
-        return SkillReturn.success(what)
-    if result.cancelled:
-        return SkillReturn.interruption(what)
-    code = result.error_code or int(CallCode.SKILL_FAILED)
-    return SkillReturn.failure(f"{what}: {result.error_msg or 'the driver gives no reason'}", code)
-
-
 def _moved(axis: Axis, result: DriverResult, before: Pose2D | None, after: Pose2D | None) -> float:
-    """How far it came: as the driver says, else by odometry, because a stopped driver may not have answered in time."""
+    """Return how far it came: as the driver says, else by odometry, because a stopped driver may not have answered in time."""
     if axis in result.values:
         return result.values[axis]
     if before is None or after is None:
         return 0.0
-    dx, dy = after.x - before.x, after.y - before.y
-    c, s = math.cos(before.yaw), math.sin(before.yaw)
-    if axis == "turn":
-        return math.remainder(after.yaw - before.yaw, math.tau)
-    return dx * c + dy * s if axis == "distance" else dy * c - dx * s
+    moved = seen_from(before, after)
+    return {"distance": moved.x, "lateral": moved.y, "turn": moved.yaw}[axis]

@@ -7,8 +7,9 @@ from threading import Event
 from typing import TYPE_CHECKING, Literal
 
 from ghostshell_ros.drivers.faces import FACES
-from ghostshell_ros.robots.coco.body import CocoBody, outcome
+from ghostshell_ros.robots.coco.body import CocoBody
 from ghostshell_ros.robots.coco.skills.ranges import Seconds
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 
 STOP_S = 0.3
@@ -35,9 +36,11 @@ _FACE_OF = {
 """The face that shows an emotion."""
 
 if TYPE_CHECKING:
-    Face = Emotion = str
+    Face = str
+    Emotion = str
 else:
-    Face, Emotion = Literal[FACES], Literal[tuple(_FACE_OF)]
+    Face = Literal[FACES]
+    Emotion = Literal[tuple(_FACE_OF)]
 
 
 def _nominal(duration: float) -> float:

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.body import HEAD, CocoBody, outcome, wait_for_reset
+from ghostshell_ros.robots.coco.body import HEAD, CocoBody, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import Limited, SkillReturn, robot_skill
 
 STOP_S = 0.8

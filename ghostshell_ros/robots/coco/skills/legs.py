@@ -10,10 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ghostshell_ros.drivers.trajectory import Trajectory
 from ghostshell_ros.robots.coco import motions
-from ghostshell_ros.robots.coco.body import CocoBody, outcome, wait_for_reset
-from ghostshell_ros.robots.coco.motions import Pose, Trajectory
+from ghostshell_ros.robots.coco.body import CocoBody, wait_for_reset
+from ghostshell_ros.robots.coco.motions import Pose
 from ghostshell_ros.robots.coco.skills.ranges import Percent, Seconds, Times
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import Limited, SkillReturn, robot_skill
 
 STOP_S = 0.9
@@ -129,12 +131,10 @@ def spider_body_lean(
     return outcome(result, f"leaned {direction}" if result.ok else f"began to lean {direction}")
 
 
-def _posture(
-    body: CocoBody, change: motions.Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str
-) -> SkillReturn:
+def _posture(body: CocoBody, change: Trajectory, duration: float, stop_evt: Event, until_reset: bool, what: str) -> SkillReturn:
     result = body.play(change, stop_evt)
     if result.ok:
-        result = body.stay(motions.JOINTS, duration - change.duration, stop_evt)
+        result = body.stay(motions.JOINTS, duration - change.duration_s, stop_evt)
         if result.ok and until_reset:
             wait_for_reset(stop_evt)
         return outcome(result, what)

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import is_cjk, phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.coco.body import CocoBody, Voice, outcome, wait_for_reset
+from ghostshell_ros.robots.coco.body import CocoBody, Voice, wait_for_reset
 from ghostshell_ros.robots.coco.skills.ranges import Percent
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 STOP_S = 0.3

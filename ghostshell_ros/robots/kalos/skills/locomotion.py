@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause, outcome
+from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
 from ghostshell_ros.robots.kalos.skills.parameters import (
     HALLWAY,
     PLACES,
@@ -22,6 +22,7 @@ from ghostshell_ros.robots.kalos.skills.parameters import (
     turn_s,
     way_s,
 )
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Pose2D

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ghostshell_ros.robots.kalos.body import KalosBody, outcome
+from ghostshell_ros.robots.kalos.body import KalosBody
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 
 POSTURE_S = 2.0

@@ -8,11 +8,13 @@ import time
 from threading import Event
 from typing import Literal
 
-from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, BlindError, Control, KalosBody, Pause, outcome
+from ghostshell_ros.navigation.motion import composed, seen_from
+from ghostshell_ros.robots.kalos.body import BLOCKED, FRESH_S, SURE, Control, KalosBody, Pause, SkillEnd
 from ghostshell_ros.robots.kalos.skills.parameters import PLACES, STOP_S, Near, Seconds, Thing
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import SkillReturn, robot_skill
 from skill_kernel.kernel.kernel import SkillCaller
-from skill_kernel.skills.drivers import Detection
+from skill_kernel.skills.drivers import Detection, Pose2D
 
 TURN_DEG = 60.0
 """Less than the camera's field of view, so that nothing is between two looks."""
@@ -60,12 +62,13 @@ def search(
             if not went.ok:
                 troubles.append(went.message)
                 continue
-        seen = _look_around(body, kernel, control, target)
-        if isinstance(seen, Detection):
+        try:
+            seen = _look_around(body, kernel, control, target)
+        except SkillEnd as end:
+            return end.result
+        if seen is not None:
             at = f" near {place}" if place else ""
             return SkillReturn.success(f"{target}{at} {_where(seen)}", value=_seen(seen, place))
-        if seen is not None:
-            return seen
     missing = f"; {'; '.join(troubles)}" if troubles else ""
     return SkillReturn.failure(f"no {target} to be seen {where}{missing}")
 
@@ -84,8 +87,8 @@ def approach(target: Thing, distance_m: Near = 0.7, *, body: KalosBody, stop_evt
         rested_s = control.rested_s
         try:
             seen = body.look(target, control, LOST_S, sure=0.0)
-        except BlindError as error:
-            return SkillReturn.failure(str(error))
+        except SkillEnd as end:
+            return end.result
         if control.is_set():
             continue
         if seen is None:
@@ -125,8 +128,8 @@ def follow(
             return SkillReturn.interruption(f"followed the {target} for {lasted:.0f} s, {walked:.1f} m")
         try:
             seen = body.look(target, control, LOST_S, sure=0.0)
-        except BlindError as error:
-            return SkillReturn.failure(str(error))
+        except SkillEnd as end:
+            return end.result
         if control.is_set():
             continue
         if seen is None:
@@ -143,73 +146,66 @@ def follow(
     return SkillReturn.success(f"followed the {target} for {duration_s:g} s, {walked:.1f} m")
 
 
-def _look_around(body: KalosBody, kernel: SkillCaller, control: Control, target: str) -> Detection | SkillReturn | None:
-    """Turn once around in steps, then back to what was not clear enough to be sure of. What was seen, why it had to end, or
-    None when the target is not here."""
+def _look_around(body: KalosBody, kernel: SkillCaller, control: Control, target: str) -> Detection | None:
+    """Turn once around in steps, then back to the surest of what was doubtful.
+
+    Returns what was seen, or None when the target is not here. Raises SkillEnd when the skill has to end.
+    """
     doubtful: tuple[float, float] | None = None
     """Confidence, and degrees to the left of where it looked first."""
     for step in range(round(360.0 / TURN_DEG)):
         seen = _look(body, control, target, LOOK_S)
-        if isinstance(seen, SkillReturn):
-            return seen
         if seen is not None and seen.confidence >= SURE:
             return _face(body, kernel, control, target, seen)
         if seen is not None and (doubtful is None or seen.confidence > doubtful[0]):
             doubtful = seen.confidence, step * TURN_DEG + math.degrees(seen.bearing)
-        turned = kernel.call("rotate", angle_deg=TURN_DEG)
-        if turned.interrupted or not turned.ok:
-            return turned
-        control.wait(FRESH_S)
+        _turn(kernel, control, TURN_DEG)
     if doubtful is None:
         return None
-    turned = kernel.call("rotate", angle_deg=math.remainder(doubtful[1], 360.0))
-    if turned.interrupted or not turned.ok:
-        return turned
-    control.wait(FRESH_S)
+    _turn(kernel, control, math.remainder(doubtful[1], 360.0))
     seen = _look(body, control, target, LOOK_AGAIN_S)
-    if isinstance(seen, Detection):
-        return _face(body, kernel, control, target, seen) if seen.confidence >= SURE else None
-    return seen
+    return _face(body, kernel, control, target, seen) if seen is not None and seen.confidence >= SURE else None
 
 
-def _look(body: KalosBody, control: Control, target: str, seconds: float) -> Detection | SkillReturn | None:
-    """Look ahead, after a pause anew. What was seen, also if doubtful, or why it had to end."""
+def _turn(kernel: SkillCaller, control: Control, angle_deg: float) -> None:
+    """Turn, and wait for an image from there. Raises SkillEnd when the turn fails or is stopped."""
+    turned = kernel.call("rotate", angle_deg=angle_deg)
+    if turned.interrupted or not turned.ok:
+        raise SkillEnd(turned)
+    control.wait(FRESH_S)
+
+
+def _look(body: KalosBody, control: Control, target: str, seconds: float) -> Detection | None:
+    """Look ahead, and look again after a pause. Returns what was seen, also if doubtful. Raises SkillEnd at a stop."""
     while control.go_on():
-        try:
-            seen = body.look(target, control, seconds, least=0.0)
-        except BlindError as error:
-            return SkillReturn.failure(str(error))
+        seen = body.look(target, control, seconds, least=0.0)
         if not control.is_set():
             return seen
-    return SkillReturn.interruption(f"stopped looking for the {target}")
+    raise SkillEnd(SkillReturn.interruption(f"stopped looking for the {target}"))
 
 
-def _face(body: KalosBody, kernel: SkillCaller, control: Control, target: str, seen: Detection) -> Detection | SkillReturn:
-    """Turn to what was seen, and see where it is from there."""
-    turned = kernel.call("rotate", angle_deg=math.degrees(seen.bearing))
-    if turned.interrupted or not turned.ok:
-        return turned
-    control.wait(FRESH_S)
+def _face(body: KalosBody, kernel: SkillCaller, control: Control, target: str, seen: Detection) -> Detection:
+    """Turn to what was seen, and return it as it is seen from there. Raises SkillEnd when the turn fails or is stopped."""
+    _turn(kernel, control, math.degrees(seen.bearing))
     return body.look(target, control, LOOK_S) or seen
 
 
-def _place(body: KalosBody, seen: Detection) -> tuple[float, float] | None:
-    """Where something that is seen is, in m in the frame of odometry; None while that or its distance is unknown."""
+def _place(body: KalosBody, seen: Detection) -> Pose2D | None:
+    """Return where something seen is, in the frame of odometry; None while that or its distance is unknown."""
     pose = body.senses.odometry()
     if pose is None or math.isnan(seen.distance):
         return None
-    return (
-        pose.x + seen.distance * math.cos(pose.yaw + seen.bearing),
-        pose.y + seen.distance * math.sin(pose.yaw + seen.bearing),
-    )
+    ahead, left = seen.distance * math.cos(seen.bearing), seen.distance * math.sin(seen.bearing)
+    return composed(pose, Pose2D(ahead, left, 0.0))
 
 
-def _direction(body: KalosBody, place: tuple[float, float]) -> float:
-    """Bearing of a place from where it looks now, in rad; 0 without odometry."""
+def _direction(body: KalosBody, place: Pose2D) -> float:
+    """Return the bearing of a place from where the robot looks now, in rad; 0 without odometry."""
     pose = body.senses.odometry()
     if pose is None:
         return 0.0
-    return math.remainder(math.atan2(place[1] - pose.y, place[0] - pose.x) - pose.yaw, math.tau)
+    here = seen_from(pose, place)
+    return math.atan2(here.y, here.x)
 
 
 def _seen(seen: Detection, place: str = "") -> dict[str, str | float | None]:

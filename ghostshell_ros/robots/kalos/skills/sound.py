@@ -10,7 +10,8 @@ from pydantic import Field
 
 from ghostshell_ros.drivers.speech import phrases, speaking_s
 from ghostshell_ros.drivers.tunes import TUNES
-from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause, outcome
+from ghostshell_ros.robots.kalos.body import Control, KalosBody, Pause
+from ghostshell_ros.robots.outcome import outcome
 from skill_kernel import ContentStream, SkillReturn, robot_skill
 
 STOP_S = 0.3

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convert what a base measures and how it moves: lidar turns, obstacles, poses, velocities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from geometry_msgs.msg import Twist
+from sensor_msgs.msg import LaserScan
+
+from ghostshell_ros.wire.values import yaw_of
+from skill_kernel.safety.base_gate import Velocity
+from skill_kernel.safety.obstacles import Points, scan_points
+from skill_kernel.skills.drivers import Pose2D, Scan
+
+
+def scan_of(message: LaserScan) -> Scan:
+    """Return a lidar turn in its own frame; ranges outside its limits are inf."""
+    ranges = [r if message.range_min <= r <= message.range_max else math.inf for r in message.ranges]
+    return Scan(message.angle_min, message.angle_increment, ranges)
+
+
+def points_of(message: LaserScan, laser: tuple[float, float, float]) -> Points:
+    """Return the points a lidar turn has hit, in the base frame by the laser's pose there."""
+    limits = {"range_min": message.range_min, "range_max": message.range_max}
+    return scan_points(message.angle_min, message.angle_increment, message.ranges, **limits, laser=laser)
+
+
+def pose_of(pose: Any) -> Pose2D:
+    """Return a geometry_msgs/Pose as a planar one."""
+    return Pose2D(pose.position.x, pose.position.y, yaw_of(pose.orientation))
+
+
+def twist_of(velocity: Velocity) -> Twist:
+    """Return a planar velocity as a message."""
+    message = Twist()
+    message.linear.x, message.linear.y, message.angular.z = velocity.forward, velocity.lateral, velocity.turn
+    return message
+
+
+def velocity_of(message: Twist) -> Velocity:
+    """Return the planar part of a velocity message."""
+    return Velocity(message.linear.x, message.linear.y, message.angular.z)
