@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One blocking call of a driver's action, with a deadline for everything that may never come."""
+"""Call a driver's action and wait for its end, with a deadline for everything that may never come."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +20,9 @@ from skill_kernel.skills.drivers import DriverResult, StopEvent
 AVAILABLE_S = 0.5
 """How long a call waits for its driver to be discovered."""
 ANSWER_S = 0.3
-"""A goal not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
+"""Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 SILENCE_S = 0.5
-"""A driver sends feedback every 0.1 s; this long without, it is gone."""
+"""Silence after which a driver is gone; it sends feedback every 0.1 s."""
 STALL_GRACE_S = 0.1
 """Silence may be a stall of this very process: its executor gets this long to hand over what has arrived."""
 CANCEL_S = 0.5
@@ -41,9 +42,12 @@ class _State(Enum):
 
 @dataclass
 class _Call:
-    """What the executor's thread tells the waiting one. Guarded by `changed`."""
+    """Share with the executor's thread what becomes of a call. Guarded by `changed`."""
 
     changed: threading.Condition
+    stop: StopEvent
+    end_by: float
+    """Steady time of the caller's deadline."""
     on_feedback: Callable[[Mapping[str, Any]], None] | None = None
     state: _State = _State.SENDING
     heard_at: float = 0.0
@@ -55,28 +59,8 @@ class _Call:
     why: str = ""
 
 
-class _StopOrDeadline:
-    """A stop event that is also set once a deadline has passed; `late` tells which it was."""
-
-    def __init__(self, stop: StopEvent, node: RuntimeNode, deadline_s: float) -> None:
-        self._stop, self._node, self._at = stop, node, node.steady_now() + deadline_s
-
-    @property
-    def late(self) -> bool:
-        """Whether the deadline has passed and the stop event is not set."""
-        return not self._stop.is_set() and self._node.steady_now() >= self._at
-
-    def is_set(self) -> bool:
-        """Return whether the call has to end."""
-        return self._stop.is_set() or self.late
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the stop event."""
-        return self._stop.wait(timeout)
-
-
 class ActionCaller:
-    """The client of one action, made from its interface: implements `skill_kernel.skills.drivers.Action`.
+    """Call one action, by a client made from its interface; implements `skill_kernel.skills.drivers.Action`.
 
     Built on the executor's thread or before spinning; it is called on other threads (a skill's), never in a callback, which
     it would block.
@@ -90,9 +74,11 @@ class ActionCaller:
         states: DriverStates,
         on_lost: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """A driver that is not active by `states` gets no goal. `on_lost(why)` is called on the calling thread when nobody
-        knows any more what the driver does: it vanished, or did not confirm that it stopped. Whatever the caller makes of
-        the result, the robot should be halted then."""
+        """A driver that is not active by `states` gets no goal.
+
+        `on_lost(why)` is called on the calling thread when nobody knows any more what the driver does: it vanished, or did not
+        confirm that it stopped. Whatever the caller makes of the result, the robot should be halted then.
+        """
         self._node, self._name, self._states, self._on_lost = node, name, states, on_lost
         self._type = action_type
         self._client = GoalClient(node, action_type, name)
@@ -124,28 +110,32 @@ class ActionCaller:
         """Send a goal and wait for its end, the stop event, the deadline or the driver's silence, whichever comes first."""
         if stop.is_set():
             return DriverResult(False, cancelled=True)
-        if deadline_s is not None:
-            stop = _StopOrDeadline(stop, self._node, deadline_s)
-        call = _Call(threading.Condition(), on_feedback)
+        now = self._node.steady_now()
+        call = _Call(threading.Condition(), stop, math.inf if deadline_s is None else now + deadline_s, on_feedback)
         action = self._node.resolve_topic_name(self._name)
-        found_by = self._node.steady_now() + AVAILABLE_S
+        found_by = now + AVAILABLE_S
         self._node.call_soon(self._send, goal, call, found_by)
         with call.changed:
-            state = self._wait(call, stop, {_State.SENDING}, found_by + 2 * STOP_LOOK_S)
+            state = self._wait(call, {_State.SENDING}, found_by + 2 * STOP_LOOK_S)
             for asked in (False, True):
                 if state is _State.SENT:
                     if asked and call.sent is not None:
                         call.sent.ask()
-                    state = self._wait(call, stop, {_State.SENT}, self._node.steady_now() + ANSWER_S)
+                    state = self._wait(call, {_State.SENT}, self._node.steady_now() + ANSWER_S)
             if state is _State.INACTIVE:
                 return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
             if state is _State.ACCEPTED:
-                state = self._wait(call, stop, {_State.ACCEPTED}, None)
+                state = self._wait(call, {_State.ACCEPTED}, None)
             if state is _State.ENDED:
                 return self._ended(call, action)
             call.given_up = True
             if stop.is_set():
-                return self._stopped(call, action, late=deadline_s if isinstance(stop, _StopOrDeadline) and stop.late else None)
+                return self._stopped(call, action)
+            if self._node.steady_now() >= call.end_by:
+                result = self._stopped(call, action)
+                text = f"{action} had not ended within {deadline_s:g} s and was stopped"
+                late = replace(result, cancelled=False, error_code=CallCode.DEADLINE, error_msg=text)
+                return late if result.cancelled else result
             if call.sent is not None:
                 call.sent.abandon()
             self._client.doubt()
@@ -157,28 +147,28 @@ class ActionCaller:
             # One that answered before has died between two goals.
             return self._lost(CallCode.DRIVER_UNAVAILABLE, text, told=self._has_answered)
 
-    def _stopped(self, call: _Call, action: str, *, late: float | None) -> DriverResult:
-        """Have the driver stop, at the stop event or (`late`) at the deadline of so many seconds, and confirm it."""
-        result = DriverResult(False, cancelled=True)
-        if call.sent is not None:
-            call.sent.cancel()
-            confirm_by = self._node.steady_now() + CANCEL_S
-            if self._wait(call, None, set(_State) - {_State.ENDED}, confirm_by) is not _State.ENDED:
-                call.sent.abandon()
-                self._client.doubt()
-                text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
-                return self._lost(CallCode.STOP_UNCERTAIN, text)
-            result = self._ended(call, action, stopped=True)
-        if late is None or not result.cancelled:
-            return result
-        text = f"{action} had not ended within {late:g} s and was stopped"
-        return replace(result, cancelled=False, error_code=CallCode.DEADLINE, error_msg=text)
+    def _stopped(self, call: _Call, action: str) -> DriverResult:
+        """Have the driver stop, and wait until it confirms that it did."""
+        if call.sent is None:
+            return DriverResult(False, cancelled=True)
+        call.sent.cancel()
+        confirm_by = self._node.steady_now() + CANCEL_S
+        if self._wait(call, set(_State) - {_State.ENDED}, confirm_by, to_the_end=True) is not _State.ENDED:
+            call.sent.abandon()
+            self._client.doubt()
+            text = f"the driver of {action} did not confirm within {CANCEL_S} s that it stopped: look at the robot"
+            return self._lost(CallCode.STOP_UNCERTAIN, text)
+        return self._ended(call, action, stopped=True)
 
-    def _wait(self, call: _Call, stop: StopEvent | None, while_in: set[_State], until: float | None) -> _State:
-        """Wait while the call is in these states, until a time (None: until the driver is silent) or the stop event."""
-        while call.state in while_in and not (stop is not None and stop.is_set()):
+    def _wait(self, call: _Call, while_in: set[_State], until: float | None, *, to_the_end: bool = False) -> _State:
+        """Wait while the call is in these states, until a time; None means until the driver is silent.
+
+        The stop event and the caller's deadline end it earlier, but not when it waits `to_the_end`.
+        """
+        while call.state in while_in and (to_the_end or not call.stop.is_set()):
+            now = self._node.steady_now()
             by = call.heard_at + SILENCE_S + STALL_GRACE_S if until is None else until
-            left = by - self._node.steady_now()
+            left = (by if to_the_end else min(by, call.end_by)) - now
             if left <= 0:
                 break
             call.changed.wait(min(left, STOP_LOOK_S))
@@ -212,8 +202,10 @@ class ActionCaller:
         return DriverResult(False, code, text)
 
     def _send(self, goal: Any, call: _Call, deadline: float) -> None:
-        """On the executor's thread: send as soon as the driver is discovered, for which rclpy has no event, and active, if
-        it is about to be."""
+        """Send as soon as the driver is discovered, for which rclpy has no event, and active, if it is about to be.
+
+        On the executor's thread.
+        """
         with call.changed:
             if call.given_up:
                 return

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a mobile base: moves relative to where it stands, and ways to a waypoint or pose, one goal at a time."""
+"""Drive a mobile base: moves relative to where it stands, and ways to a waypoint or pose, one goal at a time."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
@@ -13,8 +14,9 @@ from sensor_msgs.msg import LaserScan
 
 from ghostshell_ros.drivers.driver import DriverRefusal
 from ghostshell_ros.drivers.moving import Move, MovingDriver
-from ghostshell_ros.drivers.navigators import Destination, GridNavigator, GridSettings, Nav2Navigator, Nav2Settings, Navigator
+from ghostshell_ros.drivers.navigators import Destination, GridNavigator, Nav2Navigator, Navigator
 from ghostshell_ros.navigation.motion import DriveError, DriveMotion, DriveTolerance, StallWatch, in_the_way
+from ghostshell_ros.navigation.trip import TripLimits
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Health, Level
 from ghostshell_ros.wire.codec import filled
@@ -25,13 +27,15 @@ from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D, map_pose
 
 PROGRESS_M = 0.02
-"""What is left must shrink by so much within `stall_s`."""
+"""Progress that a move has to make within `stall_s`."""
 
 
 class BaseDriver(MovingDriver):
-    """Actions `drive` (Drive.action) and `navigate_to` (NavigateTo.action); topics as in MovingDriver, and those of the
-    navigator: GridNavigator for `navigation` embedded, Nav2Navigator for nav2. There is no automatic choice, because each
-    has a map frame of its own: where the robot started, or where Nav2's localisation puts it.
+    """Serve the actions `drive` (Drive.action) and `navigate_to` (NavigateTo.action).
+
+    Topics are those of MovingDriver and of the navigator: GridNavigator for `navigation` embedded, Nav2Navigator for nav2.
+    There is no automatic choice, because each has a map frame of its own: where the robot started, or where Nav2's
+    localisation puts it.
 
     A base with `max_lateral` above 0 goes straight to the place while it turns; one without drives first and then turns,
     and refuses a lateral way. A pose whose quaternion is all zeros leaves the heading at the goal open.
@@ -52,17 +56,38 @@ class BaseDriver(MovingDriver):
             "navigation", "embedded", "who finds the way: embedded, or nav2 where it runs", choices=("embedded", "nav2")
         )
         self.tolerance = self.declare("tolerance_m", 0.15, "so near is there, where a goal names no tolerance [m]", 0.03, 2.0)
-        grid, nav2 = GridSettings.declared(self), Nav2Settings.declared(self)
-        self._odom_frame = "odom"
-        self.navigator: Navigator = (
-            Nav2Navigator(self, nav2, self.send) if kind == "nav2" else GridNavigator(self, self.base, grid, self._seen)
+        # Both are declared whoever navigates, because one file has the parameters of both.
+        grid = partial(
+            GridNavigator,
+            resolution_m=self.declare("resolution_m", 0.05, "edge of a map cell [m]", 0.02, 0.2),
+            map_size_m=self.declare("map_size_m", 24.0, "edge of the map that goes with the robot [m]", 4.0, 60.0),
+            margin_m=self.declare("margin_m", 0.05, "kept free around the base besides [m]", 0.0, 0.5),
+            goal_reach_m=self.declare(
+                "goal_reach_m", 0.4, "a goal too near to an obstacle is moved by so much at most [m]", 0.0, 2.0
+            ),
+            limits=TripLimits(
+                no_path_s=self.declare("no_path_s", 4.0, "how long to look for a path [s]", 0.5, 60.0),
+                blocked_s=self.declare("blocked_s", 6.0, "without progress for so long, it ends [s]", 1.0, 60.0),
+                replan_s=self.declare("replan_s", 2.0, "between two plannings on the way [s]", 0.2, 30.0),
+            ),
         )
+        nav2 = partial(
+            Nav2Navigator,
+            action=self.declare("nav2_action", "navigate_to_pose", "Nav2's action; a relative name is the robot's"),
+            wait_s=self.declare("nav2_wait_s", 3.0, "how long a goal waits for Nav2 to appear [s]", 0.0, 30.0),
+            silence_s=self.declare("nav2_silence_s", 3.0, "so long without Nav2's feedback, a goal ends [s]", 0.5, 30.0),
+            patience_s=self.declare(
+                "nav2_patience_s", 60.0, "so long without progress, recoveries too, a goal ends [s]", 1.0, 600.0
+            ),
+        )
+        self._odom_frame = "odom"
+        self.navigator: Navigator = nav2(self, self.send) if kind == "nav2" else grid(self, self.base, self._seen)
         self.serve(Drive, "drive", lambda goal: _Drive(self, goal))
         self.serve(NavigateTo, "navigate_to", lambda goal: _Navigate(self, goal))
 
     @property
     def map_frame(self) -> str:
-        """`map`, with the prefix that the odometry's frame may have."""
+        """Return `map`, with the prefix that the odometry's frame may have."""
         return self._odom_frame.removesuffix("odom") + "map"
 
     def located(self, message: Odometry) -> None:

@@ -21,6 +21,8 @@ _SHAPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").rea
 _COLOURS: dict[str, tuple[int, int, int]] = {name: tuple(rgb) for name, rgb in _SHAPES["colours"].items()}
 FACES: tuple[str, ...] = tuple(_SHAPES["faces"])
 """Names of the known faces."""
+EMOTIONS: dict[str, str] = _SHAPES["emotions"]
+"""Names of the faces that show emotions."""
 
 Point = tuple[float, float]
 

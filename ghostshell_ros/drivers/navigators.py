@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Those who find the way of a base: the embedded navigation, a map built from the lidar and paths through it, or Nav2."""
+"""Find the way of a base: by the embedded navigation, a map from the lidar and paths through it, or by Nav2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from skill_kernel.skills.drivers import Pose2D
 
 @dataclass(frozen=True)
 class Destination:
-    """Where to go, in the map frame: m and rad; `yaw` None leaves the heading open. Within `tolerance` m it is there."""
+    """Say where to go in the map frame [m, rad], and how near is there; `yaw` None leaves the heading open."""
 
     x: float
     y: float
@@ -48,7 +48,7 @@ class Destination:
 
 
 class Navigator:
-    """Carries out one destination at a time. All calls come on the executor's thread; times are steady."""
+    """Carry out one destination at a time. All calls come on the executor's thread; times are steady."""
 
     @abstractmethod
     def begin(self, destination: Destination, map_frame: str) -> None:
@@ -67,10 +67,10 @@ class Navigator:
         """Come to rest and let nothing go on: the destination is reached or given up."""
 
     def located(self, pose: Pose2D, message: Odometry, map_frame: str) -> None:
-        """Called with each odometry."""
+        """Take in an odometry."""
 
     def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
-        """Called with each scan; `pose` is the last odometry's."""
+        """Take in a scan; `pose` is the last odometry's."""
 
     def complaint(self) -> str:
         """Return why it cannot work now; empty when it can."""
@@ -84,56 +84,38 @@ TF_STATIC = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TRIP_CODES = {TripEnd.NO_PATH: NavigateTo.Goal.NO_PATH, TripEnd.BLOCKED: NavigateTo.Goal.BLOCKED}
 
 
-@dataclass(frozen=True)
-class GridSettings:
-    """Lengths in m, times in s."""
-
-    resolution: float
-    size: float
-    map_s: float
-    scan_s: float
-    margin: float
-    goal_reach: float
-    limits: TripLimits
-
-    @classmethod
-    def declared(cls, node: RuntimeNode) -> GridSettings:
-        """Return the node's parameters. Raises NodeStartError."""
-        say = node.declare
-        return cls(
-            resolution=say("resolution_m", 0.05, "edge of a map cell [m]", minimum=0.02, maximum=0.2),
-            size=say("map_size_m", 24.0, "edge of the map that goes with the robot [m]", minimum=4.0, maximum=60.0),
-            map_s=say("map_s", 1.0, "between two published maps [s]", minimum=0.2, maximum=60.0),
-            scan_s=say("scan_s", 0.2, "between two scans taken into the map [s]", minimum=0.05, maximum=2.0),
-            margin=say("margin_m", 0.05, "kept free around the base besides [m]", minimum=0.0, maximum=0.5),
-            goal_reach=say(
-                "goal_reach_m", 0.4, "a goal too near to an obstacle is moved by so much at most [m]", minimum=0.0, maximum=2.0
-            ),
-            limits=TripLimits(
-                no_path_s=say("no_path_s", 4.0, "how long to look for a path [s]", minimum=0.5, maximum=60.0),
-                blocked_s=say("blocked_s", 6.0, "without progress for so long, it ends [s]", minimum=1.0, maximum=60.0),
-                replan_s=say("replan_s", 2.0, "between two plannings on the way [s]", minimum=0.2, maximum=30.0),
-            ),
-        )
+MAP_S = 1.0
+"""Time between two published maps."""
+SCAN_S = 0.2
+"""Time between two scans taken into the map."""
 
 
 class GridNavigator(Navigator):
-    """A rolling occupancy grid, A*, replanning when the way changes.
+    """Plan by A* over a rolling occupancy grid, and plan again when the way changes.
 
     The map frame is the odometry's frame where the robot started (published as such on `/tf_static`): there is no
     localisation here that would correct a drift.
 
-    Publishes `map` (nav_msgs/OccupancyGrid, latched, every `map_s` while somebody listens) and `plan` (nav_msgs/Path).
+    Publishes `map` (nav_msgs/OccupancyGrid, latched, every second while somebody listens) and `plan` (nav_msgs/Path).
     """
 
     def __init__(
-        self, node: RuntimeNode, base: BaseConfig, settings: GridSettings, seen: Callable[[], tuple[Pose2D, Points | None]]
+        self,
+        node: RuntimeNode,
+        base: BaseConfig,
+        seen: Callable[[], tuple[Pose2D, Points | None]],
+        *,
+        resolution_m: float,
+        map_size_m: float,
+        margin_m: float,
+        goal_reach_m: float,
+        limits: TripLimits,
     ) -> None:
         """`seen` gives the last odometry and the obstacles around it, None without a scan."""
-        self._node, self._base, self._set, self._seen = node, base, settings, seen
-        self._costs = PlannerCosts(base.radius, margin=settings.margin)
-        cells = 2 * round(settings.size / settings.resolution / 2)
-        self._grid = OccupancyGrid(resolution=settings.resolution, size=cells)
+        self._node, self._base, self._seen = node, base, seen
+        self._goal_reach, self._limits = goal_reach_m, limits
+        self._costs = PlannerCosts(base.radius, margin=margin_m)
+        self._grid = OccupancyGrid(resolution=resolution_m, size=2 * round(map_size_m / resolution_m / 2))
         self._odom_frame = self._map_frame = ""
         self._past: deque[tuple[float, Pose2D]] = deque(maxlen=60)
         self._mapped_at = -math.inf
@@ -144,7 +126,7 @@ class GridNavigator(Navigator):
         self._map = node.create_publisher(OccupancyGridMessage, "map", LATCHED)
         self._plan = node.create_publisher(Path, "plan", LATCHED)
         self._tf_static = node.create_publisher(TFMessage, "/tf_static", TF_STATIC)
-        node.steady_timer(settings.map_s, self._publish_map)
+        node.steady_timer(MAP_S, self._publish_map)
 
     def begin(self, destination: Destination, map_frame: str) -> None:
         self._trip = Trip(
@@ -153,7 +135,7 @@ class GridNavigator(Navigator):
             yaw=destination.yaw,
             tolerance=destination.tolerance,
             now=self._node.steady_now(),
-            limits=self._set.limits,
+            limits=self._limits,
         )
 
     def step(self, now: float) -> Velocity | None:
@@ -167,12 +149,12 @@ class GridNavigator(Navigator):
             raise DriverRefusal(TRIP_CODES[trip.end], trip.reason)
         if not self._planning and trip.wants_plan(now):
             self._planning = True
-            reach = max(self._set.goal_reach, trip.tolerance)
+            reach = max(self._goal_reach, trip.tolerance)
             self._planner.submit(self._plan_apart, trip, self._grid.copy(), (pose.x, pose.y), reach)
         return wish if wish is not None else STILL
 
     def _plan_apart(self, trip: Trip, grid: OccupancyGrid, start: Place, reach: float) -> None:
-        """On the planner's thread: what it costs must not delay commands or feedback."""
+        """Plan on the planner's thread, because commands and feedback must not wait for it."""
         try:
             found = plan(grid, self._costs, start, trip.goal, goal_reach=reach)
         except Exception:  # noqa: BLE001 - logged; the trip ends for want of a path
@@ -214,7 +196,7 @@ class GridNavigator(Navigator):
     def scanned(self, pose: Pose2D | None, message: LaserScan) -> None:
         """Take the scan into the map from where the robot was at its time."""
         now = self._node.steady_now()
-        if pose is None or now - self._mapped_at < self._set.scan_s * 0.9:
+        if pose is None or now - self._mapped_at < SCAN_S * 0.9:
             return
         self._mapped_at = now
         self._grid.follow(pose.x, pose.y)
@@ -259,15 +241,15 @@ class GridNavigator(Navigator):
 
 
 FRESH_S = 0.15
-"""An older velocity of Nav2 counts no more; its controller sends 20 a second by default."""
+"""Age from which on a velocity of Nav2 no longer counts; its controller sends 20 a second by default."""
 ANSWER_S = 1.0
-"""A goal that was not accepted by then is asked for by its id, because the answer may be lost; for as long again."""
+"""Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 PROGRESS_M = 0.1
 DETOUR_M = 0.3
-"""A way that grows by more is a new one, and its progress counts anew."""
+"""Growth from which on a way counts as a new one, whose progress begins again."""
 DETOURS = 8
 NAV2_CODES = {NavigateTo.Goal.NO_PATH: (200, 201, 203, 204, 205, 206, 207, 208), NavigateTo.Goal.LOCALISATION_LOST: (102, 202)}
-"""Of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
+"""Codes of nav2_msgs' ComputePathToPose (200 and on) and FollowPath (100 and on) in Jazzy; any other is BLOCKED."""
 NAV2_NAMES = {
     101: "unknown controller",
     102: "no transform",
@@ -287,38 +269,24 @@ NAV2_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class Nav2Settings:
-    """Names may be relative to the robot's namespace; times in s."""
-
-    action: str
-    wait_s: float
-    silence_s: float
-    patience_s: float
-
-    @classmethod
-    def declared(cls, node: RuntimeNode) -> Nav2Settings:
-        """Return the node's parameters. Raises NodeStartError."""
-        say = node.declare
-        return cls(
-            action=say("nav2_action", "navigate_to_pose", "Nav2's action, relative to the robot's namespace or absolute"),
-            wait_s=say("nav2_wait_s", 3.0, "how long a goal waits for Nav2 to appear [s]", minimum=0.0, maximum=30.0),
-            silence_s=say("nav2_silence_s", 3.0, "so long without Nav2's feedback, a goal ends [s]", minimum=0.5, maximum=30.0),
-            patience_s=say(
-                "nav2_patience_s", 60.0, "so long without progress, recoveries too, a goal ends [s]", minimum=1.0, maximum=600.0
-            ),
-        )
-
-
 class Nav2Navigator(Navigator):
-    """Client of `navigate_to_pose` (nav2_msgs/NavigateToPose, parameter `nav2_action`). Map, localisation and path are Nav2's.
+    """Have Nav2 find the way (nav2_msgs/NavigateToPose, parameter `nav2_action`): map, localisation and path are its own.
 
-    Subscribes `cmd_vel_nav2` (geometry_msgs/Twist): what Nav2 would send to the base. It goes to `cmd_vel_in` while a goal
-    of this driver runs and nobody has stopped it; at any other time, as for a goal that was set in RViz, it goes nowhere.
+    Subscribes `cmd_vel_nav2` (geometry_msgs/Twist), the velocities Nav2 would send to the base. They go to `cmd_vel_in` while
+    a goal of this driver runs and nobody has stopped it; at any other time, as for a goal set in RViz, they go nowhere.
     """
 
-    def __init__(self, node: RuntimeNode, settings: Nav2Settings, send: Callable[[Velocity], None]) -> None:
-        """`send` takes a velocity to the gate. Raises NodeStartError without nav2_msgs."""
+    def __init__(
+        self,
+        node: RuntimeNode,
+        send: Callable[[Velocity], None],
+        *,
+        action: str,
+        wait_s: float,
+        silence_s: float,
+        patience_s: float,
+    ) -> None:
+        """`send` takes a velocity to the gate; `action` may be relative. Raises NodeStartError without nav2_msgs."""
         try:
             from nav2_msgs.action import NavigateToPose
         except ImportError as error:
@@ -326,9 +294,10 @@ class Nav2Navigator(Navigator):
                 f"navigation 'nav2' needs nav2_msgs ({error}): install it (`sudo apt install ros-jazzy-navigation2`) and "
                 "source ROS again, or set navigation to 'embedded'"
             ) from error
-        self._node, self._set, self._send = node, settings, send
+        self._node, self._send, self._action = node, send, action
+        self._wait_s, self._silence_s, self._patience_s = wait_s, silence_s, patience_s
         self._type = NavigateToPose
-        self._client = GoalClient(node, NavigateToPose, settings.action)
+        self._client = GoalClient(node, NavigateToPose, action)
         self._destination: Destination | None = None
         self._frame = "map"
         self._sent: SentGoal | None = None
@@ -336,7 +305,7 @@ class Nav2Navigator(Navigator):
         self._begun_at = self._sent_at = self._heard_at = 0.0
         self._at: Pose2D | None = None
         self._left = math.inf
-        self._stall = StallWatch(settings.patience_s, PROGRESS_M)
+        self._stall = StallWatch(patience_s, PROGRESS_M)
         self._detours = 0
         self._wish: tuple[float, Velocity] = (-math.inf, STILL)
         node.create_subscription(Twist, "cmd_vel_nav2", self._on_velocity, SENSORS)
@@ -350,7 +319,7 @@ class Nav2Navigator(Navigator):
         self._sent = self._end = self._at = None
         self._begun_at = self._node.steady_now()
         self._left, self._detours = math.inf, 0
-        self._stall = StallWatch(self._set.patience_s, PROGRESS_M)
+        self._stall = StallWatch(self._patience_s, PROGRESS_M)
         self._wish = (-math.inf, STILL)
 
     def step(self, now: float) -> Velocity | None:
@@ -365,13 +334,13 @@ class Nav2Navigator(Navigator):
         if not self._sent.accepted:
             self._wait_for_answer(now)
             return STILL
-        if now - self._heard_at > self._set.silence_s:
-            text = f"Nav2 sent no feedback for {self._set.silence_s:g} s: it died, hangs or has lost where the robot is"
+        if now - self._heard_at > self._silence_s:
+            text = f"Nav2 sent no feedback for {self._silence_s:g} s: it died, hangs or has lost where the robot is"
             raise DriverRefusal(CallCode.DRIVER_LOST, text)
         if goal.yaw is None and self._at is not None and self._away(self._at) <= goal.tolerance:
             return None
         if self._stall.stalled(now, self._left):
-            text = f"Nav2 made no progress in {self._set.patience_s:g} s; {self._left:.1f} m are left"
+            text = f"Nav2 made no progress in {self._patience_s:g} s; {self._left:.1f} m are left"
             raise DriverRefusal(NavigateTo.Goal.BLOCKED, text)
         heard_at, wish = self._wish
         return wish if now - heard_at <= FRESH_S else STILL
@@ -386,7 +355,7 @@ class Nav2Navigator(Navigator):
 
     def _send_when_ready(self, now: float, goal: Destination) -> None:
         if not self._client.server_is_ready():
-            if now - self._begun_at > self._set.wait_s:
+            if now - self._begun_at > self._wait_s:
                 raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, self._absent())
             return
         pose = PoseStamped()
@@ -406,7 +375,7 @@ class Nav2Navigator(Navigator):
         self._sent = sent
 
     def _absent(self) -> str:
-        action = self._node.resolve_topic_name(self._set.action)
+        action = self._node.resolve_topic_name(self._action)
         return f"no action server {action} answers: start Nav2 (bt_navigator, activated), or set navigation to 'embedded'"
 
     def _wait_for_answer(self, now: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of a base without ROS: planar poses, one relative move closed over odometry, and whether the base gets on."""
+"""Move a base without ROS: planar poses, one relative move closed over odometry, and a watch on its progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def wrapped(angle: float) -> float:
 
 
 def composed(first: Pose2D, second: Pose2D) -> Pose2D:
-    """`second`, given in the frame of `first`, in the frame that `first` is given in."""
+    """Return `second`, which is given in the frame of `first`, in the frame that `first` is given in."""
     cos, sin = math.cos(first.yaw), math.sin(first.yaw)
     return Pose2D(
         first.x + cos * second.x - sin * second.y, first.y + sin * second.x + cos * second.y, wrapped(first.yaw + second.yaw)
@@ -26,19 +26,19 @@ def composed(first: Pose2D, second: Pose2D) -> Pose2D:
 
 
 def seen_from(frame: Pose2D, pose: Pose2D) -> Pose2D:
-    """`pose` in the frame of `frame`; both are given in one frame."""
+    """Return `pose` in the frame of `frame`; both are given in one frame."""
     cos, sin = math.cos(frame.yaw), math.sin(frame.yaw)
     x, y = pose.x - frame.x, pose.y - frame.y
     return Pose2D(cos * x + sin * y, cos * y - sin * x, wrapped(pose.yaw - frame.yaw))
 
 
 IN_THE_WAY_M = 0.1
-"""So much further than the gate's stop_distance an obstacle may be and still be what stopped the base."""
+"""Distance beyond the gate's stop_distance within which an obstacle may still be what stopped the base."""
 
 
 @dataclass
 class StallWatch:
-    """What is left to do must shrink by `step` within each `patience_s`. Times are seconds of one steady clock."""
+    """Watch that the rest of a task shrinks by `step` within each `patience_s`. Times are seconds of one steady clock."""
 
     patience_s: float
     step: float
@@ -46,13 +46,13 @@ class StallWatch:
     _since: float = math.inf
 
     def stalled(self, now: float, left: float) -> bool:
-        """Note how much is left; whether it has not shrunk for too long."""
+        """Note how much is left, and return whether it has not shrunk for too long."""
         if left <= self._best - self.step or self._since == math.inf:
             self._best, self._since = left, now
         return now - self._since > self.patience_s
 
     def restart(self, now: float) -> None:
-        """Begin anew, for what is left may have grown."""
+        """Begin again, because the rest may have grown."""
         self._best, self._since = math.inf, now
 
 
@@ -65,18 +65,18 @@ def in_the_way(base: BaseConfig, points: Points | None, wish: Velocity) -> Obsta
 
 
 BRAKE_SHARE = 0.6
-"""Of the gate's acceleration, used when braking by distance; the rest is for the delay of the base."""
+"""Share of the gate's acceleration used when braking by distance; the rest is for the delay of the base."""
 TURN_GAIN = 3.0
 """rad/s for each rad of heading still to turn."""
 
 
 class DriveError(ValueError):
-    """A move that cannot be made; the message says why and what to ask for instead."""
+    """Say that a move cannot be made, why, and what to ask for instead."""
 
 
 @dataclass(frozen=True)
 class DriveTolerance:
-    """When a move counts as done, and the least speeds near its end, which a gait must still be able to walk."""
+    """Set how near to its end a move is done, and the least speeds there, which a gait must still be able to walk."""
 
     linear: float = 0.03
     angular: float = 0.03
@@ -85,7 +85,7 @@ class DriveTolerance:
 
 
 class DriveMotion:
-    """From where it stands to (distance, lateral) m in its frame there, and by `turn` rad.
+    """Move from where the base stands to (distance, lateral) m in its frame there, and by `turn` rad.
 
     A base that can move sideways goes straight to the place while it turns. One that cannot goes `distance` along its
     line first and then turns; a lateral way is refused. Turns may be more than a full one.
@@ -128,7 +128,7 @@ class DriveMotion:
 
     @property
     def left(self) -> float:
-        """What is left to do, as m; a rad counts as 0.3 m."""
+        """Return the rest of the move as m; a rad counts as 0.3 m."""
         way = 0.0 if self._there else math.hypot(self._goal[0] - self.moved.x, self._goal[1] - self.moved.y)
         return way + (0.0 if self._turned_there else 0.3 * abs(self._turn - self._heading))
 

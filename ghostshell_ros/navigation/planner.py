@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rolling occupancy grid built from scans, and paths through it: A* over cells that cost more near obstacles and unseen."""
+"""Build a rolling occupancy grid from scans, and find paths by A*: cells cost more near obstacles, and where unseen."""
 
 from __future__ import annotations
 
 import heapq
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from skill_kernel.skills.drivers import Pose2D
 
 HIT, MISS, SURE = 40, 12, 100
-"""Evidence a beam brings for a cell it ends in, or passes, and where evidence is cut off."""
+"""Evidence of a beam for a cell it ends in and one it passes, and the bound of evidence."""
 
 
 class OccupancyGrid:
-    """`evidence[row, column]` is above 0 where a cell is occupied, below where it is free, 0 where nothing is known.
+    """Map what a lidar sees: `evidence[row, column]` is above 0 where a cell is occupied, below where free, 0 where unknown.
 
     The grid is a square of `size` cells of `resolution` m whose corner (row 0, column 0) lies at `origin` cells of the
     map frame; it follows the robot by whole cells, and what leaves it is forgotten.
@@ -33,20 +34,20 @@ class OccupancyGrid:
 
     def copy(self) -> OccupancyGrid:
         """Return a snapshot, for a planner on another thread."""
-        made = OccupancyGrid.__new__(OccupancyGrid)
-        made.resolution, made.size, made.origin, made.updates = self.resolution, self.size, self.origin, self.updates
+        made = copy(self)
         made.evidence = self.evidence.copy()
         return made
 
     def cell(self, x: float, y: float) -> tuple[int, int]:
-        """Row and column of a place; they may lie outside the grid."""
+        """Return row and column of a place; they may lie outside the grid."""
         return (math.floor(y / self.resolution) - self.origin[1], math.floor(x / self.resolution) - self.origin[0])
 
     def place(self, row: int, column: int) -> tuple[float, float]:
-        """x, y in m of a cell's middle."""
+        """Return x, y in m of a cell's middle."""
         return (column + self.origin[0] + 0.5) * self.resolution, (row + self.origin[1] + 0.5) * self.resolution
 
     def inside(self, row: int, column: int) -> bool:
+        """Return whether the grid has this cell."""
         return 0 <= row < self.size and 0 <= column < self.size
 
     def follow(self, x: float, y: float) -> None:
@@ -93,20 +94,20 @@ class OccupancyGrid:
         self.updates += 1
 
     def _inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Flat indices of those places that lie in the grid."""
+        """Return the flat indices of those places that lie in the grid."""
         column = np.floor(x / self.resolution).astype(np.int64) - self.origin[0]
         row = np.floor(y / self.resolution).astype(np.int64) - self.origin[1]
         ok = (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
         return row[ok] * self.size + column[ok]
 
     def occupancy(self) -> NDArray[np.int8]:
-        """As nav_msgs/OccupancyGrid has it: 0 free to 100 occupied, -1 unknown."""
+        """Return the cells as nav_msgs/OccupancyGrid has them: 0 free to 100 occupied, -1 unknown."""
         percent = ((self.evidence.astype(np.int32) + SURE) * 100) // (2 * SURE)
         return np.where(self.evidence == 0, -1, percent).astype(np.int8)
 
 
 def distance_to(occupied: NDArray[np.bool_], most: int) -> NDArray[np.float64]:
-    """For each cell the distance in cells to the nearest occupied one, at most `most`."""
+    """Return for each cell the distance in cells to the nearest occupied one, at most `most`."""
     far = float(most)
     columns = np.arange(occupied.shape[1])
     left = np.maximum.accumulate(np.where(occupied, columns, -(10**6)), axis=1)
@@ -124,13 +125,16 @@ Place = tuple[float, float]
 
 LETHAL = math.inf
 ESCAPE_COST = 30.0
-"""Of a cell too near to an obstacle, where the robot already stands in such a cell and has to leave it."""
+"""Cost of a cell too near to an obstacle, where the robot already stands in such a cell and has to leave it."""
 
 
 @dataclass(frozen=True)
 class PlannerCosts:
-    """Lengths in m; costs as multiples of the way. Cells nearer than `radius + margin` to an obstacle are not entered;
-    up to `comfort` further they cost up to `near` more. Cells never seen are passable at a cost: `unknown` more."""
+    """Weigh cells: lengths in m, costs as multiples of the way.
+
+    Cells nearer than `radius + margin` to an obstacle are not entered; up to `comfort` further they cost up to `near` more.
+    Cells never seen are passable and cost `unknown` more.
+    """
 
     radius: float
     margin: float = 0.05
@@ -141,15 +145,17 @@ class PlannerCosts:
 
 @dataclass(frozen=True)
 class Plan:
-    """Places from the robot to the goal, in m of the map frame, each visible from the one before; the goal may have been
-    moved out of an obstacle's reach."""
+    """Hold places from the robot to the goal, in m of the map frame, each visible from the one before.
+
+    The goal may have been moved out of an obstacle's reach.
+    """
 
     places: tuple[Place, ...]
     length: float
 
 
 class CostMap:
-    """The cost of each cell of a snapshot, for one planning."""
+    """Hold the cost of each cell of a snapshot, for one planning."""
 
     def __init__(self, grid: OccupancyGrid, costs: PlannerCosts) -> None:
         self.grid = grid
@@ -203,8 +209,10 @@ class CostMap:
 
 
 def plan(grid: OccupancyGrid, costs: PlannerCosts, start: Place, goal: Place, *, goal_reach: float = 0.0) -> Plan | None:
-    """Return the cheapest path, straightened; None when there is none. `goal_reach` m is how far a goal in an obstacle's reach
-    may be moved."""
+    """Return the cheapest path, straightened; None when there is none.
+
+    A goal in an obstacle's reach may be moved by `goal_reach` m.
+    """
     wide = CostMap(grid, costs)
     end = wide.nearest_open(goal, goal_reach)
     if end is None:

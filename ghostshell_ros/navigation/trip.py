@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trip to a goal: when to plan, how to follow the path, when it has arrived, and when and why it gives up."""
+"""Make one trip to a goal: when to plan, how to follow the path, when it has arrived, and when and why it gives up."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOOKAHEAD_M = 0.35
 TIGHT_LOOKAHEAD_M = 0.12
 """Where the straight line to the point ahead would cut a corner that the path goes around."""
 TURN_FIRST_RAD = 0.7
-"""Further than this off its heading the base turns on the spot."""
+"""Angle off its heading from which on the base turns on the spot."""
 TURN_GAIN = 2.5
 CREEP_MPS = 0.1
 
 
 class PathFollower:
-    """Forward along a path, as a quadruped and a differential base both can."""
+    """Walk forward along a path, as a quadruped and a differential base both can."""
 
     def __init__(self, base: BaseConfig, places: Sequence[Place]) -> None:
         self._base = base
@@ -38,10 +38,11 @@ class PathFollower:
 
     @property
     def goal(self) -> Place:
+        """Return the end of the path."""
         return self._places[-1]
 
     def left(self, pose: Pose2D) -> float:
-        """m along the path from where the robot is beside it, and the way back to it."""
+        """Return the m along the path from where the robot is beside it, and the way back to it."""
         along, aside = self._nearest(pose)
         return self._ends[-1] - along + aside
 
@@ -93,11 +94,11 @@ class PathFollower:
 
 
 SEEN_AHEAD_M = 2.0
-"""So much of the path ahead is looked at in the newest map; the rest waits for the next planning."""
+"""Length of the path ahead that is looked at in the newest map; the rest waits for the next planning."""
 
 
 class TripEnd(Enum):
-    """How a trip ended."""
+    """Name how a trip ended."""
 
     ARRIVED = auto()
     NO_PATH = auto()
@@ -106,8 +107,11 @@ class TripEnd(Enum):
 
 @dataclass(frozen=True)
 class TripLimits:
-    """Times in seconds: how long to look for a path, to stand before an obstacle, between plannings, and for the whole
-    trip at `slowness` times the longest planned duration plus `spare_s`. So often a longer way counts as a new start."""
+    """Limit a trip: how long to look for a path and to stand before an obstacle, and the time between plannings.
+
+    The whole trip may take `slowness` times the longest planned duration plus `spare_s`. A longer way counts as a new start
+    `detours` times.
+    """
 
     no_path_s: float = 3.0
     blocked_s: float = 6.0
@@ -119,7 +123,7 @@ class TripLimits:
 
 
 class Trip:
-    """`wants_plan` and `planned` connect it to a planner that may work elsewhere; `step` gives the velocity.
+    """Lead a base to a goal: `wants_plan` and `planned` connect it to a planner elsewhere, `step` gives the velocity.
 
     Times are seconds of one steady clock.
     """
@@ -137,7 +141,7 @@ class Trip:
         self._ever = False
         self._pathless_since = now
         self._planned_at = -math.inf
-        self._deadline = math.inf
+        self._deadline = -math.inf
         self._stall = StallWatch(limits.blocked_s, 0.1)
         self._began = now
         self._detours = 0
@@ -147,7 +151,7 @@ class Trip:
         self.reason = ""
 
     def left(self, pose: Pose2D) -> float:
-        """m along the path, or as the crow flies while there is none."""
+        """Return the m along the path, or as the crow flies while there is none."""
         straight = math.dist(self.goal, (pose.x, pose.y))
         return straight if self._path is None or straight <= self.tolerance else self._path.left(pose)
 
@@ -164,8 +168,8 @@ class Trip:
     def planned(self, now: float, plan: Plan | None) -> None:
         """Take over a plan, or note that there is none."""
         if plan is None:
-            if self._path is not None or not self._ever:
-                self._pathless_since = now if self._path is not None else self._pathless_since
+            if self._path is not None:
+                self._pathless_since = now
             self._path = None
             return
         if self._path is None or (plan.length > self._left + 0.3 and self._detours < self._limits.detours):
@@ -173,7 +177,7 @@ class Trip:
             self._stall.restart(now)
         self._path = PathFollower(self._base, plan.places)
         slowest = self._limits.slowness * plan.length / self._base.cruise_linear + self._limits.spare_s
-        self._deadline = self._began + slowest if not self._ever else max(self._deadline, self._began + slowest)
+        self._deadline = max(self._deadline, self._began + slowest)
         self._ever = True
 
     def step(self, now: float, pose: Pose2D, grid: OccupancyGrid, points: Points | None) -> Velocity:
@@ -202,7 +206,7 @@ class Trip:
         return wish
 
     def _turn_left(self, pose: Pose2D) -> float:
-        """Turning towards the path is progress, too: a rad counts as 0.3 m."""
+        """Return the turn towards the path as m, because it is progress, too: a rad counts as 0.3 m."""
         assert self._path is not None
         x, y = self._path.ahead(pose, 0.35)[-1]
         return 0.3 * abs(math.remainder(math.atan2(y - pose.y, x - pose.x) - pose.yaw, 2 * math.pi))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller below cmd_vel of a four-legged robot: trot, stances and body attitudes by inverse kinematics, kept level
-by the IMU. No ROS, no simulator: measurements in, joint targets out."""
+"""Control a four-legged robot below cmd_vel: trot, stances and attitudes by inverse kinematics, kept level by the IMU.
+
+Measurements in, joint targets out; it knows neither ROS nor a simulated world.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
+import mujoco
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +28,10 @@ _PHASES = np.array([0.0, 0.5, 0.5, 0.0])
 
 @dataclass(frozen=True)
 class Posture:
-    """A stance as the pose of the trunk over feet that stay: height in m, pitch in rad (positive is nose down), shift of
-    the trunk forwards in m, and how far the rear feet stand forwards of their place in m."""
+    """Define a stance by the trunk over feet that stay: height and shift forwards in m, pitch in rad (positive is nose down).
+
+    `rear_feet` is how far the rear feet stand forwards of their place in m.
+    """
 
     height: float
     pitch: float = 0.0
@@ -36,7 +41,7 @@ class Posture:
 
 @dataclass(frozen=True)
 class GaitConfig:
-    """Dimensions in m, times in s, speeds in m/s and rad/s. The defaults are Kalos's."""
+    """Set dimensions in m, times in s, speeds in m/s and rad/s. The defaults are Kalos's."""
 
     hip_x: float = 0.1934
     hip_y: float = 0.0465
@@ -55,7 +60,7 @@ class GaitConfig:
     learning: float = 1.0
     """How fast the walked velocity is corrected by what is measured, in 1/s."""
     filter_time: float = 0.03
-    """Over which the measured velocity is smoothed, as the trunk sways with each step."""
+    """Time over which the measured velocity is smoothed, as the trunk sways with each step."""
     slip: float = 1.22
     """How much faster the feet must go than the trunk shall."""
     trim: tuple[float, float] = (0.11, 0.0)
@@ -63,7 +68,7 @@ class GaitConfig:
     max_linear: tuple[float, float] = (0.6, 0.3)
     max_turn: float = 1.5
     max_foot_speed: float = 0.75
-    """What walking and turning together may ask of a foot; more is scaled down."""
+    """Speed of a foot that walking and turning together may ask for; more is scaled down."""
     acceleration: float = 1.5
     turn_acceleration: float = 6.0
     command_timeout: float = 0.25
@@ -90,7 +95,7 @@ class Measurement:
 
 
 class Gait:
-    """Turns wishes (velocity, posture, attitude) into joint targets. Call `update` in even steps of some ms.
+    """Turn wishes (velocity, posture, attitude) into joint targets. Call `update` in even steps of some ms.
 
     A velocity that is not renewed within `command_timeout` is zero. Zero velocity makes the robot place its feet and stand.
     A change of posture that is not renewed in that time, or held, stays where it is until a posture is wished again.
@@ -156,7 +161,7 @@ class Gait:
         self._attitude_wish = np.clip(wish, -limits, limits) if np.isfinite(wish).all() else np.zeros(3)
 
     def standing(self) -> Vector:
-        """Joint positions of the stance, in rad."""
+        """Return the joint positions of the stance in rad."""
         feet = self._places.copy()
         feet[:, 2] = self.config.foot_radius - self.standing_height()
         return self.inverse(feet).reshape(12)
@@ -176,7 +181,7 @@ class Gait:
         return float(self._velocity[0]), float(self._velocity[1]), float(self._velocity[2])
 
     def update(self, dt: float, measured: Measurement) -> Vector:
-        """Targets of `JOINTS` in rad for the next `dt` seconds."""
+        """Return the targets of `JOINTS` in rad for the next `dt` seconds."""
         self._time += dt
         roll, pitch, yaw = euler(measured.orientation)
         self._ramp(dt)
@@ -253,7 +258,7 @@ class Gait:
         self._feet += (self._places - self._feet) * min(1.0, dt / 0.15)
 
     def _stance(self) -> Posture:
-        """Between the posture it left and the one it goes to."""
+        """Return the stance between the posture it left and the one it goes to."""
         a, b = self._former, self.config.postures[self._posture]
         if self._blend >= 1.0:
             return b
@@ -279,7 +284,7 @@ class Gait:
         return self.inverse(feet @ rotation(*wished)).reshape(12)
 
     def inverse(self, feet: Vector) -> Vector:
-        """Joint angles (4, 3) that put the feet's centres at these points of the body's frame, or as near as they reach."""
+        """Return joint angles (4, 3) that put the feet's centres at points of the body's frame, or as near as they reach."""
         c = self.config
         p = feet - self._hips
         x, y, z = p[:, 0], p[:, 1], p[:, 2]
@@ -294,7 +299,7 @@ class Gait:
 
 
 def euler(quaternion: Vector) -> tuple[float, float, float]:
-    """Roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
+    """Return roll, pitch and yaw in rad of a quaternion (w, x, y, z)."""
     w, x, y, z = (float(part) for part in quaternion)
     roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
     pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
@@ -302,13 +307,8 @@ def euler(quaternion: Vector) -> tuple[float, float, float]:
 
 
 def rotation(roll: float, pitch: float, yaw: float) -> Vector:
-    """Return the matrix that turns vectors of a body with this attitude into the level frame."""
-    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
-    cy, sy = math.cos(yaw), math.sin(yaw)
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
+    """Return the matrix that turns vectors of a body with this attitude in rad into the level frame."""
+    quaternion, matrix = np.empty(4), np.empty(9)
+    mujoco.mju_euler2Quat(quaternion, np.array([roll, pitch, yaw]), "XYZ")
+    mujoco.mju_quat2Mat(matrix, quaternion)
+    return matrix.reshape(3, 3)

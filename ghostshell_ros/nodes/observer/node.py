@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `observer`: what the robot knows of itself and its surroundings, as one typed observation (TypeGo 4)."""
+"""Node `observer`: publish what the robot knows of itself and its surroundings as one typed observation (TypeGo 4)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skill_kernel.observation.observer import Observer
 from skill_kernel.robot import RobotConfig
 
 BURST = 5.0
-"""So many observations in a row are sent without waiting: a scan must not wait because a detection came just before."""
+"""Observations sent in a row without waiting: a scan must not wait because a detection came just before."""
 
 
 class ObserverNode(RuntimeNode):
-    """Publishes `observation` (ghostshell/Observation) while something changes at `rate_hz`, and at once when a field marked
+    """Publish `observation` (ghostshell/Observation) while something changes at `rate_hz`, and at once when a field marked
     `at_once` has changed, but no more than `max_rate_hz` on average; otherwise at `rest_rate_hz`. Subscribes and asks what
     the fields in the robot's file name, and for a pose in the map also `/tf` and `/tf_static`.
     """
@@ -46,7 +46,7 @@ class ObserverNode(RuntimeNode):
         self.steady_timer(self._period_s, self._at_rate)
 
     def _at_rate(self) -> None:
-        # What came at once counts; half a period, or a source of the same rate would be doubled by its jitter.
+        # An observation sent at once counts; half a period, or a source of the same rate would be doubled by its jitter.
         since_s = self.steady_now() - self._told_at
         if since_s >= self._period_s / 2 and (since_s >= self._rest_s - self._period_s / 2 or self._changed()):
             self._publish()

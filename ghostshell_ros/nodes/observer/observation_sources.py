@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connects a robot's observer to the topics and services that its fields come from."""
+"""Connect a robot's observer to the topics and services that its fields come from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
@@ -18,8 +17,10 @@ from sensor_msgs.msg import LaserScan
 from ghostshell_ros.runtime.map_origin import follow_map
 from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode
 from ghostshell_ros.runtime.service_client import ServiceClient
+from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.qos import EVENTS, LATCHED_BY_ANY, SENSORS
-from ghostshell_ros.wire.values import seconds, yaw_of
+from ghostshell_ros.wire.sensing import pose_of
+from ghostshell_ros.wire.values import seconds
 from skill_kernel.config.observation import FieldConfig, Heard, MapPose, Moving, NearestBySector, Speed, Subsystems, Take, Track
 from skill_kernel.observation.model import Pose
 from skill_kernel.observation.observer import Observer
@@ -28,22 +29,21 @@ from skill_kernel.skills.drivers import Detection, Scan
 
 QOS = {"sensor": SENSORS, "state": LATCHED_BY_ANY, "event": EVENTS}
 LIVE_S = 1.0
-"""How often it is looked whether states still have a publisher."""
+"""Time between two looks whether states still have a publisher."""
 ANSWER_S = 2.0
-"""A service that takes longer gives no value; it is asked again at its rate."""
+"""Time after which a service gives no value; it is asked again at its rate."""
 LATE_S = 1.0
 LATE_OFTEN = 10
-"""Stamps so far behind the present so often in a row are worth a warning: two clocks, or a source that stands still."""
+"""Age and number in a row of stamps that are worth a warning: there are two clocks, or a source stands still."""
 
 
 class ObservationSources:
-    """Works for the node `observer`, on its executor's thread. `at_once` is called after a measurement of a field that is
-    marked so."""
+    """Feed the node `observer` on its executor's thread. `at_once` is called after a measurement of a field marked so."""
 
     def __init__(
         self, node: RuntimeNode, observer: Observer, fields: dict[str, FieldConfig], at_once: Callable[[], None]
     ) -> None:
-        """Raises NodeStartError for a field whose interface does not exist or lacks the path."""
+        """Subscribe and ask. Raises NodeStartError for a field whose interface does not exist or lacks the path."""
         self._node, self._observer, self._at_once = node, observer, at_once
         self._states: dict[str, str] = {}
         self._odometry_topics: set[str] = set()
@@ -81,12 +81,18 @@ class ObservationSources:
                 self._node.create_subscription(message_type, topic, partial(heard, name, config), qos)
                 return
         assert isinstance(process, Take)
-        message_type = _interface(name, config.source.type)
+        message_type = self._interface(name, config.source.type)
         read = self._reader(name, process, message_type)
         self._node.create_subscription(message_type, topic, partial(self._on_message, name, config, read), qos)
 
+    def _interface(self, name: str, interface_name: str) -> Any:
+        try:
+            return interface(interface_name)
+        except ImportError as error:
+            raise NodeStartError(f"field '{name}', source.type: {error}") from error
+
     def _reader(self, name: str, process: Take, message_type: Any) -> Callable[[Any], Any]:
-        """Reads the value at the path. Tried on an empty message, so that a wrong path is found at the start."""
+        """Return a function that reads the value at the path. Raises NodeStartError for a path that an empty message lacks."""
         steps: list[Callable[[Any], Any]] = []
         at = message_type()
         for part in process.path.split("."):
@@ -129,11 +135,10 @@ class ObservationSources:
         return now - max(0.0, late)
 
     def _on_odometry(self, topic: str, message: OdometryMsg) -> None:
-        at, twist = message.pose.pose.position, message.twist.twist
-        yaw = yaw_of(message.pose.pose.orientation)
+        at, twist = pose_of(message.pose.pose), message.twist.twist
         speed = math.hypot(twist.linear.x, twist.linear.y)
         measured = self._measured_at(topic, message)
-        self._observer.odometry(topic, Odometry(measured, at.x, at.y, yaw, speed, twist.angular.z))
+        self._observer.odometry(topic, Odometry(measured, at.x, at.y, at.yaw, speed, twist.angular.z))
 
     def _on_scan(self, name: str, config: FieldConfig, message: LaserScan) -> None:
         turn = Scan(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
@@ -165,15 +170,20 @@ class ObservationSources:
         self._tell(config)
 
     def _on_message(self, name: str, config: FieldConfig, read: Callable[[Any], Any], message: Any) -> None:
+        # A value that holds until it changes was measured when it came, however old its stamp is.
+        ages = config.max_age_s is not None
+        at = self._measured_at(config.source.topic, message) if ages else self._node.steady_now()
+        if self._take(name, read, message, at):
+            self._tell(config)
+
+    def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> bool:
         try:
             value = read(message)
         except (LookupError, ValueError, AttributeError, TypeError) as error:
-            self._observer.miss(name, f"the message has nothing at its path ({type(error).__name__}); look at its source")
-            return
-        # What holds until it changes was measured when it came, however old its stamp is.
-        ages = config.max_age_s is not None
-        self._observer.take(name, value, self._measured_at(config.source.topic, message) if ages else self._node.steady_now())
-        self._tell(config)
+            self._observer.miss(name, f"its source has nothing at the path ({type(error).__name__}); look at the source")
+            return False
+        self._observer.take(name, value, at)
+        return True
 
     def _tell(self, config: FieldConfig) -> None:
         if config.at_once:
@@ -187,7 +197,7 @@ class ObservationSources:
     def _ask(self, name: str, config: FieldConfig) -> None:
         process, source = config.process, config.source
         assert isinstance(process, Take)
-        service = _interface(name, source.type)
+        service = self._interface(name, source.type)
         read = self._reader(name, process, service.Response)
         client = ServiceClient(self._node, service, source.service)
         waiting: list[float] = []
@@ -197,10 +207,7 @@ class ObservationSources:
             if response is None:
                 self._observer.miss(name, f"service '{source.service}' does not answer within {ANSWER_S:g} s")
                 return
-            try:
-                self._observer.take(name, read(response), asked_at)
-            except (LookupError, ValueError, AttributeError, TypeError) as error:
-                self._observer.miss(name, f"the answer has nothing at its path ({type(error).__name__}); look at its source")
+            self._take(name, read, response, asked_at)
 
         def ask() -> None:
             if waiting:
@@ -212,12 +219,3 @@ class ObservationSources:
             client.ask(service.Request(), answered, deadline_s=ANSWER_S)
 
         self._node.steady_timer(1.0 / config.rate_hz, ask)
-
-
-def _interface(name: str, interface: str) -> Any:
-    """Return the class of `package/msg/Type` or `package/srv/Type`."""
-    package, kind, short = interface.split("/")
-    try:
-        return getattr(import_module(f"{package}.{kind}"), short)
-    except (ImportError, AttributeError) as error:
-        raise NodeStartError(f"field '{name}': there is no interface {interface} ({error}); correct source.type") from error

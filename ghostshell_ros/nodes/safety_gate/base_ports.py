@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mobile base's topics at the safety gate: commands in by rank, sensors in, one velocity, posture and attitude out."""
+"""Connect the mobile base to the safety gate: commands by rank and sensors in, one velocity, posture and attitude out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from geometry_msgs.msg import Twist, Vector3
 from nav_msgs.msg import Odometry
@@ -27,15 +28,15 @@ LAST_WORD_S = 0.1
 """How long a gate that ends waits at most for its last velocity to arrive."""
 
 ATTITUDE_HEARD_S = 2.0
-"""How long the body has to reach an attitude at its largest speed; unlike a velocity, an attitude is said once."""
+"""Time for the body to reach an attitude at its largest speed; unlike a velocity, an attitude is sent once."""
 REST_S = 1.0
 REST_PERIOD_NS = 100_000_000
-"""When the base has stood still for so long without a command, zero is sent and silence looked for at this period only."""
+"""Period at which zero is sent and silence looked for, once the base has stood still for `REST_S` without a command."""
 OPERATOR = "an operator has the base; try again when it is given back"
 
 
 class BasePorts:
-    """Connects a `BaseGate` to ROS; its owner is the safety gate's node, which documents the topics.
+    """Connect a `BaseGate` to ROS for the safety gate's node, which documents the topics.
 
     `told` is called after each tick, so that a halt found here reaches the other gates of the robot.
     """
@@ -60,9 +61,9 @@ class BasePorts:
         self.attitude = JointGate(dict.fromkeys(ATTITUDE, limit), timeout_s=ATTITUDE_HEARD_S, measurement_timeout_s=0.0)
         self.attitude.measure(node.steady_now(), ATTITUDE, (0.0, 0.0, 0.0))
         self.ready = False
-        """Whether the base was heard: before its first odometry nobody is told that it may move."""
+        """True once the base was heard: before its first odometry nobody is told that it may move."""
         self.relaying = False
-        """Before, commands are dropped and nothing is sent but a halt."""
+        """True once commands are relayed; before, they are dropped and nothing is sent but a halt."""
         self._events = events
         self._told = told
         self._refused = refused
@@ -74,7 +75,7 @@ class BasePorts:
         self._teleop = node.create_publisher(Bool, "teleop_active", LATCHED)
         # Best effort takes commands of publishers of either kind; what is lost is said again, or ends in standing.
         for topic, source in (("in", Source.SKILL), ("reflex", Source.REFLEX), ("teleop", Source.TELEOP)):
-            node.create_subscription(Twist, f"cmd_vel_{topic}", self._listener(source), SENSORS)
+            node.create_subscription(Twist, f"cmd_vel_{topic}", partial(self._on_velocity, source), SENSORS)
         node.create_subscription(String, "posture_in", self._on_posture, SET_POINTS)
         node.create_subscription(Vector3, "attitude_in", self._on_attitude, SET_POINTS)
         node.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
@@ -129,17 +130,13 @@ class BasePorts:
         elif now - self._moved_at > REST_S:
             self._timer.timer_period_ns = REST_PERIOD_NS
 
-    def _listener(self, source: Source) -> Callable[[Twist], None]:
-        def heard(message: Twist) -> None:
-            if not self.relaying:
-                return
-            self._wake()
-            wish = velocity_of(message)
-            refusal = self.gate.command(self._node.steady_now(), source, wish)
-            if refusal is not None:
-                self._refused(refusal)
-
-        return heard
+    def _on_velocity(self, source: Source, message: Twist) -> None:
+        if not self.relaying:
+            return
+        self._wake()
+        refusal = self.gate.command(self._node.steady_now(), source, velocity_of(message))
+        if refusal is not None:
+            self._refused(refusal)
 
     def _on_odometry(self, message: Odometry) -> None:
         position = message.pose.pose.position

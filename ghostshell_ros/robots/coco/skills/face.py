@@ -6,7 +6,7 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, Literal
 
-from ghostshell_ros.drivers.faces import FACES
+from ghostshell_ros.drivers.faces import EMOTIONS, FACES
 from ghostshell_ros.robots.coco.body import CocoBody
 from ghostshell_ros.robots.coco.skills.ranges import Seconds
 from ghostshell_ros.robots.outcome import outcome
@@ -15,32 +15,12 @@ from skill_kernel import SkillReturn, robot_skill
 STOP_S = 0.3
 MIN_SHOW_S = 0.2
 
-_FACE_OF = {
-    "neutral": "neutral",
-    "calm": "calm",
-    "happy": "happy",
-    "excited": "excited",
-    "sad": "sad",
-    "angry": "angry",
-    "surprised": "surprise",
-    "afraid": "fear",
-    "shy": "shy",
-    "curious": "thinking",
-    "tired": "sleepy",
-    "bored": "bored",
-    "loving": "love",
-    "proud": "proud",
-    "confused": "confused",
-    "disgusted": "disgust",
-}
-"""The face that shows an emotion."""
-
 if TYPE_CHECKING:
     Face = str
     Emotion = str
 else:
     Face = Literal[FACES]
-    Emotion = Literal[tuple(_FACE_OF)]
+    Emotion = Literal[tuple(EMOTIONS)]
 
 
 def _nominal(duration: float) -> float:
@@ -61,7 +41,7 @@ def emotion(
     emo: Emotion = "happy", duration: Seconds = 3.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False
 ) -> SkillReturn:
     """Let the face show an emotion, then what it showed before. duration: seconds."""
-    return _show(body, _FACE_OF[emo], duration, stop_evt, until_reset)
+    return _show(body, EMOTIONS[emo], duration, stop_evt, until_reset)
 
 
 @robot_skill(subsystem="face", nominal_s=_nominal, stop_s=STOP_S, idempotent=True)
