@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's drivers: action servers, their ROS-free cores, and the clients that skills use."""
+"""Drive the robot: action servers, their ROS-free cores, and the clients that skills use."""

@@ -18,17 +18,17 @@ from skill_kernel.codes import CallCode
 from skill_kernel.skills.drivers import DriverResult, StopEvent
 
 AVAILABLE_S = 0.5
-"""How long a call waits for its driver to be discovered."""
+"""Time a call waits for its driver to be discovered."""
 ANSWER_S = 0.3
 """Time until a goal that was not accepted is asked for by its id, because the answer may be lost; for as long again."""
 SILENCE_S = 0.5
 """Silence after which a driver is gone; it sends feedback every 0.1 s."""
 STALL_GRACE_S = 0.1
-"""Silence may be a stall of this very process: its executor gets this long to hand over what has arrived."""
+"""Time for this process to hand over what has arrived, because silence may be its own stall."""
 CANCEL_S = 0.5
-"""How long a stopped call waits for the driver to confirm, which takes some ms; without, nobody knows whether it stopped."""
+"""Time a stopped call waits for the driver's confirmation, which takes some ms; without it, nobody knows whether it stopped."""
 STOP_LOOK_S = 0.02
-"""How often a waiting call looks at its stop event. It sleeps in between, and the driver's answer wakes it at once."""
+"""Time between two looks of a waiting call at its stop event; the driver's answer wakes it at once."""
 
 
 class _State(Enum):
@@ -74,7 +74,7 @@ class ActionCaller:
         states: DriverStates,
         on_lost: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """A driver that is not active by `states` gets no goal.
+        """Make the client; a driver that is not active by `states` gets no goal.
 
         `on_lost(why)` is called on the calling thread when nobody knows any more what the driver does: it vanished, or did not
         confirm that it stopped. Whatever the caller makes of the result, the robot should be halted then.

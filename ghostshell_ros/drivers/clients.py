@@ -23,22 +23,22 @@ from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.drivers import MemoryAnswer, StopEvent
 
 LOOK_S = 0.2
-"""How often drivers that were not discovered yet are looked for."""
+"""Time between two looks for drivers that were not discovered yet."""
 MEMORY = "/query_memory"
-"""One a fleet, so outside of the robot's namespace."""
+"""Service of the whole fleet, and therefore outside of the robot's namespace."""
 MEMORY_WAIT_S = 0.5
-"""How long a question waits for the memory to be discovered."""
+"""Time a question waits for the memory to be discovered."""
 
 
 class BodyParts:
-    """What a body may use, made as it is named. Built on the executor's thread or before spinning.
+    """Make what a body names. Built on the executor's thread or before spinning.
 
     An action that a driver of the robot serves is an `ActionCaller`; `senses` are `RosSenses`; `memory` is a `MemoryCaller`.
     All names are relative to the node's namespace, but for the fleet's service `/query_memory`.
     """
 
     def __init__(self, node: RuntimeNode, robot: RobotConfig, *, on_lost: Callable[[str], None] = lambda why: None) -> None:
-        """`on_lost` as in ActionCaller, for every driver."""
+        """Watch the drivers' states. `on_lost` is that of ActionCaller, for every driver."""
         self._node, self._robot, self._on_lost = node, robot, on_lost
         self._states = DriverStates(node)
         self._callers: dict[str, ActionCaller] = {}
@@ -90,7 +90,7 @@ class BodyParts:
 
 
 class MemoryCaller:
-    """Implements `skill_kernel.skills.drivers.Memory`. Called on other threads than the executor's."""
+    """Implement `skill_kernel.skills.drivers.Memory`. Called on other threads than the executor's."""
 
     def __init__(self, node: RuntimeNode) -> None:
         self._node = node

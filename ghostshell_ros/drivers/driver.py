@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goal loop of every driver: begin, step, heartbeat, refusal, cancel and end of its goals."""
+"""Run the goals of every driver: begin, step, heartbeat, refusal, cancel and end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.wire.qos import LATCHED
 
 FREE_S = 0.35
-"""How long a goal waits to hear that a halt was cleared or the base given back, of which the kernel may hear sooner."""
+"""Time a goal waits to hear that a halt was cleared or the base given back; the kernel may hear of it sooner."""
 FEEDBACK_S = 0.1
-"""Time between two feedbacks of a goal; a caller takes 0.5 s without as the driver's death."""
+"""Time between two feedbacks of a goal; a caller takes 0.5 s of silence for the driver's death."""
 HALTED = "the safety gate is halted: call clear_halt when it is safe"
 TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
 
 
 class DriverRefusal(Exception):
-    """A goal cannot be done; `code` is a constant of the action or a CallCode, the message goes to the caller."""
+    """Refuse or end a goal; `code` is a constant of the action or a CallCode, the message goes to the caller."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -32,23 +32,25 @@ class DriverRefusal(Exception):
 
 
 class Job:
-    """One goal at work. All its methods are called on the executor's thread and return at once."""
+    """Carry out one goal. All methods are called on the executor's thread and return at once."""
 
     def __init__(self, driver: Driver, goal: Goal) -> None:
         self.driver, self.goal = driver, goal
         self.begun_at = self.told_at = 0.0
         """Steady time of its begin and of its last feedback."""
         self.done = False
-        """Whether it has reached its own end; `result` may look at it."""
+        """True once the goal was reached; `result` may look at it."""
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since its begin."""
+        """Return the seconds since its begin."""
         return self.driver.steady_now() - self.begun_at
 
     def held_back(self, now: float, *, begun: bool, halted: int, busy: int) -> bool:
-        """Return whether a halt or an operator keeps the goal from moving the base. Raises DriverRefusal, with the code of
-        either, where that ends it: once it has `begun`, or when it lasts."""
+        """Return whether a halt or an operator keeps the goal from moving the base.
+
+        Raises DriverRefusal, with the code of either, where that ends it: once it has `begun`, or when it lasts.
+        """
         driver = self.driver
         if not (driver.halted or driver.operator):
             return False
@@ -76,7 +78,7 @@ class Job:
 
 
 class Driver(ManagedNode):
-    """The base of a driver: `serve` each action in `__init__` with a function that makes a Job of a goal.
+    """Serve actions: `serve` each of them in `__init__` with a function that makes a Job of a goal.
 
     Jobs are stepped `rate_hz` times a second and whenever `look` is called. The caller's cancel, a deactivation and the
     job's DriverRefusal end it with what it has done; feedback goes out every 0.1 s. The node's name and the parameters set
@@ -89,9 +91,9 @@ class Driver(ManagedNode):
         super().__init__(name, **options)
         self.jobs: dict[bytes, Job] = {}
         self.halted: bool | None = None
-        """The safety gate's state, None before it was heard; kept with `watch_gate`."""
+        """State of the safety gate, None before it was heard; kept with `watch_gate`."""
         self.operator = False
-        """Whether an operator has the base; kept with `watch_gate`."""
+        """True while an operator has the base; kept with `watch_gate`."""
         self._loop: Timer | None = None
 
     def serve(self, action_type: Any, name: str, begin: Callable[[Goal], Job]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a robot's drivers: starts each node that the robot's file names under `drivers:`."""
+"""Start the drivers of a robot: each node that the robot's file names under `drivers:`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that plays joint trajectories through the safety gate, several at once on disjoint joints."""
+"""Play joint trajectories through the safety gate, several at once on disjoint joints."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from ghostshell_ros.wire.values import seconds
 from skill_kernel.robot import RobotConfig
 
 GATE_SILENCE_S = 0.5
-"""A running gate answers set-points; this long without an answer, it is gone. Counted in set-points sent, because a
-stall of this process is no silence of the gate."""
+"""Time without an answer to set-points after which the gate is gone. Counted in set-points sent, because a stall of this
+process is no silence of the gate."""
 GATE_SILENT = "the safety gate does not answer set-points: is safety_gate running, and are joint_states published?"
 FOLLOWED_RAD = 0.3
-"""A joint further than this from its last set-point was moved by somebody else: motion then starts where it is."""
+"""Distance from its last set-point beyond which somebody else moved a joint: motion then starts where it is."""
 
 
 class MoveJointsDriver(Driver):
-    """Actions `move_joints` (MoveJoints.action) and `joint_trajectory_controller/follow_joint_trajectory`
-    (control_msgs/FollowJointTrajectory), which other tools speak, such as MoveIt. A goal that cannot be played ends at once
-    as aborted with its error code, because a rejection would carry no reason.
+    """Serve the actions `move_joints` and, for tools such as MoveIt, `joint_trajectory_controller/follow_joint_trajectory`.
+
+    Their types are MoveJoints.action and control_msgs/FollowJointTrajectory. A goal that cannot be played ends at once as
+    aborted with its error code, because a rejection would carry no reason.
 
     FollowJointTrajectory: some or all joints; positions are joined by straight lines; a trajectory beyond the joints' ranges
     or speeds is refused whole; a stamp in the header is when it starts; tolerances of velocity are refused.
@@ -64,7 +65,7 @@ class MoveJointsDriver(Driver):
 
     @property
     def gate_silent(self) -> bool:
-        """Whether the gate has stopped answering set-points."""
+        """Return whether the gate has stopped answering set-points."""
         return self._unanswered > self._unanswered_limit
 
     def start_positions(self) -> dict[str, float]:
@@ -99,7 +100,7 @@ class MoveJointsDriver(Driver):
 
 
 class _Motion(Job):
-    """A trajectory that is played, watched by the tolerances of its joints, and waited for at its end."""
+    """Play a trajectory, watch the tolerances of its joints, and wait for them at its end."""
 
     driver: MoveJointsDriver
 
@@ -107,7 +108,7 @@ class _Motion(Job):
         super().__init__(driver, goal)
         self.goal_rad: Mapping[str, float] = {}
         self.path_rad: Mapping[str, float] = {}
-        """How far each joint may be from its end and from its way; one that is not named is not watched."""
+        """Distance each joint may have from its end and from its way; one that is not named is not watched."""
         self.settle_s = driver.settle_s
         self.delay_s = 0.0
         self.started_at: float | None = None
@@ -210,7 +211,7 @@ _ERRORS = {
     MotionCode.PATH_LEFT: FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED,
     MotionCode.TOO_LATE: FollowJointTrajectory.Result.OLD_HEADER_TIMESTAMP,
 }
-"""The action's codes; for all others it has INVALID_GOAL alone."""
+"""Codes of the action; it has only INVALID_GOAL for all others."""
 
 
 class _FollowJointTrajectory(_Motion):
@@ -232,7 +233,7 @@ class _FollowJointTrajectory(_Motion):
                 raise MotionError(MotionCode.TOO_LATE, text)
 
     def _tolerances(self, given: Sequence[JointTolerance]) -> dict[str, float]:
-        """Return those that are to be watched: by the action's law 0 is the driver's default, none, and below 0 is none."""
+        """Return the tolerances to watch: in the action, 0 is the driver's default, which is none, and below 0 is none."""
         for one in given:
             if one.name not in self.trajectory.joints:
                 text = f"a tolerance names the joint '{one.name[:80]}', which the trajectory does not move"

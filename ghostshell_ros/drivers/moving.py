@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of drivers that move a base: odometry, scan, halt, operator, and commands to the safety gate."""
+"""Share what drivers that move a base need: odometry, scan, halt, operator, and commands to the safety gate."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
 
 ODOMETRY_S = 0.7
-"""Less than the silence that halts at the gate (1 s), so that the reason told is the odometry's."""
+"""Silence of odometry that ends a goal; less than the gate's (1 s), so that the reason told is the odometry's."""
 SCAN_S = 1.0
 
 
 class MovingDriver(Driver):
-    """A driver that moves a base, one goal at a time: its jobs are of the class `Move`.
+    """Move a base, one goal at a time: the jobs are of the class `Move`.
 
     The kernel's lease on the base's subsystems keeps the goals of different processes apart; a second goal at this node is
     refused. Drivers of the same base in other nodes rely on that lease.
@@ -53,7 +53,7 @@ class MovingDriver(Driver):
         self.pose: Pose2D | None = None
         self.points: Points | None = None
         self.since_odometry = 0
-        """Steps since the last odometry: a stall of this process is no silence of the base."""
+        """Steps since the last odometry; counted, because a stall of this process is no silence of the base."""
         self._scanned_at = -math.inf
         self._velocity = self.create_publisher(Twist, "cmd_vel_in", SET_POINTS)
         self.create_subscription(Odometry, "odom", self._on_odometry, SENSORS)
@@ -66,10 +66,10 @@ class MovingDriver(Driver):
             raise DriverRefusal(busy, "another goal of this driver moves the base: cancel it or wait for its end")
 
     def located(self, message: Odometry) -> None:
-        """Called with each odometry, after `pose` was set."""
+        """Take in an odometry, after `pose` was set."""
 
     def scanned(self, message: LaserScan) -> None:
-        """Called with each scan, after `points` were set."""
+        """Take in a scan, after `points` were set."""
 
     def send(self, wish: Velocity) -> None:
         """Wish for a velocity at the safety gate."""
@@ -95,7 +95,7 @@ class MovingDriver(Driver):
 
 
 class Move(Job):
-    """A goal that moves the base. Subclasses say what to wish for, and name the codes of their action.
+    """Move the base to a goal. Subclasses say which velocity to wish for, and name the codes of their action.
 
     It begins once the gate and odometry were heard, nobody has halted the robot and no operator drives it; a halt, an
     operator or silent odometry ends it.
@@ -120,7 +120,7 @@ class Move(Job):
         """Return the velocity to wish for, or None at the goal. Raises DriverRefusal when it cannot be reached."""
 
     def rest(self) -> None:
-        """Called at the end of a goal that was begun."""
+        """Come to rest after a goal that was begun."""
 
     def step(self, now: float) -> bool:
         driver = self.driver

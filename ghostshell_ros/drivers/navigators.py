@@ -111,7 +111,7 @@ class GridNavigator(Navigator):
         goal_reach_m: float,
         limits: TripLimits,
     ) -> None:
-        """`seen` gives the last odometry and the obstacles around it, None without a scan."""
+        """Start the planner. `seen` gives the last odometry and the obstacles around it, None without a scan."""
         self._node, self._base, self._seen = node, base, seen
         self._goal_reach, self._limits = goal_reach_m, limits
         self._costs = PlannerCosts(base.radius, margin=margin_m)
@@ -286,7 +286,7 @@ class Nav2Navigator(Navigator):
         silence_s: float,
         patience_s: float,
     ) -> None:
-        """`send` takes a velocity to the gate; `action` may be relative. Raises NodeStartError without nav2_msgs."""
+        """Make the client. `send` takes a velocity to the gate. Raises NodeStartError without nav2_msgs."""
         try:
             from nav2_msgs.action import NavigateToPose
         except ImportError as error:
@@ -388,7 +388,7 @@ class Nav2Navigator(Navigator):
             raise DriverRefusal(CallCode.DRIVER_UNAVAILABLE, text)
 
     def _judge(self, end: GoalEnd, result: Any) -> None:
-        """Return when Nav2 has arrived; else raise DriverRefusal with the reason."""
+        """Return where Nav2 has arrived; raise DriverRefusal with the reason where it has not."""
         if end is GoalEnd.SUCCEEDED:
             return
         if end is GoalEnd.REJECTED:

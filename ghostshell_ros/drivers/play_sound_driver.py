@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that plays named tunes, with aplay where there is a sound device, otherwise for their time."""
+"""Play named tunes, with aplay where there is a sound device, otherwise silently for their time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skill_kernel.config.sections import nearest
 
 
 class PlaySoundDriver(SoundDriver):
-    """Action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled."""
+    """Serve the action `play_sound` (PlaySound.action): several sounds at once; a looping one plays until it is cancelled."""
 
     failure = PlaySound.Goal.UNKNOWN_SOUND
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver for postures and attitudes of a legged base."""
+"""Bring a legged base into postures and attitudes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from skill_kernel.config.sections import nearest
 from skill_kernel.safety.base_gate import HOLD, POSTURES
 
 STATE_S = 0.2
-"""How long a body that was held takes to say whether it had left its posture."""
+"""Time within which a body that was held says whether it had left its posture."""
 Attitude = tuple[float, float, float]
 LEVEL: Attitude = (0.0, 0.0, 0.0)
 
 
 class PostureDriver(Driver):
-    """Action `set_posture` (SetPosture.action). A posture first, then the attitude, led there in a straight line.
+    """Serve the action `set_posture` (SetPosture.action): first a posture, then the attitude, led there in a straight line.
 
     Publishes `posture_in` (std_msgs/String, at every step until it is reached: a base that does not hear it any more stays
     half way, as it does when `hold` is said) and `attitude_in` (geometry_msgs/Vector3: roll, pitch, yaw [rad]) to the gate.
@@ -77,7 +77,7 @@ class _Posture(Job):
         super().__init__(driver, goal)
         self._lead: tuple[float, float, Attitude, Attitude] | None = None
         self._free = False
-        """Whether it has begun, with the base free: a halt or an operator then ends it at once."""
+        """True once it has begun, with the base free; a halt or an operator then ends it at once."""
 
     def step(self, now: float) -> bool:
         driver, wished = self.driver, self.goal.request

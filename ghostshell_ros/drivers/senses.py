@@ -23,13 +23,13 @@ from skill_kernel.skills.drivers import Detection, Pose2D, Scan
 
 BASE_TOPICS = ((LaserScan, "scan"), (DetectionArray, "object_detections"))
 FIRST_MEASUREMENT_S = 3.0
-"""How long a skill waits for the joints to be measured for the first time."""
+"""Time a skill waits for the joints to be measured for the first time."""
 STALE_S = 0.5
 """Age from which on odometry and lidar are no measurement of now."""
 UNSEEN_S = 1.0
 """Age of the detector's last message from which on nobody looks."""
 IMAGE_WAIT_S = 2.0
-"""How long a skill that wants a picture waits for the next one; pictures are subscribed only then."""
+"""Time a skill waits for the next picture; pictures are subscribed only then."""
 
 
 class RosSenses:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that shows facial expressions: each goal's face lies on the ones before until it ends."""
+"""Show facial expressions: each goal's face lies on the ones before until it ends."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from skill_kernel.config.sections import nearest
 
 
 class ShowFaceDriver(Driver):
-    """Action `show_face` (ShowFace.action). The newest goal's face is shown; when that goal ends, the one before it
-    comes back. A face without a duration stays until it is cancelled, and until then it lies below newer ones.
+    """Serve the action `show_face` (ShowFace.action): show the newest goal's face, and when it ends, the one before.
+
+    A face without a duration stays until it is cancelled, and until then it lies below newer ones.
 
     Publishes `face/image_raw` (sensor_msgs/Image, rgb8 320x240, latched) and `face` (std_msgs/String, latched: the
     name) whenever the face changes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goals that take a time, or as long as a child process makes a sound."""
+"""Run goals that take a time, or as long as a child process makes a sound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.node import Later, NodeStartError
 
 LOOP_PAUSE_S = 0.05
-"""Between two rounds of a looping command, so that one which ends at once does not take the processor."""
+"""Pause between two rounds of a looping command, so that one which ends at once does not take the processor."""
 
 
 def has_sound_device() -> bool:
@@ -26,7 +26,7 @@ def has_sound_device() -> bool:
 
 
 class TimedJob(Job):
-    """Lasts `duration_s`, or with None until it is cancelled."""
+    """Last `duration_s`, or with None until it is cancelled."""
 
     def __init__(self, driver: Driver, goal: Goal, duration_s: float | None) -> None:
         super().__init__(driver, goal)
@@ -42,10 +42,10 @@ class TimedJob(Job):
 
 
 class SoundDriver(Driver):
-    """A driver whose goals are heard through a program where there is a sound device, and otherwise last for their time."""
+    """Let goals be heard through a program where there is a sound device, and otherwise last for their time."""
 
     failure: int
-    """The action's code for a sound that could not be made; the text says why."""
+    """Code of the action for a sound that could not be made."""
 
     def find_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> str:
         """Declare who makes the sound: the program, nobody (timing), or either (auto); return the program's path.
@@ -71,7 +71,7 @@ class SoundDriver(Driver):
 
 
 class SoundJob(TimedJob):
-    """Lasts as long as a command runs, or `duration_s` where its driver is silent; one that loops starts again at its end.
+    """Last as long as a command runs, or `duration_s` where its driver is silent; one that loops starts again at its end.
 
     The command runs in a session of its own, so that a cancel ends it with all its children. What `stdin` returns, called
     on a thread of its own, is written to it.
@@ -127,7 +127,7 @@ class SoundJob(TimedJob):
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
-        """On a thread of its own: feed the child, wait for its end, hand the outcome to the executor."""
+        """Feed the child, wait for its end, and hand the outcome to the executor. On a thread of its own."""
         try:
             _, stderr = process.communicate(self._stdin(), timeout=self._deadline_s)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver that says texts, with espeak-ng where there is a sound device, otherwise for the time it takes."""
+"""Say texts, with espeak-ng where there is a sound device, otherwise silently for the time it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VOICE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\+[A-Za-z0-9_-]+)?")
 
 
 class SpeakDriver(SoundDriver):
-    """Action `speak` (Speak.action): one text at a time; a second goal is refused, because its caller queues.
+    """Serve the action `speak` (Speak.action): one text at a time; a second goal is refused, because its caller queues.
 
     The text reaches espeak-ng on its standard input, never a shell. A cancel silences it at once.
     """

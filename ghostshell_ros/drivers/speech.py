@@ -23,7 +23,7 @@ _CLAUSE = frozenset(",;:，；：、—–")
 
 
 def clamp_rate(rate: float) -> float:
-    """Return a rate as speech can follow it; 0 (a field not set) and what is not a number mean normal."""
+    """Return a rate that speech can follow; 0 (a field not set) and what is not a number mean normal."""
     if not rate > 0:
         return 1.0
     return min(max(rate, SLOWEST), FASTEST)
@@ -55,7 +55,7 @@ def _seconds(char: str) -> float:
 
 
 class SpeechTiming:
-    """When each character of a text has been said, at `rate` times the normal speed."""
+    """Time the speech of a text: when each character has been said, at `rate` times the normal speed."""
 
     def __init__(self, text: str, rate: float = 1.0) -> None:
         self._ends: list[float] = []
@@ -75,12 +75,12 @@ class SpeechTiming:
         return self._ends[-1] if self._ends else 0.0
 
     def spoken_chars(self, elapsed_s: float) -> int:
-        """Characters said after `elapsed_s` seconds."""
+        """Return the number of characters said after `elapsed_s` seconds."""
         return bisect_right(self._ends, elapsed_s + 1e-9)
 
 
 def phrases(pieces: Iterable[str]) -> Iterator[str]:
-    """Cut text that arrives in pieces into what is worth saying in one breath, each as soon as its end is certain.
+    """Cut text that arrives in pieces into phrases for one breath each, as soon as their end is certain.
 
     A phrase ends behind punctuation or a line break; a full stop, comma or colon behind a digit only when no digit
     follows. Invisible characters vanish; a phrase without a letter or digit is not said.
@@ -113,7 +113,7 @@ def _worth_saying(phrase: str) -> Iterator[str]:
 
 
 def speaking_s(text: object) -> float:
-    """Seconds that saying a text takes; 1 s for one that is not known yet."""
+    """Return the seconds that saying a text takes; 1 s for one that is not known yet."""
     if not isinstance(text, str) or not text:
         return 1.0
     return sum(SpeechTiming(phrase).duration_s for phrase in phrases([text]))

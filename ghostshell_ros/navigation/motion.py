@@ -103,7 +103,7 @@ class DriveMotion:
         max_angular: float = 0.0,
         tolerance: DriveTolerance | None = None,
     ) -> None:
-        """Speeds in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriveError."""
+        """Plan the move. Speeds are in m/s and rad/s, 0 = the robot's cruise speeds. Raises DriveError."""
         numbers = (distance, lateral, turn, max_linear, max_angular)
         if not all(map(math.isfinite, numbers)):
             raise DriveError(f"distance, lateral, turn and speeds must be finite numbers, not {numbers}")
@@ -124,7 +124,7 @@ class DriveMotion:
         self._turned_there = abs(turn) <= 1e-6
         self._heading = 0.0
         self.moved = Pose2D(0.0, 0.0, 0.0)
-        """Where it is now in the frame of the start; the yaw is what was turned, full turns included."""
+        """Pose now in the frame of the start; the yaw is the whole turn, full turns included."""
 
     @property
     def left(self) -> float:

@@ -17,7 +17,7 @@ from skill_kernel.skills.drivers import Pose2D
 
 LOOKAHEAD_M = 0.35
 TIGHT_LOOKAHEAD_M = 0.12
-"""Where the straight line to the point ahead would cut a corner that the path goes around."""
+"""Lookahead where a straight line would cut a corner that the path goes around."""
 TURN_FIRST_RAD = 0.7
 """Angle off its heading from which on the base turns on the spot."""
 TURN_GAIN = 2.5
@@ -131,7 +131,7 @@ class Trip:
     def __init__(
         self, base: BaseConfig, goal: Place, *, yaw: float | None, tolerance: float, now: float, limits: TripLimits
     ) -> None:
-        """`goal` in m and `yaw` in rad of the map frame; without a yaw it does not turn at the goal."""
+        """Set out to `goal` in m and `yaw` in rad of the map frame; without a yaw it does not turn at the goal."""
         self._base = base
         self.goal = goal
         self._yaw = yaw

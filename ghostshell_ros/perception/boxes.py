@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 PADDING = 114
 """Grey that the YOLO family is trained to see beside an image."""
 MOST_CANDIDATES = 300
-"""How many of the surest boxes are compared with each other."""
+"""Number of the surest boxes that are compared with each other."""
 
 
 def letterbox(pixels: Pixels, width: int, height: int) -> tuple[Floats, float, float, float]:
@@ -107,7 +107,7 @@ def to_boxes(
 
 
 EDGE_PX = 1.5
-"""A thing this near to the image's edge goes on beyond it."""
+"""Distance from the image's edge within which a thing goes on beyond it."""
 RAYS = 1.5
 """Steps of the scan looked at to each side of a thing that is far away and narrow: one of them meets it."""
 GROUND_REACH_M = 6.0

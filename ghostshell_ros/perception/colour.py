@@ -17,9 +17,9 @@ Mask = npt.NDArray[np.bool_]
 
 MIN_PX = 25
 MIN_FILL = 0.35
-"""Blobs of fewer pixels, or that fill less of their box, are not counted."""
+"""Least number of pixels of a blob, and least share of its box that it fills."""
 FULL_CONFIDENCE_PX = 150
-"""A blob of this many pixels is taken for sure; a smaller one in proportion."""
+"""Pixels of a blob that is sure; a smaller one is so in proportion."""
 MOST = 3
 
 

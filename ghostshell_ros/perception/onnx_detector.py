@@ -13,7 +13,7 @@ from ghostshell_ros.perception.boxes import letterbox, to_boxes
 from ghostshell_ros.perception.detector import Box, DetectorError, Pixels
 
 OWN_MODEL = Path(__file__).with_name("models") / "things.onnx"
-"""The detector of the simulated worlds' things; models/README.md tells its data and its figures."""
+"""Network for the things of the simulated worlds; models/README.md tells its data and its figures."""
 
 
 class OnnxDetector:

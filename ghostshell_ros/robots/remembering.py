@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The skill `query_memory`, the same for every robot (TypeGo 7): a question to the robots' memory, its answer said aloud."""
+"""Define the skill `query_memory`, the same for every robot (TypeGo 7): ask the robots' memory and say its answer."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from skill_kernel.skills.drivers import Memory
 ANSWER_S = 5.0
 """Longest wait for the answer: a model may word it."""
 SAID_CHARS = 400
-"""Of a longer answer so much is said; the result has all of it."""
+"""Characters that are said of a longer answer; the result has all of it."""
 BUSY_S, AGAIN_S = 20.0, 0.5
-"""While another text is being said, the answer waits so long, and is tried so often."""
+"""Time the answer waits while another text is being said, and time between two tries."""
 STOP_S = 0.5
 
 Question = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Remembering(Protocol):
-    """A body that asks for the memory."""
+    """Define a body that asks for the memory."""
 
     memory: Memory
 
@@ -59,7 +59,7 @@ def query_memory(
 
 
 def _say(text: str, kernel: SkillCaller, stop_evt: Event) -> str:
-    """Say the answer once nobody else speaks; why that failed, or ""."""
+    """Say the answer once nobody else speaks. Returns why that failed, or ""."""
     problem = ""
     for _ in range(round(BUSY_S / AGAIN_S)):
         said = kernel.call("speak", text=text)

@@ -56,13 +56,13 @@ class GaitConfig:
     """Part of the period that a foot is on the ground."""
     lift: float = 0.055
     placing: float = 0.15
-    """How much further out a foot lands for each m/s that the trunk is too fast, in s."""
+    """Distance that a foot lands further out for each m/s that the trunk is too fast, in s."""
     learning: float = 1.0
-    """How fast the walked velocity is corrected by what is measured, in 1/s."""
+    """Rate at which the walked velocity is corrected by the measured one, in 1/s."""
     filter_time: float = 0.03
     """Time over which the measured velocity is smoothed, as the trunk sways with each step."""
     slip: float = 1.22
-    """How much faster the feet must go than the trunk shall."""
+    """Factor by which the feet must be faster than the trunk."""
     trim: tuple[float, float] = (0.11, 0.0)
     """Speed the feet must walk for the trunk to stay in place; learned further while walking."""
     max_linear: tuple[float, float] = (0.6, 0.3)

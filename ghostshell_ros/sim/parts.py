@@ -48,7 +48,7 @@ class Lidar:
     """
 
     def __init__(self, world: SimWorld, *, rays: int = 360, max_range: float = 12.0, noise: float = 0.004) -> None:
-        """`max_range` and `noise` (standard deviation) in m. Raises SimWorldError for a robot without the site."""
+        """Find the site. `max_range` and `noise` (standard deviation) in m. Raises SimWorldError for a robot without it."""
         self._world = world
         self._site = mujoco.mj_name2id(world.model, mujoco.mjtObj.mjOBJ_SITE, "laser")
         if self._site < 0:
@@ -97,8 +97,6 @@ class Legged:
 
     def _update(self, dt: float) -> None:
         world = self._world
-        imu = world.imu()
-        measured = Measurement(
-            np.array(imu.orientation), np.array(imu.angular_velocity), np.array(world.base().linear_velocity)
-        )
+        read = (world.sensor("orientation"), world.sensor("gyro"), world.base().linear_velocity)
+        measured = Measurement(*map(np.array, read))
         world.set_joint_targets(dict(zip(JOINTS, self.gait.update(dt, measured).tolist(), strict=True)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the simulated world's cameras drawn in a process of its own and hands the pictures on, so that none delays physics."""
+"""Have the simulated world's cameras drawn in a process of its own, so that none delays physics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ import numpy as np
 from ghostshell_ros.sim.world import Image, SimWorld, SimWorldError, State
 
 NICE = 5
-"""Where the kernel does not share its time out by session (CONFIG_SCHED_AUTOGROUP), as in a container."""
+"""Niceness for where the kernel does not share its time by session (CONFIG_SCHED_AUTOGROUP), as in a container."""
 IDLE_S = 1.0
-"""Without a request for this long, the process gives back memory: a renderer in software keeps a compiler's 50 MB."""
+"""Time without a request after which the process gives back memory: a renderer in software keeps a compiler's 50 MB."""
 SAME = 0.002
-"""What has moved by less [m, rad] looks the same."""
+"""Movement [m, rad] below which a picture looks the same."""
 ANSWER_S = 60.0
-"""A picture that takes longer is given up; the first one waits until the process has started."""
+"""Time after which a picture is given up; the first one waits until the process has started."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Request:
 
 
 class PictureProcess:
-    """Draws on request. One thread at a time may use it.
+    """Draw on request. One thread at a time may use it.
 
     The process has a session of its own, so that the kernel's scheduler gives it a share of its own. It ends with this one.
     """
@@ -62,7 +62,7 @@ class PictureProcess:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
+        """Return the number of the process."""
         return self._process.pid
 
     def draw(self, request: Request) -> Image:
@@ -127,8 +127,10 @@ Stamp = TypeVar("Stamp")
 
 @dataclass
 class Shot(Generic[Stamp]):
-    """A camera to draw: every `period_s` seconds while `wanted()`; `deliver` gets the picture and the stamp of the moment
-    that it shows, on the thread here."""
+    """Name a camera to draw every `period_s` seconds while `wanted()`.
+
+    `deliver` gets the picture and the stamp of the moment that it shows, on the thread that takes pictures.
+    """
 
     camera: str
     width: int
@@ -139,15 +141,15 @@ class Shot(Generic[Stamp]):
     due_at: float = 0.0
     begun: bool = False
     drawn: tuple[Image, State, object] | None = None
-    """The last picture, and the appearance and the face that it shows. The first one of all lacks what is loaded with it."""
+    """Last picture, with the appearance and the face that it shows. The first one of all lacks what is loaded with it."""
 
 
 class PictureThread(Generic[Stamp]):
-    """Asks the process that draws for one picture after the other.
+    """Ask the process that draws for one picture after the other.
 
     `snapshot()` gives the world's current state, its appearance and its stamp; one that looks the same is not drawn again.
-    A picture that comes late pushes the next ones back: frames
-    are left out, never queued. When drawing is not possible, `failed` gets one sentence and the thread ends.
+    A picture that comes late pushes the next ones back: frames are left out, never queued. When drawing
+    is not possible, `failed` gets one sentence and the thread ends.
     """
 
     def __init__(

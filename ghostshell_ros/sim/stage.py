@@ -20,7 +20,7 @@ PERSON_SPEED = 1.4
 DOOR_PATH = ((6.50, 1.14), (5.25, 1.14))
 DOOR_SPEED = 0.6
 DOORWAY_M = 0.95
-"""The door does not close on a robot this near to its middle."""
+"""Distance from its middle within which the door does not close on a robot."""
 
 
 @dataclass

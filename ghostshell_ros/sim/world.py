@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated world without ROS: one robot in MuJoCo in its surroundings, stepped, read and rendered. Deterministic."""
+"""Simulate a robot in its surroundings in MuJoCo, without ROS: step, read and render it. Deterministic."""
 
 from __future__ import annotations
 
@@ -38,18 +38,6 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 class SimWorldError(ValueError):
     """Say that the world cannot do what was asked; the message names the fault and what there is instead."""
-
-
-@dataclass(frozen=True)
-class Imu:
-    """Hold one reading of the IMU in its own frame.
-
-    It is the orientation as quaternion (w, x, y, z), the angular velocity in rad/s and the specific force in m/s^2.
-    """
-
-    orientation: tuple[float, ...]
-    angular_velocity: tuple[float, ...]
-    linear_acceleration: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -119,7 +107,7 @@ class SimWorld:
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
         named = (i for i in range(self.model.ntex) if self.model.texture(i).name.endswith("_face"))
         self.face_texture = next(named, None)
-        """The model's number of the robot's display (the first 2-D texture named `*_face`), or None without one."""
+        """Number of the model's texture for the robot's display (the first named `*_face`), or None without one."""
         self._face_version = 0
         self._uploaded: dict[tuple[int, int], int] = {}
         self.reset()
@@ -253,10 +241,9 @@ class SimWorld:
         linear, angular = rotation.T @ self.data.qvel[v : v + 3], self.data.qvel[v + 3 : v + 6]
         return BaseState(Pose2D(x, y, yaw), height, roll, pitch, *map(_floats, (orientation, linear, angular)))
 
-    def imu(self) -> Imu:
-        """Return the readings of the sensors `orientation`, `gyro` and `accelerometer` of the model."""
-        names = ("orientation", "gyro", "accelerometer")
-        return Imu(*(_floats(self.data.sensor(name).data) for name in names))
+    def sensor(self, name: str) -> tuple[float, ...]:
+        """Return the reading of one of the model's sensors, in MuJoCo's unit and the sensor's frame."""
+        return _floats(self.data.sensor(name).data)
 
     def set_face(self, image: Image) -> None:
         """Show an image (height x width x 3, any size) on the robot's display. A robot without a display shows none."""

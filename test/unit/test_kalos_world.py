@@ -43,7 +43,7 @@ def test_without_a_command_it_stands_still_and_feels_gravity(robot: KalosSim) ->
     assert robot.gait.state == "stand" and robot.tilt < 0.03
     assert 0.27 < base.height < 0.31
     assert math.hypot(base.pose.x, base.pose.y) < 0.03
-    assert robot.world.imu().linear_acceleration == pytest.approx((0.0, 0.0, 9.81), abs=0.5)
+    assert robot.world.sensor("accelerometer") == pytest.approx((0.0, 0.0, 9.81), abs=0.5)
 
 
 @pytest.mark.parametrize("speed", [0.3, 0.5, -0.3])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that configures and activates a robot's drivers, and halts the robot when one of them vanishes."""
+"""Node `lifecycle_manager`: configure and activate a robot's drivers, and halt the robot when one of them vanishes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from skill_kernel.events import Notice
 from skill_kernel.robot import RobotConfig
 
 CHECKS = 10
-"""How often within `heartbeat_timeout_s` each driver's heartbeat is looked for."""
+"""Number of looks for each driver's heartbeat within `heartbeat_timeout_s`."""
 ASK_AGAIN_S = 0.5
-"""A transition that does not show in the driver's heartbeat by then is asked for again: request or answer may be lost."""
+"""Time after which a transition that the driver's heartbeat does not show is asked for again: a message may be lost."""
 REFUSED_S = 2.0
-"""A driver that refused a transition is asked again after this long."""
+"""Time after which a driver that refused a transition is asked again."""
 TOGETHER_S = 0.1
 
 _NEXT = {"unconfigured": Transition.TRANSITION_CONFIGURE, "inactive": Transition.TRANSITION_ACTIVATE}
@@ -45,14 +45,15 @@ class _Driver:
 
 
 class LifecycleManager(RuntimeNode):
-    """One a robot. Each driver in the robot's file is configured and activated
-    as soon as the safety gate says that it is not halted; so nothing is active without a gate.
+    """Configure and activate each driver in a robot's file as soon as the safety gate says that it is not halted.
 
-    An active driver that dies, in the midst of a call or not, halts the robot: nobody knows why it died and what it
-    left undone, it is started anew within a second, and the next call would move a robot that somebody may just be
-    looking at from near. It comes back unconfigured and stays so until a person clears the halt. The gate holds the
-    joints after 0.2 s of silence and the kernel fails the call after 0.6 s; the latched halt comes after
-    `heartbeat_timeout_s`. A driver that a person deactivates stays as it is and halts nothing.
+    So nothing is active without a gate. There is one manager a robot.
+
+    An active driver that dies, during a call or not, halts the robot: nobody knows why it died and what it left undone, it
+    is started again within a second, and the next call would move a robot that somebody may be looking at from near. It
+    comes back unconfigured and stays so until a person clears the halt. The gate holds the joints after 0.2 s of silence and
+    the kernel fails the call after 0.6 s; the latched halt comes after `heartbeat_timeout_s`. A driver that a person
+    deactivates stays as it is and halts nothing.
 
     Subscribes `driver_heartbeat` (diagnostic_msgs/DiagnosticStatus) and `halted` (std_msgs/Bool, latched); publishes
     `driver_states` (diagnostic_msgs/DiagnosticArray, latched, on every change: name, message = unconfigured, inactive,
@@ -113,7 +114,7 @@ class LifecycleManager(RuntimeNode):
         self._advance(driver)
 
     def _check(self) -> None:
-        """Checks are counted, not seconds: after a stall of this node old beats are found in its queue first."""
+        """Count checks, not seconds: after a stall of this node old beats are found in its queue first."""
         if self._halted is None and (silence := gate_silence(self)) != self._silence:
             self._silence = silence
             self._publish()

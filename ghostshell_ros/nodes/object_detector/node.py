@@ -62,7 +62,7 @@ class ObjectDetector(RuntimeNode):
         self._info: CameraInfo | None = None
         self._scan: tuple[float, LaserScan] | None = None
         self._looked: tuple[object, list[Box]] | None = None
-        """The last image and what is in it: the same image shows the same."""
+        """Last image and what is in it, because the same image shows the same."""
         self._fault = ""
         self._took_s = math.nan
         self._seen = self.create_publisher(DetectionArray, "object_detections", SENSORS)

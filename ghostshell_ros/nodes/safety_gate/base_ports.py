@@ -25,7 +25,7 @@ from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, Refus
 
 ATTITUDE = ("roll", "pitch", "yaw")
 LAST_WORD_S = 0.1
-"""How long a gate that ends waits at most for its last velocity to arrive."""
+"""Longest time a gate that ends waits for its last velocity to arrive."""
 
 ATTITUDE_HEARD_S = 2.0
 """Time for the body to reach an attitude at its largest speed; unlike a velocity, an attitude is sent once."""

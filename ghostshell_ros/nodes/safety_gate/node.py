@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node every set-point of joints and base passes: limits, hold on silence, latched halt; a process of its own."""
+"""Node `safety_gate`, which every set-point passes: limits, hold on silence, latched halt; a process of its own."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from skill_kernel.safety.base_gate import BaseGate
 from skill_kernel.safety.joint_gate import JointGate, JointLimit, Refusal, RefusalKind
 
 ALONE_S = 8.0
-"""A gate that hears another one this soon after its start is the second and ends; later it is the first and stays."""
+"""Time after its start in which a gate that hears another one is the second and ends; later it is the first and stays."""
 
 
 LISTEN_S = 0.5
-"""How long a new gate that hears its robot checks for another running gate before it relays commands."""
+"""Time a new gate that hears its robot checks for another running gate before it relays commands."""
 LISTEN_LONGER_S = 2.0
-"""How long it checks while another publisher of `halted` is seen, whose state is on its way or which has died."""
+"""Time it checks while another publisher of `halted` is seen, whose state is on its way or which has died."""
 LISTEN_EVERY_S = 0.05
 
 
 class SafetyGate(RuntimeNode):
-    """Runs on steady time, whatever /clock says. A robot has joints, a base, or both; a halt is for all of them.
+    """Relay or refuse every set-point, on steady time. A robot has joints, a base, or both; a halt is for all of them.
 
     Joints: subscribes `joint_command_in` (sensor_msgs/JointState: wished positions in rad) and `joint_states`; publishes
     `joint_command` (sensor_msgs/JointState) while a commander is heard. While nobody commands, the servos hold.

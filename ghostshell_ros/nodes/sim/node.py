@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulation node: a robot in MuJoCo in real time behind the standard topics that a real one has."""
+"""Node `sim`: simulate a robot in MuJoCo in real time behind the standard topics that a real one has."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from skill_kernel.robot import RobotConfig
 
 STEP_S = 0.01
 REST_STEP_S = 0.04
-"""Physics advances in slices this long, each of several steps of the model; in longer ones while the robot stands still."""
+"""Slice by which physics advances, several steps of the model; a longer one while the robot stands still."""
 LATEST_S = 0.5
-"""A simulator further behind than this gives the lost time up instead of racing after it."""
+"""Lag from which on the simulator gives lost time up instead of racing after it."""
 BREATH_S = 0.0005
-"""While it races it leaves the world so long to who waits for it: sensors that are silent halt the robot."""
+"""Time a racing simulator leaves the world to who waits for it: silent sensors would halt the robot."""
 STILL = 0.02
 REST_S = 1.0
-"""A robot whose joints and body were all slower than this [rad/s, m/s] for so long stands still."""
+"""Speed [rad/s, m/s] below which joints and body have to stay for `REST_S` until the robot counts as standing still."""
 PACE_S = 5.0
-"""How often the real-time factor is taken; below `SLOW` of the wished one it is a warning."""
+"""Time between two looks at the real-time factor; below `SLOW` of the wished one it is a warning."""
 SLOW = 0.95
 
 
 class Sim(RuntimeNode):
-    """Steps the robot's MuJoCo model against steady time on a thread of its own.
+    """Step the robot's MuJoCo model against steady time on a thread of its own.
 
     A robot without `base` in its file subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last
     target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
@@ -145,7 +145,7 @@ class Sim(RuntimeNode):
         return info
 
     def _step(self) -> None:
-        """On the physics thread: simulated time follows steady time, whatever the executor does."""
+        """Let simulated time follow steady time, whatever the executor does. On the physics thread."""
         due = time.monotonic()
         while not self._ending.is_set():
             slice_s = REST_STEP_S if time.monotonic() - self._moved_s > REST_S else STEP_S
@@ -174,7 +174,7 @@ class Sim(RuntimeNode):
         return Health("behind", Level.WARN, values) if self._pace < SLOW * self._rtf else Health("running", values=values)
 
     def _on_command(self, message: JointState) -> None:
-        """The gate has checked it; what is wrong nevertheless moves nothing."""
+        """Pass on a command that the gate has checked; one that is wrong nevertheless moves nothing."""
         if len(message.name) != len(message.position):
             self._refuse(f"joint_command with {len(message.name)} names and {len(message.position)} positions")
             return

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side of the simulation node that a mobile base has: velocity, posture and attitude in; scan, odometry's noise,
-posture and battery out."""
+"""Serve a simulated base: velocity, posture and attitude in; scan, odometry's noise, posture and battery out."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ BATTERY_S = 1.0
 
 
 class SimBase:
-    """Moves a base and publishes what only a robot with one has."""
+    """Move a base and publish what only a robot with one has."""
 
     def __init__(self, sim: Simulated, scan_rate: float, charge: float) -> None:
-        """Raises SimWorldError when the model is no robot that the gait controller walks, or has no lidar."""
+        """Attach gait and lidar. Raises SimWorldError when the gait cannot walk the model, or it has no lidar."""
         node = self._node = sim.node
         self._lock, self._stamp, self._prefix = sim.lock, sim.stamp, sim.frame_prefix
         self._gait = Legged(sim.world).gait

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated robot's frames and description, which other tools draw it by."""
+"""Publish the simulated robot's frames and description, by which other tools draw it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from ghostshell_ros.sim.world import BaseState, SimWorldError
 from ghostshell_ros.wire.qos import LATCHED
 
 LINKS_S = 0.05
-"""Links that joints move are told no more often."""
+"""Least time between two transforms of the links that joints move."""
 OPTICAL = np.array([0.5, -0.5, 0.5, -0.5])
-"""From a camera's frame (x forwards) to its optical frame (z forwards, x to the right), REP 103; w first."""
+"""Rotation from a camera's frame (x forwards) to its optical frame (z forwards, x to the right), REP 103; w first."""
 MUJOCO_CAMERA = np.array([0.0, 1.0, 0.0, 0.0])
-"""From MuJoCo's camera (looking along -z, x to the right) to the optical frame."""
+"""Rotation from MuJoCo's camera (looking along -z, x to the right) to the optical frame."""
 
 
 class SimFrames:
-    """Publishes `robot_description` (std_msgs/String, latched): the model's URDF, its links named without the prefix that all
-    frames bear, as robot_state_publisher has it. `/tf`, while somebody subscribes: odom to base_link with each
+    """Publish `robot_description` (std_msgs/String, latched), `/tf` and `/tf_static`.
+
+    The description is the model's URDF, its links named without the prefix that all frames bear, as robot_state_publisher has
+    it. `/tf`, while somebody subscribes: odom to base_link with each
     odometry, base_link to the level laser, and every 0.05 s at most the links that joints move; `/tf_static`: camera, IMU.
     """
 
@@ -118,7 +120,7 @@ def _times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _undo(roll: float, pitch: float, turned: Quaternion) -> None:
-    """The scan is level: its frame undoes the trunk's roll and pitch."""
+    """Undo the trunk's roll and pitch in the scan's frame, because the scan is level."""
     cr, sr, cp, sp = math.cos(roll / 2), math.sin(roll / 2), math.cos(pitch / 2), math.sin(pitch / 2)
     # The inverse of pitch after roll.
     turned.w, turned.x, turned.y, turned.z = cp * cr, -cp * sr, -sp * cr, sp * sr

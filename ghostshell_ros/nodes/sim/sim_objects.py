@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debug side of the simulation node: true poses of what is in the world, and what a tester may move in it."""
+"""Show the true poses of what is in the simulated world, and let a tester move it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _SERVICES = {
 
 
 class SimObjects:
-    """Publishes `ground_truth/<object>` (geometry_msgs/PoseStamped, frame map), for tests and pictures only: no robot has this.
+    """Publish `ground_truth/<object>` (geometry_msgs/PoseStamped, frame map), for tests and pictures only: no robot has this.
+
     Services `~/reset` and `~/arrange` (std_srvs/Trigger): the world as the parameter `arrangement` says, after it was put
     back to its start, or as it is.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulation node tells of time and of the robot's own state: clock, odometry, joints and IMU."""
+"""Publish simulated time and the robot's own state: clock, odometry, joints and IMU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ghostshell_ros.wire.qos import MEASUREMENTS
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the parts of the node `sim` share. They work on its executor's thread; the world belongs to who holds `lock`."""
+    """Share the world among the parts of the node `sim`, on its executor's thread; the world belongs to who holds `lock`."""
 
     node: RuntimeNode
     world: SimWorld
@@ -31,7 +31,7 @@ class Simulated:
 
 
 class SimSensors:
-    """Publishes what a robot measures of itself.
+    """Publish what a robot measures of itself.
 
     What nobody subscribes to is not even made, and messages are made once: their making, with covariances that nothing sets,
     took longer than filling and sending them.
@@ -79,12 +79,11 @@ class SimSensors:
         self._joint_states.publish(joints)
 
     def _publish_imu(self, stamp: Time) -> None:
-        with self._lock:
-            reading = self._world.imu()
         imu = self._imu_message
         imu.header.stamp = stamp
-        q, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
-        q.w, q.x, q.y, q.z = reading.orientation
-        gyro.x, gyro.y, gyro.z = reading.angular_velocity
-        force.x, force.y, force.z = reading.linear_acceleration
+        turned, gyro, force = imu.orientation, imu.angular_velocity, imu.linear_acceleration
+        with self._lock:
+            turned.w, turned.x, turned.y, turned.z = self._world.sensor("orientation")
+            gyro.x, gyro.y, gyro.z = self._world.sensor("gyro")
+            force.x, force.y, force.z = self._world.sensor("accelerometer")
         self._imu.publish(imu)

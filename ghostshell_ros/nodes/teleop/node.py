@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that turns a gamepad's messages into an operator's commands for the safety gate."""
+"""Node `teleop`: turn a gamepad's messages into an operator's commands for the safety gate."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ghostshell_ros.runtime.service_client import ServiceClient
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
 
 SILENCE_S = 0.3
-"""Gamepad drivers repeat themselves when asked to (autorepeat_rate of joy_node); silent for longer, the pad is gone."""
+"""Silence after which the pad is gone; gamepad drivers repeat themselves when asked to (autorepeat_rate of joy_node)."""
 ANSWER_S = 1.0
-"""How long the safety gate is looked for, and then has to answer."""
+"""Time in which the safety gate has to be found, and then has to answer."""
 
 
 class Teleop(RuntimeNode):
-    """Subscribes `joy` (sensor_msgs/Joy); publishes `cmd_vel_teleop` (geometry_msgs/Twist, 20 Hz) from the moment the
-    deadman button is pressed. Released without the release button, or the pad lost, it falls silent and the gate halts
+    """Publish `cmd_vel_teleop` (geometry_msgs/Twist, 20 Hz) from the moment the deadman button of a gamepad is pressed.
+
+    Subscribes `joy` (sensor_msgs/Joy). Released without the release button, or the pad lost, it falls silent and the gate halts
     the robot. Clients of the services `release_teleop` and `halt` (std_srvs/Trigger).
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CoCo's motions as pure functions: from the present joint angles to a sampled trajectory.
+"""Make CoCo's motions: pure functions from the present joint angles to a sampled trajectory.
 
 Angles are rad, times s, lengths m. Coxae turn about +z; a positive knee lifts its foot. Legs: 1 front left, 2 front right,
 3 rear left, 4 rear right. The gait is calibrated in simulation.
@@ -55,7 +55,7 @@ SIT = {
 
 
 def smooth(u: float) -> float:
-    """0 to 1 with no velocity at either end."""
+    """Return 0 to 1 with no velocity at either end."""
     u = min(1.0, max(0.0, u))
     return u * u * (3.0 - 2.0 * u)
 
@@ -66,8 +66,10 @@ def blend(low: float, high: float, percent: float) -> float:
 
 
 def move(start: Pose, frames: Sequence[tuple[float, Pose]], joints: Sequence[str] = JOINTS) -> Trajectory:
-    """From `start` through key poses, each reached smoothly in its own number of seconds. A joint that a key pose
-    leaves out stays; one that `start` leaves out is taken to be at 0."""
+    """Move from `start` through key poses, each reached smoothly in its own number of seconds.
+
+    A joint that a key pose leaves out stays; one that `start` leaves out is taken to be at 0.
+    """
     at = [start.get(joint, 0.0) for joint in joints]
     times, positions, now = [0.0], [tuple(at)], 0.0
     for seconds, frame in frames:
@@ -116,10 +118,10 @@ PAIRS = ((1, 4), (2, 3))
 
 STEP_LIFT = 0.28
 WALK_CENTRE = 0.25
-"""Legs point this much more sideways while walking, which lessens the zigzag of a trot with two joints a leg."""
+"""Angle by which legs point more sideways while walking, which lessens the zigzag of a trot with two joints a leg."""
 
 MAX_HALVES = 10
-"""Half steps in one trajectory; then the pose is measured anew."""
+"""Half steps in one trajectory; then the pose is measured again."""
 
 MAX_TURN_AMPLITUDE = 0.42
 TURN_STEP_S = 0.30
@@ -128,24 +130,28 @@ TURN_PER_RAD = 0.535
 
 
 def walk_amplitude(amplitude: float) -> float:
-    """Sweep of a coxa to either side in rad at an amplitude in percent."""
+    """Return the sweep of a coxa to either side in rad at an amplitude in percent."""
     return blend(0.18, 0.55, amplitude)
 
 
 def step_time_s(speed: float, amplitude: float) -> float:
-    """Seconds of a half step at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
+    """Return the seconds of a half step at speed and amplitude in percent; a wide sweep cannot be faster than the servos."""
     return max(blend(0.42, 0.20, speed), 0.75 * walk_amplitude(amplitude))
 
 
 def metres_per_rad(step_s: float, sweep: float) -> float:
-    """Metres the body moves for each radian a coxa sweeps, fitted to the simulation (12 % at worst): the lag of the
-    servos costs most in short steps, the arc of the feet in wide ones."""
+    """Return the metres the body moves for each radian a coxa sweeps, fitted to the simulation (12 % at worst).
+
+    The lag of the servos costs most in short steps, the arc of the feet in wide ones.
+    """
     return 0.0932 - 0.00636 / step_s - 0.0319 * sweep
 
 
 def walk_halves(distance: float, speed: float, amplitude: float) -> int:
-    """Half steps of the first trajectory towards `distance` metres: an even number, because the zigzag of an odd one
-    leaves the course."""
+    """Return the half steps of the first trajectory towards `distance` metres.
+
+    It is an even number, because the zigzag of an odd one leaves the course.
+    """
     sweep = walk_amplitude(amplitude)
     units = abs(distance) / metres_per_rad(step_time_s(speed, amplitude), sweep)
     halves = _halves(units, sweep)
@@ -153,7 +159,7 @@ def walk_halves(distance: float, speed: float, amplitude: float) -> int:
 
 
 def turn_halves(angle: float) -> int:
-    """Half steps of the first trajectory towards `angle` rad."""
+    """Return the half steps of the first trajectory towards `angle` rad."""
     return _halves(abs(angle) / TURN_PER_RAD, MAX_TURN_AMPLITUDE)
 
 
@@ -162,32 +168,34 @@ def _halves(units: float, amplitude: float) -> int:
 
 
 def walk_reach(speed: float, amplitude: float) -> float:
-    """Metres one trajectory covers at most."""
+    """Return the metres one trajectory covers at most."""
     sweep = walk_amplitude(amplitude)
     return 2.0 * (MAX_HALVES - 1) * sweep * metres_per_rad(step_time_s(speed, amplitude), sweep)
 
 
 def turn_reach() -> float:
-    """Radians one trajectory turns at most."""
+    """Return the radians one trajectory turns at most."""
     return 2.0 * (MAX_HALVES - 1) * MAX_TURN_AMPLITUDE * TURN_PER_RAD
 
 
 def walk_time_s(distance: float, speed: float, amplitude: float) -> float:
-    """Seconds `distance` metres take in as many trajectories as it needs, without corrections."""
+    """Return the seconds that `distance` metres take in as many trajectories as needed, without corrections."""
     full, rest = divmod(abs(distance), walk_reach(speed, amplitude))
     halves = full * MAX_HALVES + (walk_halves(rest, speed, amplitude) if rest > 0.0 else 0)
     return halves * step_time_s(speed, amplitude)
 
 
 def turn_time_s(angle: float) -> float:
-    """Seconds a turn by `angle` rad takes, without corrections."""
+    """Return the seconds that a turn by `angle` rad takes, without corrections."""
     full, rest = divmod(abs(angle), turn_reach())
     return (full * MAX_HALVES + (turn_halves(rest) if rest > 0.0 else 0)) * TURN_STEP_S
 
 
 def walk(start: Pose, distance: float, speed: float, amplitude: float, heading_error: float = 0.0) -> Trajectory:
     """Trot `distance` metres forward (negative: backward), or as far as one trajectory reaches, and stand.
-    `heading_error` is how far the body has turned from its course, in rad, left positive; the steps take it back."""
+
+    `heading_error` is how far the body has turned from its course, in rad, left positive; the steps take it back.
+    """
     distance = math.copysign(min(abs(distance), walk_reach(speed, amplitude)), distance)
     halves, step_s = walk_halves(distance, speed, amplitude), step_time_s(speed, amplitude)
     sweep = 0.0
@@ -205,9 +213,12 @@ def turn(start: Pose, angle: float) -> Trajectory:
 
 
 def _trot(start: Pose, halves: int, step_s: float, sweep: float, steer: float, centre: float) -> Trajectory:
-    """Diagonal pairs swing in turn while the others push. The first half step sets out from the middle and the last
-    returns to it, so all feet stand at both ends and the coxae sweep 2 (halves - 1) amplitudes in all. A leg takes on
-    its centre, and leaves it, only while it swings: a foot on the ground would turn the body."""
+    """Swing diagonal pairs in turn while the others push.
+
+    The first half step sets out from the middle and the last returns to it, so all feet stand at both ends and the coxae sweep
+    2 (halves - 1) amplitudes in all. A leg takes on its centre, and leaves it, only while it swings: a foot on the ground
+    would turn the body.
+    """
     offset = dict.fromkeys(LEGS, 0.0)
     before = {joint: start.get(joint, 0.0) for joint in JOINTS}
     count = max(3, math.ceil(step_s / SAMPLE_S - 1e-9))
@@ -257,8 +268,10 @@ class Swing:
 
 
 def oscillate(start: Pose, about: Pose, swings: Sequence[Swing], period_s: float, times: float) -> Trajectory:
-    """Swing joints about a pose `times` periods long, fading in and out over half a period: the building block of
-    dances. Takes `times * period_s`, and ends in `about`."""
+    """Swing joints about a pose `times` periods long, fading in and out over half a period; dances are made of it.
+
+    Takes `times * period_s`, and ends in `about`.
+    """
     by_joint = {swing.joint: swing for swing in swings}
     total = times * period_s
     fade = min(period_s / 2.0, total / 2.0)
@@ -279,11 +292,11 @@ def oscillate(start: Pose, about: Pose, swings: Sequence[Swing], period_s: float
 
 
 PERIODS_S = {"wave": (2.0, 0.8), "shake": (1.2, 0.5), "knock": (1.1, 0.55), "pull": (1.8, 0.8)}
-"""Of each move repeated, at speeds of 0 and 100 %."""
+"""Period of each move that is repeated, at speeds of 0 and 100 %."""
 
 
 def period_s(move: str, speed: float) -> float:
-    """Seconds of one move at a speed in percent."""
+    """Return the seconds of one move at a speed in percent."""
     return blend(*PERIODS_S[move], speed)
 
 
@@ -307,7 +320,7 @@ PUSH_UP_S = 1.25
 
 
 def push_up(start: Pose, times: int) -> Trajectory:
-    """Down and up `times` times, `PUSH_UP_S` each."""
+    """Go down and up `times` times, `PUSH_UP_S` each."""
     down, up = legs_pose(knee=0.6), legs_pose(knee=-0.3)
     return move(start, [frame for _ in range(times) for frame in ((PUSH_UP_S * 0.55, down), (PUSH_UP_S * 0.45, up))])
 
@@ -336,7 +349,7 @@ def free_leg(start: Pose, leg: int) -> Trajectory:
 
 
 def unfree_leg(start: Pose, leg: int) -> Trajectory:
-    """Back from `free_leg` to the normal stand: the freed leg down first, then its neighbours home."""
+    """Go back from `free_leg` to the normal stand: the freed leg down first, then its neighbours home."""
     normal = STAND["normal"]
     down = {**_tripod(leg), f"leg{leg}_coxa": 0.0, f"leg{leg}_knee": 0.0}
     up = dict(normal)

@@ -17,7 +17,7 @@ from skill_kernel.skills.drivers import Action, Detection, DriverResult, Memory,
 from skill_kernel.skills.skill import SkillReturn
 
 PAUSE_LOOK_S = 0.01
-"""A reflex waits for the pause of what it displaces."""
+"""Time between two looks at stop and pause; short, because a reflex waits for the pause of what it displaces."""
 
 
 class Pause(Protocol):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of the face: expressions on the display."""
+"""Define skills of the face: expressions on the display."""
 
 from __future__ import annotations
 

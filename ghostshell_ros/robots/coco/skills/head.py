@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of the head and of the ears, which have a channel a side, so that called one after the other they move together."""
+"""Define skills of the head and of the ears, which have a channel a side: called one after the other they move together."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def head_pose(yaw: Yaw = 0.0, pitch: Pitch = 0.0, *, body: CocoBody, stop_evt: E
 
 
 def _frames(action: str, duration: float, home: motions.Pose) -> list[tuple[float, dict[str, float]]]:
-    """Key poses relative to where the head was; they take `duration` seconds and end there."""
+    """Return key poses relative to where the head was; they take `duration` seconds and end there."""
 
     def at(offset: tuple[float, float]) -> dict[str, float]:
         return {joint: home[joint] + change for joint, change in zip(HEAD, offset, strict=True)}
@@ -107,7 +107,7 @@ _STATES: dict[str, tuple[float, float]] = {
 
 
 def _swing_s(start_angle: float, end_angle: float, speed: float) -> float:
-    """Seconds of one swing from one angle to the other; the peak stays below the servos' speed."""
+    """Return the seconds of one swing from one angle to the other; its peak stays below the servos' speed."""
     return max(0.12, abs(math.radians(end_angle - start_angle)) * 1.5 / motions.blend(1.2, 5.5, speed))
 
 

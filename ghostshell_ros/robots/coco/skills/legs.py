@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of the legs: posture, place and heading, and what they show on the spot."""
+"""Define skills of the legs: posture, place and heading, and moves on the spot."""
 
 from __future__ import annotations
 

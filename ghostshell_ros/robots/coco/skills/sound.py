@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speech, phrase by phrase in a voice that `speech_role` sets, and background music."""
+"""Define speech, phrase by phrase in a voice that `speech_role` sets, and background music."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VARIANTS: dict[str, str] = {
     "storyteller": "+m4",
     "whisper": "+whisper",
 }
-"""The synthesiser's name for a role's voice, behind that of the language."""
+"""Name of a role's voice for the synthesiser, behind that of the language."""
 
 _MOODS: dict[str, tuple[float, float]] = {
     "neutral": (1.0, 1.0),
@@ -45,7 +45,7 @@ _MOODS: dict[str, tuple[float, float]] = {
     "fearful": (1.15, 0.85),
     "surprised": (1.1, 1.1),
 }
-"""How a mood changes rate and volume."""
+"""Factors of rate and volume by mood."""
 
 
 @robot_skill(subsystem="main", nominal_s=lambda text="": speaking_s(text), stop_s=STOP_S, speaks_text=True)

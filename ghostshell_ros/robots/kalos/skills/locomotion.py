@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walking, turning, stepping aside, and going to points and named places of the map."""
+"""Define walking, turning, stepping aside, and going to points and named places of the map."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skill_kernel.skills.drivers import Pose2D
 
 MapMetres = Annotated[float, Field(ge=-1000, le=1000, description="m")]
 NAV_S = 25.0
-"""A way through the building; how long it is only the map knows."""
+"""Time of a way through the building; only the map knows its length."""
 
 
 @robot_skill(subsystem="movement", nominal_s=way_s, stop_s=STOP_S)

@@ -23,7 +23,7 @@ Thing = Literal["ball", "apple", "bottle", "person", "chair"]
 
 
 STOP_S = 0.5
-"""A driver call returns within 0.2 s of its stop event; the base then needs its speed over its deceleration."""
+"""Time to stop: a driver call returns within 0.2 s, and the base then has to brake."""
 
 Metres = Annotated[float, Field(ge=0, le=50, description="m"), Limited("walk_m")]
 Sideways = Annotated[float, Field(ge=0, le=10, description="m"), Limited("strafe_m")]
@@ -33,12 +33,12 @@ Seconds = Annotated[float, Field(ge=1, le=600, description="s"), Limited("durati
 
 
 def way_s(metres: float, *, slower: float = 1.0) -> float:
-    """Seconds that a way takes at the base's usual speed."""
+    """Return the seconds that a way takes at the base's usual speed."""
     return 1.0 + abs(metres) / (_base().cruise_linear * slower)
 
 
 def turn_s(radians: float) -> float:
-    """Seconds that a turn takes at the base's usual speed."""
+    """Return the seconds that a turn takes at the base's usual speed."""
     return 1.0 + abs(radians) / _base().cruise_turn
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standing, sitting and nodding."""
+"""Define standing, sitting and nodding."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding, going up to and following what the camera sees, and taking pictures."""
+"""Define finding, going up to and following what the camera sees, and taking pictures."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from skill_kernel.kernel.kernel import SkillCaller
 from skill_kernel.skills.drivers import Detection, Pose2D
 
 TURN_DEG = 60.0
-"""Less than the camera's field of view, so that nothing is between two looks."""
+"""Turn between two looks; less than the camera's field of view, so that nothing is missed in between."""
 LOOK_S = 0.5
 LOOK_AGAIN_S = 2.0
-"""How long it looks at what it has seen but was not sure of."""
+"""Time for a second look at a thing that was doubtful."""
 LOST_S = 3.0
 STEP_M = 1.0
 FOLLOW_STEP_M = 0.6
 AIM_RAD = math.radians(6.0)
 IN_VIEW_RAD = math.radians(25.0)
-"""What is further aside may be out of the camera's view."""
+"""Bearing beyond which a thing may be out of the camera's view."""
 NEAR_ENOUGH_M = 0.1
 IN_FRONT_M = 0.35
-"""What blocks the way this near to the target is what it lies on, or itself."""
+"""Distance within which an obstacle is the target itself, or what it lies on."""
 APPROACH_S = 25.0
 HERE_S = 25.0
 MOTIONS = 60
@@ -221,7 +221,7 @@ def _where(seen: Detection) -> str:
 
 
 TAKE_S = 2.5
-"""Longest time: 2 s until an image comes, and writing it."""
+"""Longest time: 2 s until an image comes, and time to write it."""
 
 
 @robot_skill(subsystem="default", nominal_s=TAKE_S, on_failure="continue")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speaking and barking."""
+"""Define speaking and barking."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def bark(
 
 
 def _word_begin(text: str, at: int) -> int:
-    """Where to take up speaking again: at the word that was cut."""
+    """Return where to take up speaking again: at the word that was cut."""
     return text.rfind(" ", 0, at) + 1 if 0 < at < len(text) else at
 
 
