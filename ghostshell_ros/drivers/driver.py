@@ -11,6 +11,7 @@ from typing import Any
 from rclpy.timer import Timer
 from std_msgs.msg import Bool
 
+from ghostshell_ros.drivers.refusal import DriverRefusal as DriverRefusal
 from ghostshell_ros.runtime.goal_server import Goal, GoalServer, with_reason
 from ghostshell_ros.runtime.lifecycle import ManagedNode
 from ghostshell_ros.wire.qos import LATCHED
@@ -21,14 +22,6 @@ FEEDBACK_S = 0.1
 """Time between two feedbacks of a goal; a caller takes 0.5 s of silence for the driver's death."""
 HALTED = "the safety gate is halted: call clear_halt when it is safe"
 TELEOP = "an operator drives the base (teleop): ask again when he has given it back (release_teleop)"
-
-
-class DriverRefusal(Exception):
-    """Refuse or end a goal; `code` is a constant of the action or a CallCode, the message goes to the caller."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Job:

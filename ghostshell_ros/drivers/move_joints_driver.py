@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from control_msgs.action import FollowJointTrajectory
@@ -15,7 +16,7 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
 from ghostshell_ros.drivers.driver import HALTED, Driver, DriverRefusal, Job
-from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Trajectory
+from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory
 from ghostshell_ros.runtime.goal_server import Goal
 from ghostshell_ros.runtime.lifecycle import gate_silence
 from ghostshell_ros.wire.qos import SENSORS, SET_POINTS
@@ -114,48 +115,35 @@ class _Motion(Job):
         self.started_at: float | None = None
         self._start: tuple[float, ...] = ()
         wished = goal.request.trajectory
-        try:
-            self.trajectory = Trajectory.checked(
-                driver.joints.keys(),
-                list(wished.joint_names),
-                [seconds(p.time_from_start) for p in wished.points],
-                [list(p.positions) for p in wished.points],
-            )
-            self.take(goal.request)
-        except MotionError as error:
-            raise self.refusal(error) from error
+        self.trajectory = Trajectory.checked(
+            driver.joints.keys(),
+            list(wished.joint_names),
+            [seconds(p.time_from_start) for p in wished.points],
+            [list(p.positions) for p in wished.points],
+        )
+        self.take(goal.request)
 
     @abstractmethod
     def take(self, request: Any) -> None:
-        """Read what else the goal says of the trajectory. Raises MotionError."""
-
-    def refusal(self, error: MotionError) -> DriverRefusal:
-        """Return a motion's error with the code of the action."""
-        return DriverRefusal(error.code, str(error))
+        """Read what else the goal says of the trajectory. Raises DriverRefusal."""
 
     def step(self, now: float) -> bool:
-        try:
-            return self._step(now)
-        except MotionError as error:
-            raise self.refusal(error) from error
-
-    def _step(self, now: float) -> bool:
         driver = self.driver
         if driver.halted:
-            raise MotionError(MotionCode.DRIVER_HALTED, HALTED)
+            raise DriverRefusal(MotionCode.DRIVER_HALTED, HALTED)
         if self.started_at is None:
             if driver.halted is not None:
                 others = {joint for motion in driver.playing() for joint in motion.trajectory.joints}
                 if busy := others.intersection(self.trajectory.joints):
                     text = f"joints {', '.join(sorted(busy))} are moving for another goal: wait or cancel that one"
-                    raise MotionError(MotionCode.JOINTS_BUSY, text)
+                    raise DriverRefusal(MotionCode.JOINTS_BUSY, text)
                 self._start = self.trajectory.start_from(driver.start_positions())
                 self.started_at = now + self.delay_s
             elif now >= self.begun_at + driver.gate_wait_s:
-                raise MotionError(MotionCode.DRIVER_HALTED, gate_silence(driver))
+                raise DriverRefusal(MotionCode.DRIVER_HALTED, gate_silence(driver))
             return False
         if driver.gate_silent:
-            raise MotionError(MotionCode.DRIVER_HALTED, GATE_SILENT)
+            raise DriverRefusal(MotionCode.DRIVER_HALTED, GATE_SILENT)
         off = {joint: abs(measured - wished) for joint, wished, measured in self.points(now)}
         _within(MotionCode.PATH_LEFT, off, self.path_rad, "its way")
         late_s = now - self.started_at - self.trajectory.duration_s
@@ -163,7 +151,7 @@ class _Motion(Job):
             return False
         try:
             _within(MotionCode.NOT_REACHED, off, self.goal_rad, "its goal")
-        except MotionError:
+        except DriverRefusal:
             if late_s >= self.settle_s:
                 raise
             return False
@@ -182,14 +170,14 @@ def _within(code: MotionCode, off: Mapping[str, float], tolerances: Mapping[str,
     if beyond:
         worst = max(beyond, key=lambda joint: beyond[joint])
         text = f"joint '{worst}' is {off[worst]:.3f} rad from {what}, more than {tolerances[worst]:.3f}: is it blocked?"
-        raise MotionError(code, text)
+        raise DriverRefusal(code, text)
 
 
 class _MoveJoints(_Motion):
     def take(self, request: MoveJoints.Goal) -> None:
         tolerance = request.goal_tolerance
         if not tolerance >= 0:
-            raise MotionError(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
+            raise DriverRefusal(MotionCode.BAD_TRAJECTORY, f"goal_tolerance {tolerance} rad must be 0 or more")
         self.goal_rad = dict.fromkeys(self.trajectory.joints, tolerance) if tolerance else {}
 
     def feedback(self) -> MoveJoints.Feedback:
@@ -205,7 +193,7 @@ class _MoveJoints(_Motion):
         return 0.0 if self.started_at is None else min(self.driver.steady_now() - self.started_at, self.trajectory.duration_s)
 
 
-_ERRORS = {
+_ERRORS: dict[int, int] = {
     MotionCode.UNKNOWN_JOINT: FollowJointTrajectory.Result.INVALID_JOINTS,
     MotionCode.NOT_REACHED: FollowJointTrajectory.Result.GOAL_TOLERANCE_VIOLATED,
     MotionCode.PATH_LEFT: FollowJointTrajectory.Result.PATH_TOLERANCE_VIOLATED,
@@ -214,13 +202,26 @@ _ERRORS = {
 """Codes of the action; it has only INVALID_GOAL for all others."""
 
 
+@contextmanager
+def _standard_codes() -> Iterator[None]:
+    try:
+        yield
+    except DriverRefusal as refusal:
+        raise DriverRefusal(_ERRORS.get(refusal.code, FollowJointTrajectory.Result.INVALID_GOAL), str(refusal)) from refusal
+
+
 class _FollowJointTrajectory(_Motion):
-    def refusal(self, error: MotionError) -> DriverRefusal:
-        return DriverRefusal(_ERRORS.get(error.code, FollowJointTrajectory.Result.INVALID_GOAL), str(error))
+    def __init__(self, driver: MoveJointsDriver, goal: Goal) -> None:
+        with _standard_codes():
+            super().__init__(driver, goal)
+
+    def step(self, now: float) -> bool:
+        with _standard_codes():
+            return super().step(now)
 
     def take(self, request: FollowJointTrajectory.Goal) -> None:
         if request.multi_dof_trajectory.joint_names or request.component_path_tolerance or request.component_goal_tolerance:
-            raise MotionError(
+            raise DriverRefusal(
                 MotionCode.UNKNOWN_JOINT, "there is no joint of several degrees of freedom: leave those fields empty"
             )
         self.trajectory.check_limits(self.driver.joints)
@@ -230,17 +231,17 @@ class _FollowJointTrajectory(_Motion):
             self.delay_s = at - self.driver.now_s()
             if self.delay_s + self.trajectory.duration_s < 0:
                 text = f"the trajectory ended {-self.delay_s - self.trajectory.duration_s:.1f} s ago by its header's stamp"
-                raise MotionError(MotionCode.TOO_LATE, text)
+                raise DriverRefusal(MotionCode.TOO_LATE, text)
 
     def _tolerances(self, given: Sequence[JointTolerance]) -> dict[str, float]:
         """Return the tolerances to watch: in the action, 0 is the driver's default, which is none, and below 0 is none."""
         for one in given:
             if one.name not in self.trajectory.joints:
                 text = f"a tolerance names the joint '{one.name[:80]}', which the trajectory does not move"
-                raise MotionError(MotionCode.UNKNOWN_JOINT, text)
+                raise DriverRefusal(MotionCode.UNKNOWN_JOINT, text)
             if not math.isfinite(one.position) or not max(one.velocity, one.acceleration) <= 0:
                 text = f"tolerance of '{one.name}': only positions are watched; give a number of rad, and 0 for the others"
-                raise MotionError(MotionCode.BAD_TRAJECTORY, text)
+                raise DriverRefusal(MotionCode.BAD_TRAJECTORY, text)
         return {one.name: one.position for one in given if one.position > 0}
 
     def feedback(self) -> FollowJointTrajectory.Feedback:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
+from ghostshell_ros.drivers.refusal import DriverRefusal
 from skill_kernel.robot import JointConfig
 
 MAX_POINTS = 10_000
@@ -30,14 +31,6 @@ class MotionCode(IntEnum):
     TOO_LATE = 406
 
 
-class MotionError(Exception):
-    """Say that a trajectory cannot be played: `code` says why in one word, the message in one sentence."""
-
-    def __init__(self, code: MotionCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Trajectory:
     """Hold positions in rad of `joints` at `times_s` seconds from the start: `positions[k][i]` is joint i at time k.
@@ -53,10 +46,12 @@ class Trajectory:
     def checked(
         cls, known: Collection[str], joints: Sequence[str], times_s: Sequence[float], positions: Sequence[Sequence[float]]
     ) -> Trajectory:
-        """Return the trajectory. Raises MotionError when it names a joint that is not in `known`, or is not well formed."""
+        """Return the trajectory. Raises DriverRefusal when it names a joint that is not in `known`, or is not well formed."""
         for joint in joints:
             if joint not in known:
-                raise MotionError(MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})")
+                raise DriverRefusal(
+                    MotionCode.UNKNOWN_JOINT, f"unknown joint '{joint[:80]}' (known: {', '.join(sorted(known))})"
+                )
         if not joints or not times_s:
             raise _bad("it has no joints or no points: send at least one of each")
         if len(set(joints)) != len(joints):
@@ -96,7 +91,7 @@ class Trajectory:
         return Trajectory(self.joints, times, (*self.positions, *other.positions[1:]))
 
     def check_limits(self, limits: Mapping[str, JointConfig]) -> None:
-        """Raise MotionError when a point lies outside a joint's range, or is reached faster than the joint may move."""
+        """Raise DriverRefusal when a point lies outside a joint's range, or is reached faster than the joint may move."""
         for i, joint in enumerate(self.joints):
             limit = limits[joint]
             way = [(time_s, row[i]) for time_s, row in zip(self.times_s, self.positions, strict=True)]
@@ -126,5 +121,5 @@ class Trajectory:
         return tuple(a + (b - a) * share for a, b in zip(p0, p1, strict=True))
 
 
-def _bad(reason: str) -> MotionError:
-    return MotionError(MotionCode.BAD_TRAJECTORY, f"bad trajectory: {reason}")
+def _bad(reason: str) -> DriverRefusal:
+    return DriverRefusal(MotionCode.BAD_TRAJECTORY, f"bad trajectory: {reason}")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghostshell_ros.drivers.trajectory import MotionCode, MotionError, Trajectory
+from ghostshell_ros.drivers.refusal import DriverRefusal
+from ghostshell_ros.drivers.trajectory import MotionCode, Trajectory
 from skill_kernel.robot import JointConfig
 
 KNOWN = {"a", "b", "c"}
@@ -39,7 +40,7 @@ def line(*joints: str, seconds: float = 1.0, to: float = 1.0) -> Trajectory:
 def test_what_is_not_a_trajectory_is_refused(
     joints: list[str], times: list[float], positions: list[list[float]], code: MotionCode
 ) -> None:
-    with pytest.raises(MotionError) as caught:
+    with pytest.raises(DriverRefusal) as caught:
         Trajectory.checked(KNOWN, joints, times, positions)
     assert caught.value.code is code
 
@@ -81,7 +82,7 @@ def test_nothing_moves_before_the_start() -> None:
 def test_what_lies_beyond_a_joints_limits_is_refused(times: list[float], positions: list[list[float]], words: str) -> None:
     limits = {"a": JointConfig(lower=-1.0, upper=1.0, max_velocity=2.0)}
     Trajectory.checked(KNOWN, ["a"], [0.0, 1.0], [[0.9], [-1.0]]).check_limits(limits)
-    with pytest.raises(MotionError, match=words) as refused:
+    with pytest.raises(DriverRefusal, match=words) as refused:
         Trajectory.checked(KNOWN, ["a"], times, positions).check_limits(limits)
     assert refused.value.code is MotionCode.BAD_TRAJECTORY
 

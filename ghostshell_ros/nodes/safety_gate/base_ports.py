@@ -161,10 +161,8 @@ class BasePorts:
         elif message.data not in POSTURES:
             text = f"posture '{message.data[:40]}' is unknown; send one of {', '.join((*POSTURES, HOLD))}"
             self._refused(Refusal(RefusalKind.UNKNOWN_JOINT, "posture", text))
-        elif refusal := self.gate.refusal("posture"):
+        elif refusal := self._held_back("posture"):
             self._refused(refusal)
-        elif self.gate.teleop:
-            self._refused(Refusal(RefusalKind.HALTED, "posture", OPERATOR))
         else:
             self._posture.publish(message)
 
@@ -172,12 +170,15 @@ class BasePorts:
         if not self.relaying:
             return
         self._wake()
-        refusal = self.gate.refusal("attitude")
-        if refusal is None and self.gate.teleop:
-            refusal = Refusal(RefusalKind.HALTED, "attitude", OPERATOR)
-        refusal = refusal or self.attitude.command(self._node.steady_now(), ATTITUDE, (message.x, message.y, message.z))
+        angles = (message.x, message.y, message.z)
+        refusal = self._held_back("attitude") or self.attitude.command(self._node.steady_now(), ATTITUDE, angles)
         if refusal is not None:
             self._refused(refusal)
+
+    def _held_back(self, what: str) -> Refusal | None:
+        """Return why a change of posture or attitude is not relayed now, or None."""
+        operator = Refusal(RefusalKind.HALTED, what, OPERATOR) if self.gate.teleop else None
+        return self.gate.refusal(what) or operator
 
     def _on_release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         had = self.gate.release_teleop()

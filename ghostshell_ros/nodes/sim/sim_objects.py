@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import SetBool, Trigger
@@ -36,7 +35,7 @@ class SimObjects:
         self._stage = Stage(world, self._actors, start)
         self._poses = {n: node.create_publisher(PoseStamped, f"ground_truth/{n}", MEASUREMENTS) for n in world.objects()}
         for name in self._actors.names:
-            node.create_service(SetBool, _SERVICES[name][0], self._service(name))
+            node.create_service(SetBool, _SERVICES[name][0], partial(self._move, name))
         node.declare(
             ARRANGEMENT,
             "",
@@ -60,14 +59,11 @@ class SimObjects:
         response.success, response.message = True, f"arranged: {', '.join(wishes) or 'as at the start'}"
         return response
 
-    def _service(self, name: str) -> Callable[[Any, Any], Any]:
-        def answer(request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-            with self._lock:
-                self._actors.move(name, bool(request.data))
-            response.success, response.message = True, _SERVICES[name][1 if request.data else 2]
-            return response
-
-        return answer
+    def _move(self, name: str, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        with self._lock:
+            self._actors.move(name, bool(request.data))
+        response.success, response.message = True, _SERVICES[name][1 if request.data else 2]
+        return response
 
     def _publish(self) -> None:
         wanted = {name: publisher for name, publisher in self._poses.items() if publisher.get_subscription_count()}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
 from typing import Annotated, Literal
 
@@ -24,6 +24,8 @@ STOP_S = 0.9
 HOLD_STOP_S = 0.4
 
 Centimetres = Annotated[float, Field(ge=-1000, le=1000, description="cm"), Limited("walk_distance_cm")]
+Motion = Callable[[Pose], Trajectory]
+
 Degrees = Annotated[float, Field(ge=-1080, le=1080, description="deg"), Limited("turn_deg")]
 
 
@@ -156,7 +158,7 @@ def spider_wave_move(
 ) -> SkillReturn:
     """Let a wave run round the body on the spot, a dance move. speed and amplitude in percent, times: number of
     waves."""
-    return _perform(body, stop_evt, until_reset, lambda pose: [motions.wave(pose, speed, amplitude, times)], f"{times} waves")
+    return _perform(body, stop_evt, until_reset, lambda pose: motions.wave(pose, speed, amplitude, times), f"{times} waves")
 
 
 @robot_skill(subsystem="legs", nominal_s=lambda speed, times: times * motions.period_s("shake", speed) + HOME_S, stop_s=STOP_S)
@@ -170,11 +172,9 @@ def spider_shake_ass(
     until_reset: bool = False,
 ) -> SkillReturn:
     """Raise the rear and wag it from side to side. speed and amplitude in percent, times: number of wags."""
-
-    def motion(pose: Pose) -> Sequence[Trajectory]:
-        return [_home(motions.shake(pose, speed, amplitude, times))]
-
-    return _perform(body, stop_evt, until_reset, motion, f"{times} wags")
+    return _perform(
+        body, stop_evt, until_reset, lambda pose: _home(motions.shake(pose, speed, amplitude, times)), f"{times} wags"
+    )
 
 
 def _push_ups(duration: float) -> int:
@@ -185,7 +185,7 @@ def _push_ups(duration: float) -> int:
 def spider_push_up(duration: Seconds = 4.0, *, body: CocoBody, stop_evt: Event, until_reset: bool = False) -> SkillReturn:
     """Do push-ups. duration: seconds; one push-up takes 1.25 s and none is left half done."""
     times = _push_ups(duration)
-    return _perform(body, stop_evt, until_reset, lambda pose: [_home(motions.push_up(pose, times))], f"{times} push-ups")
+    return _perform(body, stop_evt, until_reset, lambda pose: _home(motions.push_up(pose, times)), f"{times} push-ups")
 
 
 @robot_skill(
@@ -205,12 +205,7 @@ def spider_arm_pull(
     """Reach out with a front leg as an arm. direction: left or right pulls towards the body with that arm; backward
     pulls with the right arm, forward pushes away with it. speed in percent, times: number of strokes."""
     leg = 1 if direction == "left" else 2
-
-    def motion(pose: Pose) -> Sequence[Trajectory]:
-        free = motions.free_leg(pose, leg)
-        stroke = motions.pull(free.end(), leg, speed, times, inward=direction != "forward")
-        return [free.then(stroke).then(motions.unfree_leg(stroke.end(), leg))]
-
+    motion = _with_free_leg(leg, lambda pose: motions.pull(pose, leg, speed, times, inward=direction != "forward"))
     return _perform(body, stop_evt, until_reset, motion, f"{times} strokes {direction}")
 
 
@@ -248,25 +243,30 @@ def spider_single_leg_knock(
 def _knock(
     body: CocoBody, leg: int, speed: float, times: int, forward: float, stop_evt: Event, until_reset: bool
 ) -> SkillReturn:
-    def motion(pose: Pose) -> Sequence[Trajectory]:
-        free = motions.free_leg(pose, leg)
-        knocks = motions.knock(free.end(), leg, speed, times, forward)
-        return [free.then(knocks).then(motions.unfree_leg(knocks.end(), leg))]
-
+    motion = _with_free_leg(leg, lambda pose: motions.knock(pose, leg, speed, times, forward))
     return _perform(body, stop_evt, until_reset, motion, f"{times} knocks with leg {leg}")
+
+
+def _with_free_leg(leg: int, act: Motion) -> Motion:
+    """Return a motion that frees a leg, acts with it and puts it down again."""
+
+    def motion(pose: Pose) -> Trajectory:
+        free = motions.free_leg(pose, leg)
+        acted = act(free.end())
+        return free.then(acted).then(motions.unfree_leg(acted.end(), leg))
+
+    return motion
 
 
 def _home(trajectory: Trajectory) -> Trajectory:
     return trajectory.then(motions.move(trajectory.end(), [(HOME_S, motions.STAND["normal"])]))
 
 
-def _perform(
-    body: CocoBody, stop_evt: Event, until_reset: bool, motion: Callable[[Pose], Sequence[Trajectory]], what: str
-) -> SkillReturn:
+def _perform(body: CocoBody, stop_evt: Event, until_reset: bool, motion: Motion, what: str) -> SkillReturn:
     result = body.ready(stop_evt)
     rounds = 0
     while result.ok and (until_reset or not rounds):
-        result = body.legs(motion(body.pose()), stop_evt)
+        result = body.legs([motion(body.pose())], stop_evt)
         rounds += result.ok
     if until_reset:
         return outcome(result, f"went on until the reset, {rounds} times {what}")
