@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from PIL import Image, ImageDraw
+
+from skill_kernel.config.yaml_text import read_yaml
 
 WIDTH, HEIGHT = 320, 240
 _SCALE = 3
 """Pictures are drawn this much larger and then reduced, which smooths their edges."""
-_SHAPES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_SHAPES: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 _COLOURS: dict[str, tuple[int, int, int]] = {name: tuple(rgb) for name, rgb in _SHAPES["colours"].items()}
 FACES: tuple[str, ...] = tuple(_SHAPES["faces"])
 """Names of the known faces."""

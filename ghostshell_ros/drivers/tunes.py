@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import yaml
+
+from skill_kernel.config.yaml_text import read_yaml
 
 SAMPLE_RATE = 22_050
 _SEMITONES = {"c": 0, "d": 2, "e": 4, "f": 5, "g": 7, "a": 9, "b": 11}
@@ -45,7 +46,7 @@ class Tune:
 
 
 TUNES = {
-    name: Tune(**tune) for name, tune in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
+    name: Tune(**tune) for name, tune in read_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
 }
 """The known tunes by name."""
 
