@@ -7,13 +7,15 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw
 
 from skill_kernel.config.yaml_text import read_yaml
+
+if TYPE_CHECKING:
+    from PIL import ImageDraw
 
 WIDTH, HEIGHT = 320, 240
 _SCALE = 3
@@ -31,6 +33,8 @@ Point = tuple[float, float]
 @lru_cache(maxsize=len(FACES))
 def draw(name: str) -> npt.NDArray[np.uint8]:
     """Return the face as HEIGHT x WIDTH x 3, RGB. Raises KeyError for an unknown name."""
+    from PIL import Image, ImageDraw  # not for those who only want the names
+
     face = _SHAPES["faces"][name]
     image = Image.new("RGB", (WIDTH * _SCALE, HEIGHT * _SCALE), _COLOURS["night"])
     pen = _Pen(ImageDraw.Draw(image), face.get("colour", "cyan"))
