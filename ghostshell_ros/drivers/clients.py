@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
 from ghostshell.srv import QueryMemory
@@ -97,28 +97,22 @@ class MemoryCaller:
         self._client = ServiceClient(node, QueryMemory, MEMORY)
 
     def __call__(self, question: str, *, stop: StopEvent, timeout_s: float = 5.0) -> MemoryAnswer:
-        arrived = threading.Event()
-        found: list[QueryMemory.Response | None] = []
+        answer: Future[QueryMemory.Response | None] = Future()
         asked: list[Request] = []
-
-        def answered(response: QueryMemory.Response | None) -> None:
-            found.append(response)
-            arrived.set()
-
         robot = self._node.get_namespace().strip("/")
         request = QueryMemory.Request(question=ros_text(question), robot=robot)
         begun = self._node.steady_now()
         wait_s = min(timeout_s, MEMORY_WAIT_S)
 
         def ask() -> None:
-            asked.append(self._client.ask(request, answered, deadline_s=timeout_s, wait_s=wait_s))
+            asked.append(self._client.ask(request, answer.set_result, deadline_s=timeout_s, wait_s=wait_s))
 
         self._node.call_soon(ask)
-        while not arrived.is_set() and not stop.is_set() and (left := begun + timeout_s - self._node.steady_now()) > 0:
-            arrived.wait(min(left, STOP_LOOK_S))
+        while not answer.done() and not stop.is_set() and (left := begun + timeout_s - self._node.steady_now()) > 0:
+            wait([answer], timeout=min(left, STOP_LOOK_S))
         self._node.call_soon(lambda: asked[0].cancel())
-        if found and found[0] is not None:
-            response = found[0]
+        response = answer.result() if answer.done() else None
+        if response is not None:
             return MemoryAnswer(
                 bool(response.success),
                 str(response.answer),
@@ -129,6 +123,6 @@ class MemoryCaller:
             )
         if stop.is_set():
             return MemoryAnswer(False, cancelled=True)
-        what = "is not there" if found else f"did not answer within {timeout_s:g} s"
+        what = "is not there" if answer.done() else f"did not answer within {timeout_s:g} s"
         text = f"the memory ({MEMORY}) {what}; is the node memory running on this ROS domain?"
         return MemoryAnswer(False, error_code=int(MemoryCode.MEMORY_UNAVAILABLE), error_msg=text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
@@ -81,21 +82,19 @@ class RosSenses:
     def image(self) -> Any:
         if not self._base:
             return None
-        arrived = threading.Event()
-        found: list[Image] = []
+        picture: Future[Image] = Future()
 
         def take(message: Image) -> None:
-            if not found:
-                found.append(message)
-                arrived.set()
+            if not picture.done():
+                picture.set_result(message)
 
         with self._one_look:
             made: list[Any] = []
             self._node.call_soon(lambda: made.append(self._node.create_subscription(Image, "camera/image_raw", take, IMAGES)))
-            arrived.wait(IMAGE_WAIT_S)
+            wait([picture], IMAGE_WAIT_S)
             self._node.call_soon(lambda: [self._node.destroy_subscription(s) for s in made])
         try:
-            return to_pixels(found[0]) if found else None
+            return to_pixels(picture.result()) if picture.done() else None
         except ValueError:
             return None
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+import numpy as np
+
 from ghostshell_ros.navigation.motion import DriveMotion, StallWatch, in_the_way, wrapped
 from ghostshell_ros.navigation.planner import OccupancyGrid, Place, Plan
 from skill_kernel.robot import BaseConfig
@@ -85,12 +87,8 @@ class PathFollower:
 
     def _at(self, along: float) -> Place:
         """Return the place so many m from the path's start, its end at most."""
-        for piece in range(len(self._places) - 1):
-            if along < self._ends[piece + 1]:
-                share = (along - self._ends[piece]) / (self._ends[piece + 1] - self._ends[piece])
-                (ax, ay), (bx, by) = self._places[piece], self._places[piece + 1]
-                return ax + share * (bx - ax), ay + share * (by - ay)
-        return self.goal
+        x, y = (float(np.interp(along, self._ends, values)) for values in zip(*self._places, strict=True))
+        return x, y
 
 
 SEEN_AHEAD_M = 2.0
