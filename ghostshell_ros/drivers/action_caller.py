@@ -145,7 +145,7 @@ class ActionCaller:
             what = "did not answer" if state is _State.SENT else f"was not found within {AVAILABLE_S} s"
             text = f"the driver of {action} {what}: is it running in this namespace?"
             # One that answered before has died between two goals.
-            return self._lost(CallCode.DRIVER_UNAVAILABLE, text, told=self._has_answered)
+            return self._lost(CallCode.DRIVER_UNAVAILABLE, text, report=self._has_answered)
 
     def _stopped(self, call: _Call, action: str) -> DriverResult:
         """Have the driver stop, and wait until it confirms that it did."""
@@ -180,7 +180,7 @@ class ActionCaller:
                 return DriverResult(False, cancelled=True)
             if call.end is GoalEnd.REJECTED:
                 return DriverResult(False, CallCode.DRIVER_INACTIVE, call.why)
-            text = f"the driver of {action} does not know the goal any more: it was started anew"
+            text = f"the driver of {action} does not know the goal any more: it was restarted"
             return self._lost(CallCode.DRIVER_LOST, text)
         self._has_answered = True
         values = plain(call.result)
@@ -195,9 +195,9 @@ class ActionCaller:
             values=values,
         )
 
-    def _lost(self, code: CallCode, text: str, *, told: bool = True) -> DriverResult:
+    def _lost(self, code: CallCode, text: str, *, report: bool = True) -> DriverResult:
         self._has_answered = False
-        if told:
+        if report:
             self._on_lost(text)
         return DriverResult(False, code, text)
 
@@ -213,19 +213,19 @@ class ActionCaller:
             driver = self._states.inactive(action)
             if driver is not None and not (driver.coming_up and self._node.steady_now() < deadline):
                 call.why = driver.refusal(self._name)
-                self._tell(call, _State.INACTIVE)
+                self._set(call, _State.INACTIVE)
                 return
             if driver is not None or not self._client.server_is_ready():
                 if driver is not None or self._node.steady_now() < deadline:
                     self._node.call_later(STOP_LOOK_S, lambda: self._send(goal, call, deadline))
                 else:
-                    self._tell(call, _State.NO_SERVER)
+                    self._set(call, _State.NO_SERVER)
                 return
 
             def accepted() -> None:
                 with call.changed:
                     call.heard_at = self._node.steady_now()
-                    self._tell(call, _State.ACCEPTED)
+                    self._set(call, _State.ACCEPTED)
 
             def feedback(message: Any) -> None:
                 with call.changed:
@@ -245,13 +245,13 @@ class ActionCaller:
                         unknown = f"the driver of {action} takes no goal, it is not active: {HOW_TO_ACTIVATE}"
                         call.why = known.refusal(self._name) if known else unknown
                     call.end, call.result = end, result
-                    self._tell(call, _State.ENDED)
+                    self._set(call, _State.ENDED)
 
             goal_id = None if call.sent is None else call.sent.goal_id
             call.sent = self._client.send(goal, on_end=ended, on_accepted=accepted, on_feedback=feedback, goal_id=goal_id)
-            self._tell(call, _State.SENT)
+            self._set(call, _State.SENT)
 
     @staticmethod
-    def _tell(call: _Call, state: _State) -> None:
+    def _set(call: _Call, state: _State) -> None:
         call.state = state
         call.changed.notify_all()

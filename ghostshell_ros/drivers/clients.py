@@ -56,7 +56,7 @@ class BodyParts:
                 given[name] = self.action(name)
             elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
                 raise RobotConfigError(self._unknown(body_class, name))
-        self._look()
+        self._probe_drivers()
         return body_class(**given)
 
     def action(self, name: str) -> ActionCaller:
@@ -75,10 +75,10 @@ class BodyParts:
         answers = [caller.ready() for caller in self._callers.values()]
         return all(answers)
 
-    def _look(self) -> None:
+    def _probe_drivers(self) -> None:
         """Notice the drivers as they come up, so that the first call need not wait for them to settle."""
         if not self.ready():
-            self._node.call_later(LOOK_S, self._look)
+            self._node.call_later(LOOK_S, self._probe_drivers)
 
     def _unknown(self, body_class: Any, name: str) -> str:
         known = [*self._robot.actions, "senses", "memory"]

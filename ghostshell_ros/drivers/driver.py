@@ -29,7 +29,7 @@ class Job:
 
     def __init__(self, driver: Driver, goal: Goal) -> None:
         self.driver, self.goal = driver, goal
-        self.begun_at = self.told_at = 0.0
+        self.begun_at = self.feedback_at = 0.0
         """Steady time of its begin and of its last feedback."""
         self.done = False
         """True once the goal was reached; `result` may look at it."""
@@ -73,7 +73,7 @@ class Job:
 class Driver(ManagedNode):
     """Serve actions: `serve` each of them in `__init__` with a function that makes a Job of a goal.
 
-    Jobs are stepped `rate_hz` times a second and whenever `look` is called. The caller's cancel, a deactivation and the
+    Jobs are stepped `rate_hz` times a second and whenever `step_jobs` is called. The caller's cancel, a deactivation and the
     job's DriverRefusal end it with what it has done; feedback goes out every 0.1 s. The node's name and the parameters set
     in the robot's file come with `name` and `options`: hand both on.
     """
@@ -92,7 +92,7 @@ class Driver(ManagedNode):
     def serve(self, action_type: Any, name: str, begin: Callable[[Goal], Job]) -> None:
         """Serve an action. `begin` makes a goal's Job and may raise DriverRefusal. Set `rate_hz` before."""
         if self._loop is None:
-            self._loop = self.steady_timer(1.0 / self.rate_hz, self.look)
+            self._loop = self.steady_timer(1.0 / self.rate_hz, self.step_jobs)
             self._loop.cancel()
         GoalServer(self, action_type, name, on_goal=partial(self._on_goal, action_type, begin), on_cancel=self._on_cancel)
 
@@ -105,7 +105,7 @@ class Driver(ManagedNode):
     def before_steps(self, now: float) -> None:
         """Do what concerns all jobs, before they are stepped."""
 
-    def look(self) -> None:
+    def step_jobs(self) -> None:
         """Step every job now."""
         now = self.steady_now()
         self.before_steps(now)
@@ -126,11 +126,11 @@ class Driver(ManagedNode):
         except DriverRefusal as refusal:
             goal.abort(with_reason(action_type.Result(), refusal.code, str(refusal)))
             return
-        job.begun_at = job.told_at = self.steady_now()
+        job.begun_at = job.feedback_at = self.steady_now()
         self.jobs[goal.goal_id] = job
         if self._loop is not None and self._loop.is_canceled():
             self._loop.reset()
-        self.look()
+        self.step_jobs()
 
     def _step(self, job: Job, now: float) -> None:
         try:
@@ -140,8 +140,8 @@ class Driver(ManagedNode):
             return
         if job.done:
             job.goal.succeed(self._ended(job))
-        elif now - job.told_at >= 0.9 * FEEDBACK_S:
-            job.told_at = now
+        elif now - job.feedback_at >= 0.9 * FEEDBACK_S:
+            job.feedback_at = now
             job.goal.feedback(job.feedback())
 
     def _on_cancel(self, goal: Goal) -> None:
@@ -157,8 +157,8 @@ class Driver(ManagedNode):
 
     def _on_halted(self, message: Bool) -> None:
         self.halted = message.data
-        self.look()
+        self.step_jobs()
 
     def _on_teleop(self, message: Bool) -> None:
         self.operator = message.data
-        self.look()
+        self.step_jobs()

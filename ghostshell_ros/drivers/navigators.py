@@ -395,7 +395,7 @@ class Nav2Navigator(Navigator):
             text = "Nav2 rejected the goal: activate bt_navigator (`ros2 lifecycle get bt_navigator` shows its state)"
             raise DriverRefusal(CallCode.DRIVER_INACTIVE, text)
         if end is GoalEnd.UNKNOWN:
-            raise DriverRefusal(CallCode.DRIVER_LOST, "Nav2 does not know the goal any more: it was started anew")
+            raise DriverRefusal(CallCode.DRIVER_LOST, "Nav2 does not know the goal any more: it was restarted")
         if end is GoalEnd.CANCELED:
             raise DriverRefusal(NavigateTo.Goal.NAVIGATION_BUSY, "somebody else cancelled the goal at Nav2: ask again")
         raise DriverRefusal(*_why(int(result.error_code), str(result.error_msg)))

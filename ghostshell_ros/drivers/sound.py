@@ -31,7 +31,7 @@ class TimedJob(Job):
     def __init__(self, driver: Driver, goal: Goal, duration_s: float | None) -> None:
         super().__init__(driver, goal)
         self._end_at = None if duration_s is None else driver.steady_now() + duration_s
-        self._timer = None if duration_s is None else driver.call_later(duration_s, driver.look)
+        self._timer = None if duration_s is None else driver.call_later(duration_s, driver.step_jobs)
 
     def step(self, now: float) -> bool:
         return self._end_at is not None and now >= self._end_at - 1e-3
@@ -146,12 +146,12 @@ class SoundJob(TimedJob):
             return
         else:
             self._over = True
-        self.driver.look()
+        self.driver.step_jobs()
 
     def _start_again(self) -> None:
         self._start()
         if self._failure:
-            self.driver.look()
+            self.driver.step_jobs()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -62,8 +62,8 @@ class OnnxDetector:
         inputs = self._session.get_inputs()
         shape = list(inputs[0].shape)
         if len(inputs) != 1 or len(shape) != 4 or shape[1] != 3 or inputs[0].type != "tensor(float)":
-            told = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
-            raise DetectorError(f"'{path}' takes {told}; a detector here takes one tensor(float) of [1, 3, height, width]")
+            takes = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs)
+            raise DetectorError(f"'{path}' takes {takes}; a detector here takes one tensor(float) of [1, 3, height, width]")
         if not all(isinstance(side, int) and side > 0 for side in shape[2:]):
             try:
                 height, width = ast.literal_eval(meta["imgsz"])

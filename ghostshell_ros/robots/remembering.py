@@ -48,14 +48,14 @@ def query_memory(
         return SkillReturn.interruption("stopped before the memory answered")
     if not answer.ok:
         return SkillReturn.failure(answer.error_msg, answer.error_code or int(CallCode.SKILL_FAILED))
-    told = answer.text + (f" ({answer.note})" if answer.note else "")
+    text = answer.text + (f" ({answer.note})" if answer.note else "")
     if aloud:
         problem = _say(answer.text[:SAID_CHARS], kernel, stop_evt)
         if stop_evt.is_set():
-            return SkillReturn.interruption(told)
+            return SkillReturn.interruption(text)
         if problem:
-            told += f" (not said: {problem})"
-    return SkillReturn.success(told)
+            text += f" (not said: {problem})"
+    return SkillReturn.success(text)
 
 
 def _say(text: str, kernel: SkillCaller, stop_evt: Event) -> str:

@@ -170,14 +170,14 @@ class Stage:
         """`start` is the keyframe that the robot begins in."""
         self._world, self._actors, self._start = world, actors, start
 
-    def arrange(self, wishes: Mapping[str, Spot | bool], *, anew: bool) -> None:
-        """Put what is named where it is wished, after everything was put back to its start if `anew`. Simulated time goes on.
+    def arrange(self, wishes: Mapping[str, Spot | bool], *, from_start: bool) -> None:
+        """Put what is named where it is wished; with `from_start`, put everything else back to its start first.
 
-        Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
+        Simulated time goes on. Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
         """
         for name, wish in wishes.items():
             self._check(name, wish)
-        if anew:
+        if from_start:
             time = self._world.data.time
             self._world.reset(self._start, settle_s=0.0)
             self._world.data.time = time

@@ -22,7 +22,7 @@ class DriverKit:
         self._senses = RosSenses(node, base=robot.base is not None)
         self.query_memory = MemoryCaller(node)
         self.ready = self.parts.ready
-        self.parts._look()
+        self.parts._probe_drivers()
 
     def __getattr__(self, name: str) -> Any:
         return self._actions[name] if name in self._actions else getattr(self._senses, name)

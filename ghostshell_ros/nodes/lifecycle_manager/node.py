@@ -78,7 +78,7 @@ class LifecycleManager(RuntimeNode):
                     self._add(name)
         self._halted: bool | None = None
         self._silence = gate_silence(self)
-        self._gone: dict[str, list[str]] = {}
+        self._vanished_drivers: dict[str, list[str]] = {}
         self._events = EventWriter(self, Notice)
         self._states = self.create_publisher(DiagnosticArray, TOPIC, LATCHED)
         self._halt = HaltClient(self)
@@ -103,7 +103,7 @@ class LifecycleManager(RuntimeNode):
         if before != driver.state:
             if before == "active" and driver.state in ("unconfigured", "configuring"):
                 # Deactivated by a person it would have been inactive first.
-                self._vanished(driver, "was started anew")
+                self._vanished(driver, "was restarted")
             elif before == "active":
                 driver.wanted = False
                 self.get_logger().info(f"{driver.name} is {driver.state} now, by somebody else; it is left so")
@@ -129,18 +129,18 @@ class LifecycleManager(RuntimeNode):
     def _vanished(self, driver: _Driver, what: str) -> None:
         if not self._halted:
             self._halt.halt()
-        if not self._gone:
-            self.call_later(TOGETHER_S, self._tell_gone)
-        self._gone.setdefault(what, []).append(driver.name)
+        if not self._vanished_drivers:
+            self.call_later(TOGETHER_S, self._report_vanished)
+        self._vanished_drivers.setdefault(what, []).append(driver.name)
         # Drivers of one process die together, but their last beats lie apart. Found one by one, each would halt the robot,
         # also after a person cleared the halt for the first.
         for other in self._drivers.values():
             if other.state == "active" and other.unheard > CHECKS // 2:
                 other.state = LOST
-                self._gone.setdefault(f"silent for {self._timeout_s / 2:g} s or longer", []).append(other.name)
+                self._vanished_drivers.setdefault(f"silent for {self._timeout_s / 2:g} s or longer", []).append(other.name)
 
-    def _tell_gone(self) -> None:
-        gone, self._gone = self._gone, {}
+    def _report_vanished(self) -> None:
+        gone, self._vanished_drivers = self._vanished_drivers, {}
         which = "; ".join(f"{', '.join(names)} {what}" for what, names in gone.items())
         text = f"an active driver vanished: {which}. Inactive until the halt is cleared; look at the robot, then {CLEAR_HINT}"
         self.get_logger().error(text)

@@ -36,9 +36,9 @@ class ObserverNode(RuntimeNode):
         robot = RobotConfig.load(name)
         self._observer, self._writer = Observer(robot), ObservationWriter()
         self._period_s, self._rest_s, self._most = 1.0 / rate, 1.0 / rest, most
-        self._told: Mapping[str, FieldValue] = {}
+        self._published: Mapping[str, FieldValue] = {}
         self._free = BURST
-        self._told_at = 0.0
+        self._published_at = 0.0
         self._due = False
         self._stale: list[str] = []
         self._publisher = self.create_publisher(ObservationMsg, "observation", OBSERVATION)
@@ -47,18 +47,18 @@ class ObserverNode(RuntimeNode):
 
     def _at_rate(self) -> None:
         # An observation sent at once counts; half a period, or a source of the same rate would be doubled by its jitter.
-        since_s = self.steady_now() - self._told_at
+        since_s = self.steady_now() - self._published_at
         if since_s >= self._period_s / 2 and (since_s >= self._rest_s - self._period_s / 2 or self._changed()):
             self._publish()
 
     def _changed(self) -> bool:
         now = self._observer.fields(self.steady_now())
-        return not self._told or any(not alike(field, self._told[name]) for name, field in now.items())
+        return not self._published or any(not alike(field, self._published[name]) for name, field in now.items())
 
     def _at_once(self) -> None:
         if not self._changed():
             return
-        free = min(BURST, self._free + (self.steady_now() - self._told_at) * self._most)
+        free = min(BURST, self._free + (self.steady_now() - self._published_at) * self._most)
         if free >= 1.0:
             self._publish()
         elif not self._due:
@@ -67,10 +67,10 @@ class ObserverNode(RuntimeNode):
 
     def _publish(self) -> None:
         self._due, now = False, self.steady_now()
-        self._free = max(0.0, min(BURST, self._free + (now - self._told_at) * self._most) - 1.0)
-        self._told_at = now
+        self._free = max(0.0, min(BURST, self._free + (now - self._published_at) * self._most) - 1.0)
+        self._published_at = now
         observation = self._observer.observation(now, self.now_s())
-        self._told = observation.fields
+        self._published = observation.fields
         self._stale = [name for name, field in observation.fields.items() if field.stale(now)]
         self._publisher.publish(self._writer.message(observation))
 

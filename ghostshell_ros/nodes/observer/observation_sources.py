@@ -143,7 +143,7 @@ class ObservationSources:
     def _on_scan(self, name: str, config: FieldConfig, message: LaserScan) -> None:
         turn = Scan(message.angle_min, message.angle_increment, message.ranges, message.range_min, message.range_max)
         if self._observer.scan(name, turn, self._measured_at(config.source.topic, message)):
-            self._tell(config)
+            self._publish_if_at_once(config)
         elif name not in self._warned:
             self._warned.add(name)
             text = "a scan without measured ranges, angles or limits counts as silence: is the laser covered or broken?"
@@ -152,12 +152,12 @@ class ObservationSources:
     def _on_detections(self, name: str, config: FieldConfig, message: DetectionArray) -> None:
         things = [Detection(d.label, d.confidence, d.bearing, d.distance) for d in message.detections]
         self._observer.sightings(name, things, self._measured_at(config.source.topic, message))
-        self._tell(config)
+        self._publish_if_at_once(config)
 
     def _on_kernel_state(self, name: str, config: FieldConfig, message: KernelState) -> None:
         rows = {s.name: "busy" if s.call_ids else "held" if s.process_id else "free" for s in message.subsystems}
         self._observer.take(name, rows, self._node.steady_now())
-        self._tell(config)
+        self._publish_if_at_once(config)
 
     def _on_processes(self, name: str, config: FieldConfig, message: ProcessArray) -> None:
         said = [p for p in message.processes if p.source == ProcessState.USER]
@@ -167,14 +167,14 @@ class ObservationSources:
         last = max(said, key=lambda p: (p.created.sec, p.created.nanosec))
         ago = self._node.now_s() - seconds(last.created)
         self._observer.take(name, last.instruction, self._node.steady_now() - max(0.0, ago))
-        self._tell(config)
+        self._publish_if_at_once(config)
 
     def _on_message(self, name: str, config: FieldConfig, read: Callable[[Any], Any], message: Any) -> None:
         # A value that holds until it changes was measured when it came, however old its stamp is.
         ages = config.max_age_s is not None
         at = self._measured_at(config.source.topic, message) if ages else self._node.steady_now()
         if self._take(name, read, message, at):
-            self._tell(config)
+            self._publish_if_at_once(config)
 
     def _take(self, name: str, read: Callable[[Any], Any], message: Any, at: float) -> bool:
         try:
@@ -185,7 +185,7 @@ class ObservationSources:
         self._observer.take(name, value, at)
         return True
 
-    def _tell(self, config: FieldConfig) -> None:
+    def _publish_if_at_once(self, config: FieldConfig) -> None:
         if config.at_once:
             self._at_once()
 

@@ -38,7 +38,7 @@ OPERATOR = "an operator has the base; try again when it is given back"
 class BasePorts:
     """Connect a `BaseGate` to ROS for the safety gate's node, which documents the topics.
 
-    `told` is called after each tick, so that a halt found here reaches the other gates of the robot.
+    `on_tick` is called after each tick, so that a halt found here reaches the other gates of the robot.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class BasePorts:
         max_attitude: float,
         max_attitude_speed: float,
         events: EventWriter,
-        told: Callable[[], None],
-        refused: Callable[[Refusal], None],
+        on_tick: Callable[[], None],
+        on_refused: Callable[[Refusal], None],
     ) -> None:
         self._node = node
         self._base = base
@@ -65,9 +65,9 @@ class BasePorts:
         self.relaying = False
         """True once commands are relayed; before, they are dropped and nothing is sent but a halt."""
         self._events = events
-        self._told = told
-        self._refused = refused
-        self._teleop_told: bool | None = None
+        self._on_tick = on_tick
+        self._refused = on_refused
+        self._teleop_published: bool | None = None
 
         self._cmd_vel = node.create_publisher(Twist, "cmd_vel", SET_POINTS)
         self._posture = node.create_publisher(String, "posture", SET_POINTS)
@@ -121,10 +121,10 @@ class BasePorts:
         attitude = self.attitude.tick(now)
         if self.relaying:
             self.publish()
-            self._tell_teleop()
+            self._publish_teleop()
         if self.attitude.moving(now):
             self._attitude.publish(Vector3(**{axis: attitude[name] for axis, name in zip("xyz", ATTITUDE, strict=True)}))
-        self._told()
+        self._on_tick()
         if self.gate.commander or self.gate.output != STILL or self.attitude.moving(now):
             self._moved_at = now
         elif now - self._moved_at > REST_S:
@@ -182,20 +182,20 @@ class BasePorts:
 
     def _on_release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         had = self.gate.release_teleop()
-        self._tell_teleop()
+        self._publish_teleop()
         response.success = True
         response.message = "the base is given back" if had else "no operator had the base"
         return response
 
-    def _tell_teleop(self) -> None:
+    def _publish_teleop(self) -> None:
         active = self.gate.teleop
-        if active == self._teleop_told:
+        if active == self._teleop_published:
             return
         if active:
             self._posture.publish(String(data=HOLD))
-        if active or self._teleop_told:
+        if active or self._teleop_published:
             text = "an operator has taken the base (teleop); release_teleop gives it back" if active else "teleop has ended"
             self._events.write(Notice(text=text))
             self._node.get_logger().info(text)
-        self._teleop_told = active
+        self._teleop_published = active
         self._teleop.publish(Bool(data=active))

@@ -65,7 +65,7 @@ class SafetyGate(RuntimeNode):
         self._gate = JointGate(limits, timeout_s=command_timeout, measurement_timeout_s=measurement_timeout)
         self._period_s = 1.0 / rate
         self._logged: set[tuple[RefusalKind, str]] = set()
-        self._halted_told: bool | None = None
+        self._halted_published: bool | None = None
         self._halted_echoes = 0
         self._since = self.steady_now()
         self._alone, self._listened = False, 0
@@ -81,8 +81,8 @@ class SafetyGate(RuntimeNode):
                 max_attitude=max_attitude,
                 max_attitude_speed=attitude_speed,
                 events=self._events,
-                told=self._tell_halted,
-                refused=self._log_once,
+                on_tick=self._publish_halted,
+                on_refused=self._log_once,
             )
 
         self._halted = self.create_publisher(Bool, "halted", LATCHED)
@@ -137,7 +137,7 @@ class SafetyGate(RuntimeNode):
 
     def _publish(self, now: float) -> None:
         set_points = self._gate.tick(now)
-        self._tell_halted()
+        self._publish_halted()
         if set_points and self._command is not None:
             message = JointState(name=list(set_points), position=list(set_points.values()))
             message.header.stamp = self.get_clock().now().to_msg()
@@ -146,7 +146,7 @@ class SafetyGate(RuntimeNode):
     def _watch_idle(self) -> None:
         if self._timer.is_canceled():
             self._gate.tick(self.steady_now())
-            self._tell_halted()
+            self._publish_halted()
 
     def _on_halt(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._halt("halt was called")
@@ -160,7 +160,7 @@ class SafetyGate(RuntimeNode):
         if self._base is not None:
             self._base.clear_halt()
         self._logged.clear()
-        self._tell_halted()
+        self._publish_halted()
         response.success, response.message = True, f"cleared ({cause})" if cause else "was not halted"
         return response
 
@@ -172,8 +172,8 @@ class SafetyGate(RuntimeNode):
         self._halted_echoes = 0
         if self.steady_now() - self._since > ALONE_S:
             self.get_logger().error("a second safety gate was started in this namespace; it has to end itself")
-            self._halted_told = None
-            self._tell_halted()  # whatever the other one said
+            self._halted_published = None
+            self._publish_halted()  # whatever the other one said
             return
         self.get_logger().fatal(
             f"another safety gate already serves '{self.get_namespace()}': this robot is launched twice; end one of the "
@@ -190,15 +190,15 @@ class SafetyGate(RuntimeNode):
     def _halt_cause(self) -> str:
         return self._gate.halt_cause or (self._base.gate.halt_cause if self._base is not None else "")
 
-    def _tell_halted(self) -> None:
+    def _publish_halted(self) -> None:
         """Tell a change; that it is not halted the gate says only when it hears joints and base and knows that it is alone."""
         cause = self._halt_cause()
         halted = bool(cause)
-        if halted == self._halted_told or not (halted or (self._alone and self._known())):
+        if halted == self._halted_published or not (halted or (self._alone and self._known())):
             return
         if halted:
             self._halt(cause)
-        self._halted_told = halted
+        self._halted_published = halted
         self._halted_echoes += 1
         self._halted.publish(Bool(data=halted))
         if halted:

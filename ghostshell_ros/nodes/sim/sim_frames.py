@@ -75,23 +75,23 @@ class SimFrames:
         """Publish the transforms that belong to an odometry."""
         if not self._tf.get_subscription_count():
             return
-        told = [self._base]
+        frames = [self._base]
         moved, at = self._base.transform.translation, odom.pose.pose.position
         moved.x, moved.y, moved.z = at.x, at.y, at.z
         self._base.transform.rotation = odom.pose.pose.orientation
         if self._laser is not None:
             _undo(state.roll, state.pitch, self._laser.transform.rotation)
-            told.append(self._laser)
+            frames.append(self._laser)
         now = self._sim.node.steady_now()
         if now >= self._due_s:
             self._due_s = now + LINKS_S * 0.9
-            self._look()
-            told += [frame for *_, frame in self._links]
-        for frame in told:
+            self._update_links()
+            frames += [frame for *_, frame in self._links]
+        for frame in frames:
             frame.header.stamp = odom.header.stamp
-        self._tf.publish(TFMessage(transforms=told))
+        self._tf.publish(TFMessage(transforms=frames))
 
-    def _look(self) -> None:
+    def _update_links(self) -> None:
         place, turned, back = np.empty(3), np.empty(4), np.empty(4)
         with self._sim.lock:
             data = self._sim.world.data

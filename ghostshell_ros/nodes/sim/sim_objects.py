@@ -43,16 +43,16 @@ class SimObjects:
             '"office_door": "shut"} [m, rad]',
             read_only=False,
         )
-        node.create_service(Trigger, "~/reset", lambda _, response: self._arrange(response, anew=True))
-        node.create_service(Trigger, "~/arrange", lambda _, response: self._arrange(response, anew=False))
+        node.create_service(Trigger, "~/reset", lambda _, response: self._arrange(response, from_start=True))
+        node.create_service(Trigger, "~/arrange", lambda _, response: self._arrange(response, from_start=False))
         node.steady_timer(1.0 / rate, self._publish)
 
-    def _arrange(self, response: Trigger.Response, *, anew: bool) -> Trigger.Response:
+    def _arrange(self, response: Trigger.Response, *, from_start: bool) -> Trigger.Response:
         text = str(self._node.get_parameter(ARRANGEMENT).value)
         try:
             wishes = read_arrangement(text)
             with self._lock:
-                self._stage.arrange(wishes, anew=anew)
+                self._stage.arrange(wishes, from_start=from_start)
         except SimWorldError as error:
             response.success, response.message = False, str(error)
             return response
