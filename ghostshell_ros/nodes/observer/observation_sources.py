@@ -89,7 +89,7 @@ class ObservationSources:
         try:
             return interface(interface_name)
         except ImportError as error:
-            raise NodeStartError(f"field '{name}', source.type: {error}") from error
+            raise NodeStartError(f"field '{name}': {error}") from error
 
     def _reader(self, name: str, process: Take, message_type: Any) -> Callable[[Any], Any]:
         """Return a function that reads the value at the path. Raises NodeStartError for a path that an empty message lacks."""
