@@ -27,11 +27,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class RoutineError(ValueError):
-    """Report that a routine cannot be kept, and what is wrong with its name, description or source."""
-
-
-class RoutineFileError(RoutineError):
-    """Report that the file of routines cannot be read or written."""
+    """Report that a routine cannot be kept: what is wrong with its name, description or source, or with the file."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class RoutineStore:
     """Keep the routines of one robot in one JSON file that is replaced as a whole, so that a crash leaves the old or the
     new one.
 
-    A damaged file is kept aside under another name and never overwritten: `load_error` then holds the RoutineFileError to
+    A damaged file is kept aside under another name and never overwritten: `load_error` then holds the RoutineError to
     report, and the routines that could be read go on. A file changed by another process is read again. Safe to use from
     several threads.
     """
@@ -71,7 +67,7 @@ class RoutineStore:
         self._routines: dict[str, Routine] = {}
         self._seen: tuple[int, int, int] | None = None
         self._unreadable = False
-        self.load_error: RoutineFileError | None = None
+        self.load_error: RoutineError | None = None
         self._refresh()
 
     def save(self, name: str, description: str, source: str) -> Routine:
@@ -97,7 +93,7 @@ class RoutineStore:
             return tuple(self._routines[name] for name in sorted(self._routines))
 
     def remove(self, name: str) -> bool:
-        """Remove a routine; return whether there was one. Raises RoutineFileError when the file cannot be written."""
+        """Remove a routine; return whether there was one. Raises RoutineError when the file cannot be written."""
         with self._lock:
             self._refresh()
             if _normal(name) not in self._routines:
@@ -107,12 +103,12 @@ class RoutineStore:
 
     def _write(self, routines: dict[str, Routine]) -> None:
         if self._unreadable:
-            raise RoutineFileError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
+            raise RoutineError(f"routines are not saved, because {self._path} cannot be read; make it readable first")
         document = {"version": 1, "routines": [asdict(routines[name]) for name in sorted(routines)]}
         try:
             replace_file(self._path, json.dumps(document, ensure_ascii=False, indent=1))
         except OSError as error:
-            raise RoutineFileError(f"routines cannot be written to {self._path} ({error})") from error
+            raise RoutineError(f"routines cannot be written to {self._path} ({error})") from error
         self._routines = routines
         self._seen = self._signature()
 
@@ -128,7 +124,7 @@ class RoutineStore:
             data = self._path.read_bytes()
         except OSError as error:
             self._unreadable = True
-            self.load_error = RoutineFileError(f"routine file {self._path} cannot be read ({error})")
+            self.load_error = RoutineError(f"routine file {self._path} cannot be read ({error})")
             return
         self._routines, faults = _decode(data)
         if faults:
@@ -143,13 +139,13 @@ class RoutineStore:
             shutil.copy2(self._path, aside)
         except OSError as error:
             self._unreadable = True
-            self.load_error = RoutineFileError(f"{text} and cannot be kept aside ({error}); move it away by hand")
+            self.load_error = RoutineError(f"{text} and cannot be kept aside ({error}); move it away by hand")
             return
         kept = f"; {len(self._routines)} routines could be read" if self._routines else ""
-        self.load_error = RoutineFileError(f"{text}; it is kept as {aside.name}{kept}")
+        self.load_error = RoutineError(f"{text}; it is kept as {aside.name}{kept}")
         try:
             self._write(self._routines)
-        except RoutineFileError as error:
+        except RoutineError as error:
             self._unreadable, self.load_error = True, error
 
     def _signature(self) -> tuple[int, int, int] | None:

@@ -205,7 +205,8 @@ class CallTable:
             self._drop_inside(call, result)
         failed = result.outcome in (Outcome.FAILED, Outcome.REFUSED) or _cut_off_in_step(call, result)
         if failed and call.exclusive and (call.skill is None or call.skill.on_failure == "end_turn"):
-            self.end_turn(call, f"'{call.function}' {_verb(result)}: {result.error or result.message}")
+            verb = {Outcome.FAILED: "failed", Outcome.REFUSED: "was refused"}.get(result.outcome, "was cut off")
+            self.end_turn(call, f"'{call.function}' {verb}: {result.error or result.message}")
 
     # -- what ends before its time ------------------------------------------------------------------------------------
 
@@ -320,7 +321,3 @@ def _cut_off_in_step(call: Call, result: CallResult) -> bool:
     """Return whether somebody else stopped the robot within a step: what its successors build on is not there then."""
     asked = call.stopping or result.code == CallCode.PROCESS_PAUSED
     return result.outcome is Outcome.INTERRUPTED and not asked and any(a.function == "step" for a in call.ancestors)
-
-
-def _verb(result: CallResult) -> str:
-    return {Outcome.FAILED: "failed", Outcome.REFUSED: "was refused"}.get(result.outcome, "was cut off")

@@ -290,12 +290,18 @@ class TokenHandler:
         name = mapped.function
         if not any(c.function == "step" for c in stream.around):
             message = f'<{name}> has a meaning only inside a step; write <step><if cond="…">…</if><else>…</else></step>'
-        elif written in FURTHER and (around := _unbranched(stream)) and (name == "else" or around in BRANCH_TAGS):
+        elif (
+            written in FURTHER
+            and (inner := stream.inner) is not None
+            and not inner.branched
+            and (name == "else" or inner.name in BRANCH_TAGS)
+        ):
             hint = 'write <if cond="…">…</if> before it'
-            hint = f"close it with </{around}> first" if around in BRANCH_TAGS else hint
-            message = f"<{written}> has no <if> before it inside <{around}>; {hint}"
-        elif name == "if" and (fault := _condition_fault(self.conditions, str(mapped.arguments["cond"]))):
-            return Refusal(name, CallCode.INVALID_ARGUMENT, f"cond: {fault}", ends_turn=True)
+            hint = f"close it with </{inner.name}> first" if inner.name in BRANCH_TAGS else hint
+            message = f"<{written}> has no <if> before it inside <{inner.name}>; {hint}"
+        elif name == "if" and constant(condition := str(mapped.arguments["cond"])) is None:
+            fault = self.conditions.fault(condition)
+            return Refusal(name, CallCode.INVALID_ARGUMENT, f"cond: {fault}", ends_turn=True) if fault else None
         else:
             return None
         return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
@@ -422,13 +428,3 @@ def _never_runs(stream: Stream) -> CallResult | None:
     ended = f"ended as {result.outcome.value}" if result is not None else "has ended"
     why = f"the element around it, '{parent.function}', {ended}"
     return CallResult(Outcome.DROPPED, CallCode.PARENT_NOT_STARTED, why)
-
-
-def _unbranched(stream: Stream) -> str:
-    """Return the tag of the innermost element if no branch has stood right inside it yet, else ""."""
-    inner = stream.inner
-    return "" if inner is None or inner.branched else inner.name
-
-
-def _condition_fault(conditions: ConditionSource, condition: str) -> str:
-    return "" if constant(condition) is not None else conditions.fault(condition)

@@ -11,17 +11,7 @@ from functools import partial
 
 from skill_kernel.config.observation import STANDARD, NearestBySector, Track
 from skill_kernel.config.sections import nearest
-from skill_kernel.observation.model import (
-    ArgumentError,
-    Kind,
-    Observation,
-    Pose,
-    Sector,
-    SeenObject,
-    StaleFieldError,
-    UnknownAccessorError,
-    Value,
-)
+from skill_kernel.observation.model import ArgumentError, Kind, Observation, Pose, Sector, SeenObject, StaleFieldError, Value
 from skill_kernel.robot import RobotConfig
 
 
@@ -37,11 +27,11 @@ class View:
         self._now = now
 
     def call(self, name: str, *arguments: str) -> Result:
-        """Return what an accessor says. Raises StaleFieldError, UnknownAccessorError or ArgumentError."""
+        """Return what an accessor says. Raises StaleFieldError or ArgumentError."""
         accessor = self._table.get(name)
         if accessor is None:
             hint = nearest(name, self._table)
-            raise UnknownAccessorError(f"there is no accessor '{name[:80]}'{hint} (known: {', '.join(sorted(self._table))})")
+            raise ArgumentError(f"there is no accessor '{name[:80]}'{hint} (known: {', '.join(sorted(self._table))})")
         accessor.check(arguments)
         return accessor.read(self, *arguments)
 

@@ -23,12 +23,8 @@ class StaleFieldError(ObservationError):
         self.age_s = age_s
 
 
-class UnknownAccessorError(ObservationError):
-    """Report that the robot has no accessor of this name."""
-
-
 class ArgumentError(ObservationError):
-    """Report that an accessor was called with too many or too few arguments, or one that does not fit."""
+    """Report that there is no accessor of a name, or that it was called with arguments that do not fit."""
 
 
 OBSERVATION_MAX_AGE_S = 1.0

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from function_tokens.routines import RoutineError, RoutineFileError, RoutineStore, check_name, to_source
+from function_tokens.routines import RoutineError, RoutineStore, check_name, to_source
 
 
 def _store(path: Path, now: float = 100.0) -> RoutineStore:
@@ -61,7 +61,7 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: 
         raise OSError("no space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RoutineFileError, match="no space left"):
+    with pytest.raises(RoutineError, match="no space left"):
         store.save("b", "", "<sit/>")
     assert [r.name for r in store.list()] == ["a"]
     assert [r.name for r in _store(tmp_path / "r.json").list()] == ["a"]
@@ -97,7 +97,7 @@ def test_an_unreadable_file_is_not_overwritten(tmp_path: Path) -> None:
     path.mkdir()
     store = _store(path)
     assert store.load_error is not None
-    with pytest.raises(RoutineFileError):
+    with pytest.raises(RoutineError):
         store.save("a", "", "<nod/>")
     assert path.is_dir()
 

@@ -151,9 +151,9 @@ class Performance:
         self.process_id = f"reflex-{firing.name}-{uuid.uuid4().hex[:8]}"
         self.needs_base = bool(performer.base & set(firing.loaded.guarded.subsystems))
         self._call: CallSpec | None = None
-        self._content = self._shown_json = ""
+        self._request = SkillRequest("", {})
+        self._content = ""
         self._start_s = -1.0
-        self._bound = False
         self._waiting = False
         self._held_since_s: float | None = None
         self._stands = False
@@ -189,7 +189,7 @@ class Performance:
         elif request.name == WAIT:
             self._node.call_later(request.arguments["seconds"], self.go_on)
         else:
-            self._held_since_s, self._bound = None, request.bound
+            self._held_since_s, self._request = None, request
             self._begin(request)
 
     def cancel(self, cause: str) -> None:
@@ -246,7 +246,7 @@ class Performance:
             self.end(Ended.NOT_NOW, self.firing.cancelled)
         elif not done and result.code in NOT_NOW:
             self.end(Ended.NOT_NOW, why)
-        elif not done and not self._bound and call is not None and set(call.channels) - self._performer.shared:
+        elif not done and not self._request.bound and call is not None and set(call.channels) - self._performer.shared:
             # What follows was meant for where this one would have brought it (law C11).
             self.end(Ended.FAILED, why)
         else:
@@ -272,7 +272,6 @@ class Performance:
             channels=skill.subsystems_for(arguments),
             streams_content=skill.content is not None,
         )
-        self._shown_json = to_json(request.arguments)
         self._send(self._call)
 
     def _send(self, call: CallSpec) -> None:
@@ -282,7 +281,7 @@ class Performance:
             self._link.content(call.call_id, self._content, True)
 
     def _report(self, kind: CallKind, call: CallSpec, **more: Any) -> None:
-        self._performer.events.write(CallEvent(kind=kind, args_json=self._shown_json, **call.about, **more))
+        self._performer.events.write(CallEvent(kind=kind, args_json=to_json(self._request.arguments), **call.about, **more))
 
     def end(self, how: Ended, message: str) -> None:
         """End it, once."""
