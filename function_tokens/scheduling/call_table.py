@@ -88,6 +88,11 @@ class CallTable:
         if reason == "end":
             self._leave_out_rest(stream.unfinished)
 
+    def cut_off(self, stream: Stream, reason: str, why: str, code: int = 0) -> None:
+        """Tell the model to write no more of a stream, and close it."""
+        self.stop_generation(stream, why)
+        self.close_stream(stream, reason, code, why)
+
     def close_utterance(self, stream: Stream) -> None:
         """End the current utterance of a stream: any other token does (C4)."""
         if stream.utterance is not None:
@@ -230,18 +235,12 @@ class CallTable:
                     self.executor.stop(call, cause)
         return running
 
-    def interrupt_stream(self, stream: Stream, cause: str, code: int = 0) -> None:
-        """End a stream at once; its open elements count as reset (C9)."""
-        self.stop_generation(stream, cause)
-        self.close_stream(stream, "interrupt", code, cause)
-
     def end_turn(self, call: Call, why: str) -> None:
         """End the turn of a call that failed or was refused (C11), or that broke the rules of a strict stream: nothing more
         of its stream begins, nor any step that was planned before this was known."""
         stream = self.streams[call.stream_id]
         if not stream.closed:
-            self.stop_generation(stream, why)
-            self.close_stream(stream, "failure", error=why)
+            self.cut_off(stream, "failure", why)
         elif stream.reason in ("end", "plan_done"):
             stream.reason = "failure"
         self._bound_turn(stream)
@@ -293,11 +292,11 @@ class CallTable:
         self._drop(reversed(waiting), CallCode.TURN_ENDED, f"not started, because {why}")
         if stream.closed or stream.superseded:
             return
-        self.stop_generation(stream, why)
         if any(frame.kind is FrameKind.CALL and frame.call is not None and frame.call.live for frame in stream.frames):
+            self.stop_generation(stream, why)
             stream.superseded = why
         else:
-            self.close_stream(stream, "end", error=why)
+            self.cut_off(stream, "end", why)
 
     def _drop_inside(self, call: Call, result: CallResult) -> None:
         why = f"the element around it, '{call.function}', ended as {result.outcome.value}"

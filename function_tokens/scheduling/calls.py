@@ -29,9 +29,8 @@ class FrameKind(Enum):
 
     CALL = "call"
     WRAPPER = "wrapper"
+    """Means nothing to them; also an element inside one that has ended already."""
     REFUSED = "refused"
-    LEFT_OUT = "left out"
-    """Inside an element that has ended already, so that nothing of it runs."""
     SAVE = "save"
 
 

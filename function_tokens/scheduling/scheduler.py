@@ -139,7 +139,7 @@ class Scheduler:
         """End a stream that must not run: nothing of it is dispatched, its calls end as dropped."""
         stream = self._table.streams.get(stream_id)
         if stream is not None and not stream.closed:
-            self._table.interrupt_stream(stream, cause, code)
+            self._table.cut_off(stream, "interrupt", cause, code)
         self._settle()
 
     def _watch_silence(self, stream: Stream) -> None:
@@ -159,8 +159,7 @@ class Scheduler:
             self._watch_silence(stream)
         elif stream.frames:
             why = f"no token for {silence_s} s with <{stream.frames[-1].name}> open"
-            self._table.stop_generation(stream, why)
-            self._table.close_stream(stream, "end", int(ParseCode.SILENCE), why)
+            self._table.cut_off(stream, "end", why, int(ParseCode.SILENCE))
         else:
             self._table.close_utterance(stream)
         self._settle()
@@ -173,7 +172,7 @@ class Scheduler:
         Returns the ids of the calls that were running. Their results follow.
         """
         for stream in [s for s in self._table.streams.values() if not s.closed]:
-            self._table.interrupt_stream(stream, cause)
+            self._table.cut_off(stream, "interrupt", cause)
         named = frozenset(channels)
         stopped = self._table.stop([c for c in self.live_calls if not named or c.channels & named], cause)
         self._settle()

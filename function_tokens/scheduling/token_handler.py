@@ -144,7 +144,7 @@ class TokenHandler:
         frame = stream.frames[-1]
         frame.branched = frame.branched or token.name in BRANCHING
         if token.kind is TokenKind.AF:
-            kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.LEFT_OUT
+            kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.WRAPPER
             stream.frames.append(Frame(kind, token.name))
 
     def _perform(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
@@ -155,8 +155,7 @@ class TokenHandler:
             self._replace_steps(stream, token, mapped)
         elif mapped.builtin and name in PLANNED and self.table.outdated(stream):
             why = "it was planned before a failure was known, or steps that replace it were"
-            self.table.stop_generation(stream, why)
-            self.table.close_stream(stream, "end", error=why)
+            self.table.cut_off(stream, "end", why)
             self._late(stream, token)
         else:
             self._begin_call(stream, token, mapped)
