@@ -23,7 +23,6 @@ from skill_kernel.guard.code import (
     INT,
     OF_PYTHON,
     OWN_ACTIONS,
-    STOP,
     STR,
     UNKNOWN,
     Block,
@@ -595,8 +594,7 @@ class Guarded:
     """Hold a rule that passed. `condition` raises what its accessors raise, and ArithmeticError or ValueError for numbers it
     cannot work with. `action` gives one SkillRequest after the other and is sent whether each succeeded.
 
-    `subsystems` are all that the action may need; `stops`: it stands still meanwhile. `notes`: what the robot's limits
-    clamp. Steps bound what one evaluation costs.
+    `subsystems` are all that the action may need. `notes`: what the robot's limits clamp.
     """
 
     source: str
@@ -605,10 +603,7 @@ class Guarded:
     accessors: tuple[str, ...]
     skills: tuple[str, ...]
     subsystems: tuple[str, ...]
-    stops: bool
     notes: tuple[str, ...]
-    condition_steps: int
-    action_steps: int
 
 
 @dataclass(frozen=True)
@@ -650,10 +645,7 @@ def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
         accessors=tuple({**condition.accessors, **action.accessors}),
         skills=tuple(action.skills),
         subsystems=tuple(action.subsystems),
-        stops=STOP in action.skills,
         notes=tuple(action.notes),
-        condition_steps=condition_steps,
-        action_steps=block.steps,
     )
 
 

@@ -141,7 +141,7 @@ def test_what_is_not_understood_comes_with_the_forms_there_are() -> None:
 def test_only_to_stop_is_to_stand_still_as_long_as_the_cause_lasts() -> None:
     reading = GRAMMAR.read("stop when you see a person")
     guarded = compile_guarded(reading.source, vocabulary())
-    assert guarded.stops and guarded.skills == ("stop", "wait")
+    assert guarded.skills == ("stop", "wait")
     assert "stands still as long as that is so" in reading.notes[0]
 
 
