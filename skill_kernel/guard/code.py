@@ -124,13 +124,13 @@ class Caller(Protocol):
 
 
 class Frame:
-    """Hold the state of one evaluation: who answers accessors, and the local variables by number."""
+    """Hold the state of one evaluation: who answers accessors, and the local variables by name."""
 
     __slots__ = ("call", "values")
 
-    def __init__(self, call: Caller, slots: int) -> None:
+    def __init__(self, call: Caller) -> None:
         self.call = call
-        self.values: list[Value] = [None] * slots
+        self.values: dict[str, Value] = {}
 
 
 @dataclass(frozen=True)
@@ -227,33 +227,16 @@ class Scope:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._slots: dict[str, tuple[int, Type]] = {}
+        self.types: dict[str, Type] = {}
         self.known: set[str] = set()
 
-    @property
-    def size(self) -> int:
-        return len(self._slots)
-
-    def reserve(self) -> None:
-        """Keep number 0 for what the function returns; no name reaches it."""
-        self._slots[""] = (0, Type(bool))
-
-    def find(self, name: str) -> tuple[int, Type] | None:
-        """Return number and type of a variable that has a value here."""
-        return self._slots[name] if name in self.known else None
-
-    def kind(self, name: str) -> Kind:
-        """Return what a variable that was assigned holds, one or a list of it."""
-        return self._slots[name][1].kind
-
-    def assign(self, node: ast.AST, name: str, type_: Type) -> int:
-        """Return the number of a variable that gets a value of this type. Raises GuardError when the name is taken."""
+    def assign(self, node: ast.AST, name: str, type_: Type) -> Kind:
+        """Return what a variable holds, one or a list, that gets a value of this type. Raises GuardError for a wrong one."""
         if meaning := self._vocabulary.taken(name):
             raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
-        number, before = self._slots.get(name, (len(self._slots), type_))
+        before = self.types.setdefault(name, type_)
         if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
             hint = "; begin with 0.0" if before == Type(int) and type_ == Type(float) else ""
             raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
-        self._slots.setdefault(name, (number, type_))
         self.known.add(name)
-        return number
+        return before.kind

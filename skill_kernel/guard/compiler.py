@@ -50,6 +50,8 @@ from skill_kernel.skills.skill import Skill
 _meant = partial(nearest, else_known=True)
 MOST_DIGITS = 6
 CONDITION, ACTION = "condition", "action"
+RETURNED = "return"
+"""Name under which a condition keeps what it returns; no variable can have it."""
 FORM = "write two functions without parameters, 'def condition(): return …' and 'def action(): …', and nothing else"
 
 ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -167,10 +169,8 @@ class Compiler:
         return Code(type_, lambda _: value, 1, value)
 
     def _name(self, node: ast.Name) -> Code:
-        found = self.scope.find(node.id)
-        if found is not None:
-            number, type_ = found
-            return Code(type_, lambda frame: frame.values[number], 1)
+        if (name := node.id) in self.scope.known:
+            return Code(self.scope.types[name], lambda frame: frame.values[name], 1)
         if meaning := self._vocabulary.taken(node.id):
             raise at(node, GuardCode.CALL, f"'{node.id}' is {meaning}; call it: {node.id}(…)")
         known = [*self.scope.known, *self._vocabulary.accessors, *FUNCTIONS]
@@ -250,9 +250,9 @@ class Compiler:
             raise at(part.target, GuardCode.CONSTRUCT, "a comprehension runs over one plain variable")
         name = part.target.id
         source = self._iterable(part.iter)
-        if self.scope.find(name) is not None:
+        if name in self.scope.known:
             raise at(part.target, GuardCode.NAME, f"'{name}' is a variable already; take another name in the comprehension")
-        number, source = self._running_over(part.target, source)
+        source = source.fitted(self.scope.assign(part.target, name, source.type.item))
         tests = [self.wanted(test, BOOL, "what stands behind 'if'") for test in part.ifs]
         item = self.compile(node.elt)
         self.scope.known.discard(name)
@@ -263,7 +263,7 @@ class Compiler:
 
         def each(frame: Frame) -> Iterator[Value]:
             for value in source_run(frame):
-                frame.values[number] = value
+                frame.values[name] = value
                 if all(run(frame) for run in test_runs):
                     yield item_run(frame)
 
@@ -277,11 +277,6 @@ class Compiler:
         if not code.type.is_list:
             raise at(node, GuardCode.TYPE, f"a loop runs over a list or range(number), but this is {code.type}")
         return code
-
-    def _running_over(self, target: ast.Name, source: Code) -> tuple[int, Code]:
-        """Return the number of a loop's variable, and what the loop runs over as the variable takes it."""
-        number = self.scope.assign(target, target.id, source.type.item)
-        return number, source.fitted(self.scope.kind(target.id))
 
     # -- calls in expressions ------------------------------------------------------------------------------------
 
@@ -410,21 +405,22 @@ class Compiler:
         if node.value is None:
             raise at(node, GuardCode.TYPE, "a condition returns True or False, not nothing")
         code = self.wanted(node.value, BOOL, "what a condition returns")
-        return Block(_signalling(Signal.RETURN, 0, code.run), code.steps + 1, 0, ends=True)
+        return Block(_signalling(Signal.RETURN, RETURNED, code.run), code.steps + 1, 0, ends=True)
 
     def _call_alone(self, node: ast.Expr) -> Block:
         if self._is_condition or not self._is_skill(node.value):
             if isinstance(node.value, ast.Call):
                 self.compile(node.value)
             raise at(node, GuardCode.FORM, "this value goes nowhere; a condition returns it, an action calls skills")
-        return self._skill(node.value, None)
+        return self._skill(node.value)
 
     def _assign(self, node: ast.Assign) -> Block:
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
         target = node.targets[0]
         if not self._is_condition and self._is_skill(node.value):
-            return self._skill(node.value, self.scope.assign(target, target.id, BOOL))
+            self.scope.assign(target, target.id, BOOL)
+            return self._skill(node.value, target.id)
         return self._setting(target, self.compile(node.value))
 
     def _change(self, node: ast.AugAssign) -> Block:
@@ -434,9 +430,8 @@ class Compiler:
         return self._setting(node.target, self.compile(ast.copy_location(ast.BinOp(name, node.op, node.value), node)))
 
     def _setting(self, target: ast.Name, code: Code) -> Block:
-        number = self.scope.assign(target, target.id, code.type)
-        fitted = code.fitted(self.scope.kind(target.id))
-        return Block(_signalling(Signal.NEXT, number, fitted.run), fitted.steps + 1, 0)
+        fitted = code.fitted(self.scope.assign(target, target.id, code.type))
+        return Block(_signalling(Signal.NEXT, target.id, fitted.run), fitted.steps + 1, 0)
 
     def _if(self, node: ast.If) -> Block:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
@@ -459,7 +454,8 @@ class Compiler:
             raise at(node, GuardCode.CONSTRUCT, "a loop runs over one plain variable and has no 'else'")
         source = self._iterable(node.iter)
         before = set(self.scope.known)
-        number, source = self._running_over(node.target, source)
+        name = node.target.id
+        source = source.fitted(self.scope.assign(node.target, name, source.type.item))
         self._loops += 1
         body = self.block(node.body)
         self._loops -= 1
@@ -468,7 +464,7 @@ class Compiler:
 
         def perform(frame: Frame) -> Steps:
             for value in run(frame):
-                frame.values[number] = value
+                frame.values[name] = value
                 signal = yield from body_perform(frame)
                 if signal is Signal.RETURN:
                     return signal
@@ -494,8 +490,8 @@ class Compiler:
             raise at(node, GuardCode.NAME, f"there is no skill '{shown(name)}'{_meant(name, known)}")
         return name in known
 
-    def _skill(self, node: ast.expr, number: int | None) -> Block:
-        """Return the code of a call; `number` is the variable that is told whether it succeeded."""
+    def _skill(self, node: ast.expr, variable: str = "") -> Block:
+        """Return the code of a call; `variable` is told whether it succeeded."""
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         name, limits = node.func.id, self._vocabulary.limits
         skill = self._vocabulary.skills.get(name) or OWN_ACTIONS[name]
@@ -505,9 +501,9 @@ class Compiler:
 
         def perform(frame: Frame) -> Steps:
             values = bind_typed(skill, {parameter: run(frame) for parameter, run in runs.items()}, limits).values
-            done = yield SkillRequest(name, values, number is not None)
-            if number is not None:
-                frame.values[number] = done
+            done = yield SkillRequest(name, values, bool(variable))
+            if variable:
+                frame.values[variable] = done
             return Signal.NEXT
 
         return Block(perform, 2 + _steps(codes.values()), 1)
@@ -577,12 +573,12 @@ def _incomparable(word: str, left: Type, right: Type) -> str:
     return f"'{word}' cannot compare {left} with {right}"
 
 
-def _signalling(signal: Signal, number: int = 0, run: Evaluate | None = None) -> Perform:
+def _signalling(signal: Signal, name: str = "", run: Evaluate | None = None) -> Perform:
     """Return a statement that calls no skill: it gives a variable its value, where there is one, and says how to go on."""
 
     def perform(frame: Frame) -> Steps:
         if run is not None:
-            frame.values[number] = run(frame)
+            frame.values[name] = run(frame)
         return signal
         yield
 
@@ -636,7 +632,7 @@ def compile_guarded(source: str, vocabulary: Vocabulary) -> Guarded:
         raise at(functions[ACTION], GuardCode.TOO_MANY_STEPS, why)
 
     def act(call: Caller) -> Generator[SkillRequest, bool, None]:
-        yield from block.perform(Frame(call, action.scope.size))
+        yield from block.perform(Frame(call))
 
     return Guarded(
         source,
@@ -656,7 +652,7 @@ def compile_expression(source: str, accessors: Mapping[str, Accessor], *, wanted
     compiler = Compiler(Vocabulary(accessors))
     code = compiler.wanted(tree.body, wanted, "the condition")
     _bounded(tree.body, code.steps, LIMITS.condition_steps)
-    return GuardedExpression(source, code.type, _evaluating(code.run, compiler.scope), tuple(compiler.accessors))
+    return GuardedExpression(source, code.type, lambda call: code.run(Frame(call)), tuple(compiler.accessors))
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
@@ -691,27 +687,19 @@ def _condition(compiler: Compiler, function: ast.FunctionDef) -> tuple[Callable[
     body = _body(function)
     if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
         code = compiler.wanted(body[0].value, BOOL, "what a condition returns")
-        return _evaluating(code.run, compiler.scope), code.steps
-    compiler.scope.reserve()
+        return (lambda call: code.run(Frame(call))), code.steps
     block = compiler.block(body)
     if not block.ends:
         raise at(function, GuardCode.FORM, "the condition must return True or False on every way through it")
-    perform, scope = block.perform, compiler.scope
+    perform = block.perform
 
     def evaluate(call: Caller) -> bool:
-        frame = Frame(call, scope.size)
+        frame = Frame(call)
         for _ in perform(frame):
             raise AssertionError("a condition asked for a skill")
-        return bool(frame.values[0])
+        return bool(frame.values[RETURNED])
 
     return evaluate, block.steps
-
-
-def _evaluating(run: Evaluate, scope: Scope) -> Callable[[Caller], Value]:
-    def evaluate(call: Caller) -> Value:
-        return run(Frame(call, scope.size))
-
-    return evaluate
 
 
 def _bounded(node: ast.AST, steps: int, allowed: int) -> None:

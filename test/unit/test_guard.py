@@ -168,15 +168,15 @@ def test_a_chained_comparison_asks_its_middle_once() -> None:
 def test_no_number_grows_without_bound_by_whichever_way_it_came(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frames: list[Frame] = []
 
-    def kept(call: Caller, slots: int) -> Frame:
-        frames.append(Frame(call, slots))
+    def kept(call: Caller) -> Frame:
+        frames.append(Frame(call))
         return frames[-1]
 
     monkeypatch.setattr("skill_kernel.guard.compiler.Frame", kept)
     with contextlib.suppress(RuleFault):
         accepted(GROWING[name]).condition(Answers(SEEN))
     (frame,) = frames
-    for value in frame.values:
+    for value in frame.values.values():
         for number in value if isinstance(value, list) else [value]:
             assert not isinstance(number, int) or abs(number) <= LARGEST_WHOLE
 

@@ -174,8 +174,8 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
     frames: list[Frame] = []
     scopes: list[Scope] = []
 
-    def frame(call: Caller, slots: int) -> Frame:
-        frames.append(Frame(call, slots))
+    def frame(call: Caller) -> Frame:
+        frames.append(Frame(call))
         return frames[-1]
 
     def scope(words: Vocabulary) -> Scope:
@@ -189,8 +189,8 @@ def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) 
         except (GuardError, ArithmeticError, ValueError):
             if not frames:
                 return
-    for number, type_ in scopes[0]._slots.values():
-        value = frames[0].values[number]
+    for name, type_ in scopes[0].types.items():
+        value = frames[0].values.get(name)
         for one in [] if value is None else value if isinstance(value, list) else [value]:
             assert type(one) is type_.kind, source
             assert type(one) is not int or abs(one) <= LARGEST_WHOLE, source
