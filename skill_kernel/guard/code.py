@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from skill_kernel.guard.errors import LARGEST_WHOLE, GuardCode, RuleFault, at, shown
+from skill_kernel.guard.errors import LARGEST_WHOLE, RuleFault
 from skill_kernel.observation.accessors import Accessor
 from skill_kernel.skills.arguments import Limits
 from skill_kernel.skills.registry import SkillRegistry
@@ -220,23 +219,3 @@ class Block:
     steps: int
     calls: int
     ends: bool = False
-
-
-class Scope:
-    """Keep the local variables of one function: each has one type, and is known only where it has surely been assigned."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self.types: dict[str, Type] = {}
-        self.known: set[str] = set()
-
-    def assign(self, node: ast.AST, name: str, type_: Type) -> Kind:
-        """Return what a variable holds, one or a list, that gets a value of this type. Raises GuardError for a wrong one."""
-        if meaning := self._vocabulary.taken(name):
-            raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
-        before = self.types.setdefault(name, type_)
-        if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
-            hint = "; begin with 0.0" if before == Type(int) and type_ == Type(float) else ""
-            raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
-        self.known.add(name)
-        return before.kind

@@ -30,8 +30,8 @@ from skill_kernel.guard.code import (
     Code,
     Evaluate,
     Frame,
+    Kind,
     Perform,
-    Scope,
     Signal,
     SkillRequest,
     Steps,
@@ -99,12 +99,14 @@ class Compiler:
     """Compile one function or expression. A condition returns a truth value and calls no skill; an action returns nothing.
 
     Each method raises GuardError for what is not allowed or does not fit. The tables keep, in order, the names of accessors
-    and skills that were met, the subsystems these need, and what the robot's limits clamp.
+    and skills that were met, the subsystems these need, and what the robot's limits clamp. Each variable has one of `types`,
+    and is `known` only where it has surely been assigned.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, is_condition: bool = True) -> None:
         self._vocabulary, self._is_condition = vocabulary, is_condition
-        self.scope = Scope(vocabulary)
+        self.types: dict[str, Type] = {}
+        self.known: set[str] = set()
         self.accessors: dict[str, None] = {}
         self.skills: dict[str, None] = {}
         self.subsystems: dict[str, None] = {}
@@ -169,11 +171,11 @@ class Compiler:
         return Code(type_, lambda _: value, 1, value)
 
     def _name(self, node: ast.Name) -> Code:
-        if (name := node.id) in self.scope.known:
-            return Code(self.scope.types[name], lambda frame: frame.values[name], 1)
+        if (name := node.id) in self.known:
+            return Code(self.types[name], lambda frame: frame.values[name], 1)
         if meaning := self._vocabulary.taken(node.id):
             raise at(node, GuardCode.CALL, f"'{node.id}' is {meaning}; call it: {node.id}(…)")
-        known = [*self.scope.known, *self._vocabulary.accessors, *FUNCTIONS]
+        known = [*self.known, *self._vocabulary.accessors, *FUNCTIONS]
         raise at(node, GuardCode.NAME, f"there is no '{shown(node.id)}' here{_meant(node.id, known)}")
 
     def _logic(self, node: ast.BoolOp) -> Code:
@@ -250,12 +252,12 @@ class Compiler:
             raise at(part.target, GuardCode.CONSTRUCT, "a comprehension runs over one plain variable")
         name = part.target.id
         source = self._iterable(part.iter)
-        if name in self.scope.known:
+        if name in self.known:
             raise at(part.target, GuardCode.NAME, f"'{name}' is a variable already; take another name in the comprehension")
-        source = source.fitted(self.scope.assign(part.target, name, source.type.item))
+        source = source.fitted(self._variable(part.target, name, source.type.item))
         tests = [self.wanted(test, BOOL, "what stands behind 'if'") for test in part.ifs]
         item = self.compile(node.elt)
-        self.scope.known.discard(name)
+        self.known.discard(name)
         if item.type.is_list:
             raise at(node.elt, GuardCode.TYPE, "a list of lists is not allowed")
         length = source.type.length or 0
@@ -419,7 +421,7 @@ class Compiler:
             raise at(node, GuardCode.CONSTRUCT, "an assignment has one plain variable on its left")
         target = node.targets[0]
         if not self._is_condition and self._is_skill(node.value):
-            self.scope.assign(target, target.id, BOOL)
+            self._variable(target, target.id, BOOL)
             return self._skill(node.value, target.id)
         return self._setting(target, self.compile(node.value))
 
@@ -429,18 +431,29 @@ class Compiler:
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         return self._setting(node.target, self.compile(ast.copy_location(ast.BinOp(name, node.op, node.value), node)))
 
+    def _variable(self, node: ast.AST, name: str, type_: Type) -> Kind:
+        """Return what a variable holds, one or a list, that gets a value of this type. Raises GuardError for a wrong one."""
+        if meaning := self._vocabulary.taken(name):
+            raise at(node, GuardCode.NAME, f"'{shown(name)}' is {meaning}; give the variable another name")
+        before = self.types.setdefault(name, type_)
+        if not before.takes(type_) or (before.length or 0) < (type_.length or 0):
+            hint = "; begin with 0.0" if before == INT and type_ == FLOAT else ""
+            raise at(node, GuardCode.TYPE, f"variable '{name}' is {before} already, it cannot become {type_}{hint}")
+        self.known.add(name)
+        return before.kind
+
     def _setting(self, target: ast.Name, code: Code) -> Block:
-        fitted = code.fitted(self.scope.assign(target, target.id, code.type))
+        fitted = code.fitted(self._variable(target, target.id, code.type))
         return Block(_signalling(Signal.NEXT, target.id, fitted.run), fitted.steps + 1, 0)
 
     def _if(self, node: ast.If) -> Block:
         test = self.wanted(node.test, BOOL, "what stands behind 'if'")
-        before = set(self.scope.known)
+        before = set(self.known)
         yes = self.block(node.body)
-        after_yes, self.scope.known = self.scope.known, set(before)
+        after_yes, self.known = self.known, set(before)
         no = self.block(node.orelse) if node.orelse else Block(_signalling(Signal.NEXT), 0, 0)
-        after_no = self.scope.known
-        self.scope.known = after_no if yes.ends else after_yes if no.ends else after_yes & after_no
+        after_no = self.known
+        self.known = after_no if yes.ends else after_yes if no.ends else after_yes & after_no
         run, yes_perform, no_perform = test.run, yes.perform, no.perform
 
         def perform(frame: Frame) -> Steps:
@@ -453,13 +466,13 @@ class Compiler:
         if not isinstance(node.target, ast.Name) or node.orelse:
             raise at(node, GuardCode.CONSTRUCT, "a loop runs over one plain variable and has no 'else'")
         source = self._iterable(node.iter)
-        before = set(self.scope.known)
+        before = set(self.known)
         name = node.target.id
-        source = source.fitted(self.scope.assign(node.target, name, source.type.item))
+        source = source.fitted(self._variable(node.target, name, source.type.item))
         self._loops += 1
         body = self.block(node.body)
         self._loops -= 1
-        self.scope.known = before
+        self.known = before
         run, body_perform, rounds = source.run, body.perform, source.type.length or 0
 
         def perform(frame: Frame) -> Steps:

@@ -14,7 +14,8 @@ from reflex_kit import Answers, perform, same, vocabulary
 from thorough import examples
 
 from skill_kernel.guard import GuardError, Vocabulary, compile_expression, compile_guarded
-from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Scope, Type
+from skill_kernel.guard.code import BOOL, FLOAT, Caller, Frame, Type
+from skill_kernel.guard.compiler import Compiler
 from skill_kernel.guard.errors import LARGEST_WHOLE
 
 LABELS = ("person", "chair", "ball")
@@ -172,24 +173,24 @@ def program(draw: random.Random) -> str:
 @given(st.integers(0, 2**32))
 def test_every_variable_of_a_random_program_holds_what_its_type_says(seed: int) -> None:
     frames: list[Frame] = []
-    scopes: list[Scope] = []
+    compilers: list[Compiler] = []
 
     def frame(call: Caller) -> Frame:
         frames.append(Frame(call))
         return frames[-1]
 
-    def scope(words: Vocabulary) -> Scope:
-        scopes.append(Scope(words))
-        return scopes[-1]
+    def compiler(words: Vocabulary, **options: bool) -> Compiler:
+        compilers.append(Compiler(words, **options))
+        return compilers[-1]
 
     source = f"def condition():\n{program(random.Random(seed))}\n\ndef action():\n    bark(1)\n"
-    with mock.patch("skill_kernel.guard.compiler.Frame", frame), mock.patch("skill_kernel.guard.compiler.Scope", scope):
+    with mock.patch("skill_kernel.guard.compiler.Frame", frame), mock.patch("skill_kernel.guard.compiler.Compiler", compiler):
         try:
             compile_guarded(source, vocabulary()).condition(Answers(SEEN))
         except (GuardError, ArithmeticError, ValueError):
             if not frames:
                 return
-    for name, type_ in scopes[0].types.items():
+    for name, type_ in compilers[0].types.items():
         value = frames[0].values.get(name)
         for one in [] if value is None else value if isinstance(value, list) else [value]:
             assert type(one) is type_.kind, source
