@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start nodes as forks of one process that has imported what all of them need.
+"""Start nodes as forks of one process that has imported what most of them need.
 
-A node's imports take half a second of a core and 40 MB; a fork has them at once and shares most of that memory. The server
-imports and forks, nothing else: it has no thread and no ROS context, so a fork inherits no lock that somebody holds.
+A node's imports take half a second of a core and 40 MB; a fork gets them immediately and shares most of that memory. The
+server imports and forks, nothing else: it runs no Python thread and has no ROS context, so no fork inherits a held lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import json
 import os
+import select
 import selectors
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import threading
+import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -42,21 +44,22 @@ COMMON = (
 )
 """Modules that most nodes import."""
 MAX_REQUEST = 65_536
-"""Bytes of a command line and a folder."""
-UP_S = 30.0
-"""Time within which the server has imported and forked, on a machine however busy."""
+"""Maximum size of a request: a command line and a folder [bytes]."""
+REPLY_TIMEOUT_S = 30.0
+"""Timeout of a request. The first one waits for the server's imports."""
+_POLL_S = 0.05
+_INT32 = struct.Struct("i")
+_PROGRAM = f"import sys; sys.path[0] or sys.path.pop(0); from {__name__} import main; main()"
+"""The working directory, which `-c` adds to the path, is not searched for modules."""
 _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-_NUMBER = struct.Struct("i")
-_PROGRAM = f"import sys; del sys.path[0]; from {__name__} import main; main()"
-"""The folder it is started in is not searched for modules."""
 
 
 def die_with(parent: int) -> None:
-    """Have this process killed when the thread that started it ends; `parent` is the process of that thread."""
+    """Ask the kernel to kill this process when the thread that started it exits; `parent` is the process of that thread."""
     if _PRCTL is not None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # it exited before it could be watched
             os._exit(1)
 
 
@@ -69,55 +72,75 @@ def forkable(argv: Sequence[str]) -> bool:
 class Forked:
     """A running node, with the part of `subprocess.Popen` that a launch needs."""
 
-    def __init__(self, pid: int, status: IO[bytes], stdout: IO[str], stderr: IO[str]) -> None:
+    def __init__(self, pid: int, status_pipe: IO[bytes], stdout: IO[str], stderr: IO[str]) -> None:
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
-        self._status = status
-        self._reading = threading.Lock()
+        self._status_pipe = status_pipe
 
-    def wait(self) -> int:
-        """Return the exit code once the node has ended; a negative one is minus the signal."""
-        with self._reading:
-            if self.returncode is None:
-                with self._status:
-                    told = self._status.read(_NUMBER.size)
-                # A server that dies takes its nodes along before they could tell anything.
-                self.returncode = _NUMBER.unpack(told)[0] if len(told) == _NUMBER.size else -signal.SIGKILL
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once the node has ended; a negative one is minus the signal number.
+
+        One thread at a time may wait. Raises subprocess.TimeoutExpired after `timeout` seconds.
+        """
+        if self.returncode is None:
+            status = select.poll()
+            status.register(self._status_pipe, select.POLLIN)
+            if not status.poll(None if timeout is None else 1000 * timeout):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            with self._status_pipe:
+                data = self._status_pipe.read(_INT32.size)
+            if len(data) == _INT32.size:
+                self.returncode = _INT32.unpack(data)[0]
+            else:
+                # The server died: the kernel killed its nodes, and nobody has killed what they had started.
+                _kill_group(self.pid)
+                self.returncode = -signal.SIGKILL
         return self.returncode
 
 
 class ForkServer:
-    """The server as its client sees it. It ends, and its nodes with it, with the thread that made this.
+    """The client of the server. Server and nodes end with the thread that created this object (Linux).
 
-    Its forks have its environment: what the interpreter or a library reads only once cannot be another's.
+    All nodes have the server's environment, because some variables are read only at interpreter start.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Start the server; it imports meanwhile. Raises OSError."""
+        """Start the server; its imports go on in the background. Raises OSError."""
         self.environment = dict(environment)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(UP_S)
         parent = os.getpid()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                preexec_fn=lambda: die_with(parent),
-            )
-
-    def start(self, argv: Sequence[str], folder: str | None) -> Forked:
-        """Start a node. Raises OSError where the server has died or does not answer."""
-        request = json.dumps([list(argv), folder]).encode()
-        pipes = [os.pipe() for _ in range(3)]
-        readers, writers = ([pipe[end] for pipe in pipes] for end in (0, 1))
         try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    preexec_fn=lambda: die_with(parent),
+                )
+        except OSError:
+            self._socket.close()
+            raise
+        self._socket.settimeout(_POLL_S)
+
+    def start(self, argv: Sequence[str], folder: str | None, cancelled: Callable[[], bool]) -> Forked:
+        """Start a node. Raises OSError when the server is dead, does not reply or cannot fork, or when `cancelled` says so.
+
+        After an error, no other node can be started; those that run go on.
+        """
+        request = json.dumps([list(argv), folder]).encode()
+        if len(request) > MAX_REQUEST:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        readers: list[int] = []
+        writers: list[int] = []
+        try:
+            for _ in range(3):
+                reader, writer = os.pipe()
+                readers.append(reader)
+                writers.append(writer)
             socket.send_fds(self._socket, [request], writers)
-            answer = self._socket.recv(_NUMBER.size)
-            if len(answer) != _NUMBER.size:
-                raise ConnectionError("the fork server has ended")
+            pid = self._reply(cancelled)
         except OSError:
             for reader in readers:
                 os.close(reader)
@@ -126,7 +149,7 @@ class ForkServer:
             for writer in writers:
                 os.close(writer)
         out, err = (os.fdopen(reader, encoding="utf-8", errors="replace") for reader in readers[:2])
-        return Forked(_NUMBER.unpack(answer)[0], os.fdopen(readers[2], "rb"), out, err)
+        return Forked(pid, os.fdopen(readers[2], "rb"), out, err)
 
     def close(self) -> None:
         """End the server; nodes that still run are killed."""
@@ -134,97 +157,117 @@ class ForkServer:
         self._process.kill()
         self._process.wait()
 
+    def _reply(self, cancelled: Callable[[], bool]) -> int:
+        deadline_s = time.monotonic() + REPLY_TIMEOUT_S
+        while not cancelled() and time.monotonic() < deadline_s:
+            try:
+                data = self._socket.recv(_INT32.size)
+            except TimeoutError:
+                continue
+            pid = int(_INT32.unpack(data)[0]) if data else -errno.ECONNRESET
+            if pid < 0:
+                raise OSError(-pid, os.strerror(-pid))
+            return pid
+        raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
 
 class _Server:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._nodes: dict[int, int] = {}
-        """Pids, and the pipes on which their exit codes are told."""
-        self._woken, wake = os.pipe()
-        os.set_blocking(self._woken, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._status_pipes: dict[int, int] = {}
+        """Write end of each running node's status pipe, by pid."""
+        self._wake_fds = os.pipe()
+        for fd in self._wake_fds:
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(self._wake_fds[1], warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._own = (self._woken, wake)
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._wake_fds[0], selectors.EVENT_READ)
 
     def serve(self) -> None:
         """Fork at each request until the client is gone."""
         while True:
             for key, _ in self._selector.select():
-                if key.fileobj == self._woken:
+                if key.fileobj is not self._control:
                     self._reap()
                     continue
                 request, fds, _, _ = socket.recv_fds(self._control, MAX_REQUEST, 3)
                 if not request:
                     return
-                self._fork(request, fds)
+                try:
+                    if len(fds) != 3:
+                        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                    self._fork(request, *fds)
+                except OSError as error:  # the nodes that run must not end for it
+                    for fd in fds:
+                        os.close(fd)
+                    self._control.send(_INT32.pack(-(error.errno or errno.EIO)))
 
-    def _fork(self, request: bytes, fds: Sequence[int]) -> None:
-        out, err, status = fds
+    def _fork(self, request: bytes, out: int, err: int, status: int) -> None:
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                os.setsid()
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                die_with(server)
-                os.dup2(out, 1)
-                os.dup2(err, 2)
-                self._selector.close()
-                for fd in (*self._own, *fds, *self._nodes.values()):
-                    os.close(fd)
-                # Only now: a signal to its group would meet none before.
-                self._control.send(_NUMBER.pack(os.getpid()))
-                self._control.close()
-                _become(*json.loads(request))
+                self._become_node(server, request, out, err, status)
+            except BaseException:  # noqa: BLE001 - as the interpreter reports it
+                traceback.print_exc()
             finally:
                 os._exit(1)
-        self._nodes[pid] = status
+        self._status_pipes[pid] = status
         os.close(out)
         os.close(err)
 
-    def _reap(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while os.read(self._woken, 512):
-                pass
-        for pid, status in list(self._nodes.items()):
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-                continue
-            # What it left in its group; until it is reaped, the group's number cannot belong to another.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            with contextlib.suppress(BrokenPipeError):
-                os.write(status, _NUMBER.pack(code))
-            os.close(status)
-            del self._nodes[pid]
-
-
-def _become(argv: list[str], folder: str | None) -> None:
-    """Run a node as if this process had been started with that command line; does not return."""
-    code = 1
-    try:
+    def _become_node(self, server: int, request: bytes, out: int, err: int, status: int) -> None:
+        """Run a node as if this process had been started with its command line; does not return."""
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        die_with(server)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        self._selector.close()
+        for fd in (*self._wake_fds, out, err, status, *self._status_pipes.values()):
+            os.close(fd)
+        # Reply only after setsid, so that the client can signal the process group.
+        self._control.send(_INT32.pack(os.getpid()))
+        self._control.close()
+        argv, folder = json.loads(request)
         if folder is not None:
             os.chdir(folder)
         sys.argv = argv
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         setproctitle(" ".join(argv))
         code = executables.run(Path(argv[0]).name)
-    except Exception:  # noqa: BLE001 - as the interpreter reports it
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake_fds[0], 512):
+                pass
+        for pid, status in list(self._status_pipes.items()):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                continue
+            # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
+            _kill_group(pid)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            with contextlib.suppress(BrokenPipeError):
+                os.write(status, _INT32.pack(code))
+            os.close(status)
+            del self._status_pipes[pid]
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def main() -> None:
-    """Serve the client whose end of a socket pair is named on the command line."""
+    """Serve requests on the socket whose descriptor the command line names."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a node begins, until it sets its own
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until a node sets its own handlers
     executables.without_generator()
     for module in COMMON:
         import_module(module)
@@ -232,7 +275,3 @@ def main() -> None:
     gc.freeze()  # or the garbage collector's marks would unshare every page
     setproctitle("fork_server")
     _Server(control).serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs processes side by side until they end or are stopped: output, respawn, and SIGINT, SIGTERM, SIGKILL in turn."""
+"""Run processes in parallel: forward their output, respawn them, and stop them with SIGINT, SIGTERM and SIGKILL."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 _STAGES = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _NEVER = float("inf")
 _GIVE_UP_S = 5.0
-"""After SIGKILL: a process that has not ended by then cannot be ended by us."""
-_LAST_WORDS_S = 1.0
-"""How long the output of an ended process is read at most: what left its group may hold the pipe open."""
-_LISTEN_S = 0.1
-"""Time within which the waiting main thread heeds a signal."""
+"""Time after SIGKILL before a process is abandoned."""
+_DRAIN_S = 1.0
+"""Maximum wait for each stream's last output after an exit: what left the process's group may hold the pipe open."""
+_SIGNAL_POLL_S = 0.1
 _MAX_LINE = 65536
-"""Characters; a longer line is cut."""
+"""Characters; a longer line is split."""
+_NO_SIGNAL = -1
 
 
 @dataclass(frozen=True)
 class Started:
-    """A process runs."""
+    """A process was started."""
 
     name: str
     pid: int
@@ -45,7 +45,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Output:
-    """A line of a process's output."""
+    """A process wrote a line."""
 
     name: str
     stream: str
@@ -54,7 +54,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Exited:
-    """A process has ended; a negative code is minus the signal, as in `subprocess`."""
+    """A process exited; a negative code is minus the signal number, as in `subprocess`."""
 
     name: str
     pid: int
@@ -64,7 +64,7 @@ class Exited:
 
 @dataclass(frozen=True)
 class Report:
-    """Something the runner itself says."""
+    """A message from the runner itself."""
 
     level: str
     name: str
@@ -82,25 +82,27 @@ class _Slot:
     spec: ProcessSpec
     process: Process | None = None
     command: str = ""
-    stage: int = -1
+    stage: int = _NO_SIGNAL
+    """Index of the last signal sent, of `_STAGES`."""
     next_stage_s: float = _NEVER
     start_s: float = 0.0
+    """When it is due to start, on the steady clock: at first at once."""
     respawns: int = 0
 
 
 class LaunchRun:
-    """Starts processes and stays responsible for them until the last has ended.
+    """Start processes and supervise them until all have exited.
 
-    As a context manager it stops them when the block is left. Events go to `listener`, one at a time and on threads of
-    its own, or, without one, wait for `poll`. Whatever happens to the runner, nothing it started survives it: on Linux
-    not even when it is killed outright.
+    As a context manager it stops them when the block is left. Events are passed to `listener` one at a time, from internal
+    threads; it must not call `stop` or `wait`. Without a listener they are queued for `poll`. No process it started survives
+    the runner: on Linux not even when the runner is killed.
     """
 
     def __init__(self, specs: Sequence[ProcessSpec], *, listener: Callable[[Event], None] | None = None) -> None:
         self._slots = [_Slot(spec) for spec in specs]
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._listener = listener or self._events.put
-        self._telling = threading.Lock()
+        self._emit_lock = threading.Lock()
         self._inbox: queue.SimpleQueue[Process | Exception | None] = queue.SimpleQueue()
         """Processes that have ended, what a listener raised, and requests to stop (None)."""
         self._stopping = False
@@ -109,6 +111,7 @@ class LaunchRun:
         self._thread = threading.Thread(target=self._run, name="launch-run", daemon=True)
         self._started = False
         self._forks: ForkServer | None = None
+        self._fork_failed = False
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +132,7 @@ class LaunchRun:
             return None
 
     def request_stop(self) -> None:
-        """Begin the end: SIGINT to all, then SIGTERM, then SIGKILL. Every further request takes the next step at once.
+        """Request shutdown: SIGINT to all, then SIGTERM, then SIGKILL. Every further request escalates immediately.
 
         Returns at once and may be called from a signal handler or a listener.
         """
@@ -139,11 +142,11 @@ class LaunchRun:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Return whether everything has ended, waiting for it up to `timeout_s` seconds (None: without limit).
 
-        Raises what the listener raised, if it did.
+        Raises what ended the supervision before its time, such as an exception of the listener.
         """
         deadline_s = _NEVER if timeout_s is None else time.monotonic() + timeout_s
-        # In slices: the handler of a signal that met another thread runs only when the main thread wakes.
-        while not (ended := self._finished.wait(min(_LISTEN_S, max(0.0, deadline_s - time.monotonic())))):
+        # Wait in slices: Python runs signal handlers only when the main thread wakes.
+        while not (ended := self._finished.wait(min(_SIGNAL_POLL_S, max(0.0, deadline_s - time.monotonic())))):
             if time.monotonic() >= deadline_s:
                 break
         if ended and self._failure is not None:
@@ -151,8 +154,8 @@ class LaunchRun:
         return ended
 
     def stop(self) -> None:
-        """Stop everything and return when it has ended, after the processes' time-outs at the latest."""
-        if self._started and not self._finished.is_set():
+        """Stop everything and return when it has ended, after the processes' timeouts at the latest. Raises as `wait` does."""
+        if self._started:
             if not self._stopping:
                 self.request_stop()
             self.wait()
@@ -166,13 +169,16 @@ class LaunchRun:
             for slot in self._slots:
                 if slot.process is not None:
                     _signal(slot.process, signal.SIGKILL)
-                    slot.process.wait()
+                if isinstance(slot.process, subprocess.Popen):
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        slot.process.wait(_GIVE_UP_S)
         finally:
-            self._end_forks()
+            if self._forks is not None:
+                self._forks.close()
             self._finished.set()
 
     def _supervise(self, folder: Path) -> None:
-        """On one thread until the end, because on Linux a process dies with the thread that started it."""
+        """Run the supervision loop. It stays on one thread, because on Linux a process dies with the thread that started it."""
         while True:
             now_s = time.monotonic()
             for slot in self._slots:
@@ -203,31 +209,28 @@ class LaunchRun:
         try:
             process = self._fork(spec, argv) or _spawn(spec, argv)
         except OSError as error:
-            self._tell(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
+            self._emit(Report("ERROR", spec.name, f"cannot start '{spec.command[0]}': {error.strerror}"))
             self._shut_down_after(slot)
             return
-        slot.process, slot.stage, slot.next_stage_s = process, -1, _NEVER
-        self._tell(Started(spec.name, process.pid))
+        slot.process, slot.stage, slot.next_stage_s = process, _NO_SIGNAL, _NEVER
+        self._emit(Started(spec.name, process.pid))
         threading.Thread(target=self._follow, args=(spec.name, process), name=f"wait-{spec.name}", daemon=True).start()
 
     def _fork(self, spec: ProcessSpec, argv: Sequence[str]) -> Forked | None:
-        """Start one of the project's nodes as a fork; None for other programs and environments, and where the server died."""
-        if spec.shell or not forkable(argv):
+        """Fork a node. Return None where the program or its environment is unsuitable, and once a fork has failed."""
+        if spec.shell or self._fork_failed or not forkable(argv):
             return None
         try:
             self._forks = self._forks or ForkServer(spec.environment)
-            return self._forks.start(argv, spec.cwd) if self._forks.environment == spec.environment else None
-        except OSError:  # what is wrong with the imports the node says when it runs by itself
-            self._end_forks()
+            if self._forks.environment != spec.environment:
+                return None
+            return self._forks.start(argv, spec.cwd, lambda: self._stopping)
+        except OSError:  # where an import is broken, the node reports it when it is started by itself
+            self._fork_failed = True
             return None
 
-    def _end_forks(self) -> None:
-        if self._forks is not None:
-            self._forks.close()
-            self._forks = None
-
     def _follow(self, name: str, process: Process) -> None:
-        """Pass on what a process says, and that it has ended."""
+        """Forward the output and the exit of a process."""
         readers = [
             threading.Thread(target=self._read, args=(name, stream, pipe), name=f"{stream}-{name}", daemon=True)
             for stream, pipe in (("stdout", process.stdout), ("stderr", process.stderr))
@@ -239,26 +242,26 @@ class LaunchRun:
         else:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-                # What it left in its group; until it is reaped, the group's number cannot belong to another.
+                # Kill leftovers in its group; the unreaped leader keeps the number of the group reserved.
                 _signal(process, signal.SIGKILL)
         for reader in readers:
-            reader.join(_LAST_WORDS_S)
+            reader.join(_DRAIN_S)
         self._inbox.put(process)
 
     def _read(self, name: str, stream: str, pipe: IO[str]) -> None:
         try:
             with pipe:
                 while line := pipe.readline(_MAX_LINE):
-                    self._tell(Output(name, stream, line.removesuffix("\n")))
+                    self._emit(Output(name, stream, line.removesuffix("\n")))
         except Exception as error:  # noqa: BLE001 - raised again by `wait`
             self._inbox.put(error)
 
     def _ended(self, process: Process) -> None:
         slot = next((slot for slot in self._slots if slot.process is process), None)
         if slot is None:
-            return  # given up before
+            return  # already abandoned
         slot.process, slot.next_stage_s = None, _NEVER
-        self._tell(Exited(slot.spec.name, process.pid, process.wait(), slot.command))
+        self._emit(Exited(slot.spec.name, process.pid, process.wait(), slot.command))
         self._shut_down_after(slot)
         most = slot.spec.respawn_max_retries
         if slot.spec.respawn and not self._stopping and (most < 0 or slot.respawns < most):
@@ -267,7 +270,7 @@ class LaunchRun:
 
     def _shut_down_after(self, slot: _Slot) -> None:
         if slot.spec.shutdown_on_exit and not self._stopping:
-            self._tell(Report("INFO", "launch", f"process[{slot.spec.name}] was required: shutting down the others"))
+            self._emit(Report("INFO", "launch", f"process[{slot.spec.name}] was required: shutting down the others"))
             self.request_stop()
 
     def _escalate(self, slot: _Slot, now_s: float) -> None:
@@ -277,24 +280,26 @@ class LaunchRun:
             return
         if slot.stage + 1 >= len(_STAGES):
             if now_s >= slot.next_stage_s:
-                self._tell(Report("ERROR", name, f"process[{name}] does not end even by SIGKILL, giving up"))
+                self._emit(Report("ERROR", name, f"process[{name}] is still running after SIGKILL; giving up"))
                 slot.process, slot.next_stage_s = None, _NEVER
             return
         slot.stage += 1
         number = _STAGES[slot.stage]
-        if slot.stage > 0:
-            before = _STAGES[slot.stage - 1].name
-            self._tell(Report("ERROR", name, f"process[{name}] has not ended by {before}, sending {number.name}"))
         _signal(slot.process, number)
         slot.next_stage_s = now_s + (slot.spec.sigterm_timeout_s, slot.spec.sigkill_timeout_s, _GIVE_UP_S)[slot.stage]
+        if slot.stage > 0:
+            before = _STAGES[slot.stage - 1].name
+            self._emit(Report("ERROR", name, f"process[{name}] has not ended by {before}, sending {number.name}"))
 
-    def _tell(self, event: Event) -> None:
-        with self._telling:
+    def _emit(self, event: Event) -> None:
+        with self._emit_lock:
             self._listener(event)
 
 
 def _signal(process: Process, number: int) -> None:
-    """Send a signal to a process and everything in its group."""
+    """Send a signal to a process that has not been reaped, and everything in its group."""
+    if process.returncode is not None:
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -304,7 +309,7 @@ def _spawn(spec: ProcessSpec, argv: Sequence[str]) -> subprocess.Popen[str]:
     parent = os.getpid()
 
     def prepare() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a Ctrl-C reaches it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a launch in the background has it ignored
         die_with(parent)
 
     return subprocess.Popen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
 import shutil
 import signal
 import time
@@ -126,7 +127,7 @@ def test_a_killed_fork_is_told_with_its_signal_and_comes_back_where_it_should(tm
         assert not gone(other)
 
 
-def test_nodes_end_with_their_server_and_come_back_under_a_new_one(tmp_path: Path) -> None:
+def test_nodes_end_with_their_server_and_come_back_without_one(tmp_path: Path) -> None:
     launch = Watched(spec(tmp_path, 1, respawn=True), spec(tmp_path, 2))
     with launch.run as run:
         run.start()
@@ -135,7 +136,23 @@ def test_nodes_end_with_their_server_and_come_back_under_a_new_one(tmp_path: Pat
         os.kill(server, signal.SIGKILL)
         assert launch.ends(2) == [-signal.SIGKILL] * 2
         assert gone(other)
-        assert launch.up(1, count=2) not in (first, other)
+        again = launch.up(1, count=2)
+        assert again not in (first, other)
+        assert server_of(again) == os.getpid()
+
+
+def test_a_server_that_can_fork_no_more_leaves_its_nodes_alone(tmp_path: Path) -> None:
+    launch = Watched(spec(tmp_path, 1, respawn=True), spec(tmp_path, 2))
+    with launch.run as run:
+        run.start()
+        first, other = launch.up(1), launch.up(2)
+        server = server_of(first)
+        # No descriptor more: it cannot take the pipes of another node.
+        open_fds = len(os.listdir(f"/proc/{server}/fd"))
+        resource.prlimit(server, resource.RLIMIT_NOFILE, (open_fds - 1, open_fds - 1))
+        os.kill(first, signal.SIGKILL)
+        assert server_of(launch.up(1, count=2)) == os.getpid()
+        assert not gone(other)
 
 
 def test_a_wrong_argument_ends_a_fork_with_code_1_and_a_sentence(tmp_path: Path) -> None:
