@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +20,9 @@ MIN_FILL = 0.35
 FULL_CONFIDENCE_PX = 150
 """Pixels of a blob that is sure; a smaller one is so in proportion."""
 MOST = 3
+
+Run = tuple[int, int, int]
+"""Pixels side by side: row, first column, and the column behind the last."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,20 @@ def _bridged(mask: Mask) -> Mask:
 
 def _blobs(label: str, mask: Mask) -> Iterator[tuple[int, Box]]:
     """Yield the connected areas that are large and full enough, each with its number of pixels."""
-    runs: networkx.Graph[tuple[int, int, int]] = networkx.Graph()
-    above: list[tuple[int, int, int]] = []
+    blobs: dict[Run, list[Run]] = {}
+    above: list[Run] = []
     for row, line in enumerate(mask):
         edges = np.flatnonzero(np.diff(line.astype(np.int8), prepend=0, append=0))
         here = [(row, first, end) for first, end in edges.reshape(-1, 2).tolist()]
-        runs.add_nodes_from(here)
-        runs.add_edges_from((a, b) for b in here for a in above if a[1] < b[2] and b[1] < a[2])
+        for run in here:
+            blobs[run] = [run]
+            for other in above:
+                if run[1] < other[2] and other[1] < run[2] and blobs[run] is not blobs[other]:
+                    less, more = sorted((blobs[run], blobs[other]), key=len)
+                    more += less
+                    blobs.update(dict.fromkeys(less, more))
         above = here
-    for blob in networkx.connected_components(runs):
+    for blob in {id(blob): blob for blob in blobs.values()}.values():
         rows, firsts, ends = zip(*blob, strict=True)
         pixels = sum(ends) - sum(firsts)
         left, top, right, bottom = min(firsts), min(rows), max(ends), max(rows) + 1
