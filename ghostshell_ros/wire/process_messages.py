@@ -14,32 +14,33 @@ from planners.prompts.prompt import CallReport
 from skill_kernel.events import read_arguments
 from skill_kernel.processes.process import Process
 
-TOLD = ("DONE", "FAILED", "INTERRUPTED")
-"""Outcomes in a history that a plan is made from."""
-SHOWN_HISTORY = 30
-"""Number of newest calls that a revised plan takes into account."""
+PLANNING_OUTCOMES = ("DONE", "FAILED", "INTERRUPTED")
+"""Outcomes of calls that a revised plan takes into account; refused and dropped calls did nothing."""
+MAX_HISTORY = 30
+"""Number of such calls, the newest, that are published."""
 
-_SAME = [f for f in ProcessState.get_fields_and_field_types() if hasattr(Process, f) or f in Process.__annotations__]
+_COMMON_FIELDS = [f for f in ProcessState.get_fields_and_field_types() if hasattr(Process, f) or f in Process.__annotations__]
 """Fields that message and process have under one name."""
 _TOTALS = ("calls_done", "calls_failed", "prompt_tokens", "completion_tokens", "cost_usd")
 
 
 def process_state(process: Process) -> ProcessState:
     """Return a process as the topic `processes` carries it."""
-    shown = process.history[-SHOWN_HISTORY:] if process.plan and not process.status.ended else ()
+    replanned = process.plan > 0 and not process.status.ended
+    history = [call for call in process.history if call.outcome in PLANNING_OUTCOMES][-MAX_HISTORY:] if replanned else []
     converted = {
         "source": int(process.source),
         "status": int(process.status),
         "pause_causes": sorted(process.pause_causes),
         "subsystems": list(process.subsystems),
         "fired_events": list(process.fired_events),
-        "history": [_record(call) for call in shown],
+        "history": [_record(call) for call in history],
         "usage": [LayerUsage(**asdict(u)) for u in process.usage],
-        "degraded": _degraded(process),
+        "degraded": _degraded_text(process),
     }
     times = {"created": time_message(process.created_s), "ended": time_message(process.ended_s)}
-    same = {name: getattr(process, name) for name in _SAME}
-    return ProcessState(error_code=process.code, **{**same, **converted, **times})
+    common = {name: getattr(process, name) for name in _COMMON_FIELDS}
+    return ProcessState(error_code=process.code, **{**common, **converted, **times})
 
 
 def task_result(process: Process) -> RunTask.Result:
@@ -50,16 +51,15 @@ def task_result(process: Process) -> RunTask.Result:
         error_code=process.code,
         error_msg=process.message,
         process_id=process.process_id,
-        summary=f"{summary}; without its model: {_degraded(process)}" if process.degraded else summary,
+        summary=f"{summary}; without its model: {_degraded_text(process)}" if process.degraded else summary,
         usage=[LayerUsage(**asdict(u)) for u in process.usage],
         **{name: getattr(process, name) for name in _TOTALS},
     )
 
 
-def done_of(process: ProcessState) -> list[CallReport]:
-    """Return the calls of a process's history that ended by themselves or were interrupted."""
-    told = [call for call in process.history if call.outcome in TOLD]
-    return [CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message) for call in told]
+def call_reports(process: ProcessState) -> list[CallReport]:
+    """Return the calls of a process that its revised plan takes into account."""
+    return [CallReport(call.function, read_arguments(call.args_json), call.outcome, call.message) for call in process.history]
 
 
 def _record(call: Any) -> CallRecord:
@@ -67,5 +67,5 @@ def _record(call: Any) -> CallRecord:
     return CallRecord(error_code=fields.pop("code"), **fields)
 
 
-def _degraded(process: Process) -> str:
+def _degraded_text(process: Process) -> str:
     return "; ".join(f"{layer}: {how}" for layer, how in process.degraded)

@@ -16,6 +16,8 @@ from ghostshell.action import Drive, MoveJoints, NavigateTo, Speak
 from nav2_msgs.action import NavigateToPose
 
 from ghostshell_ros.wire.codec import FieldError, UnknownFieldError, filled, interface, plain
+from ghostshell_ros.wire.process_messages import MAX_HISTORY, call_reports, process_state
+from skill_kernel.processes.process import CallRecord, Process
 from skill_kernel.skills.drivers import Pose2D, joint_trajectory, map_pose
 
 
@@ -70,3 +72,11 @@ def test_an_interface_is_found_by_its_name() -> None:
     assert interface("nav2_msgs/action/NavigateToPose") is NavigateToPose
     with pytest.raises(ImportError, match="there is no interface ghostshell/action/Drvie"):
         interface("ghostshell/action/Drvie")
+
+
+def test_a_revised_plan_is_told_of_what_was_done_however_much_was_refused_since() -> None:
+    done = CallRecord("c0", "walk", '{"distance": 1.0}', "DONE", message="walked 1 m")
+    refused = [CallRecord(f"c{n + 1}", "walk", outcome="REFUSED") for n in range(2 * MAX_HISTORY)]
+    process = Process("p", "go there", "chat", "Ada", "layered", 1.0, plan=1, history=(done, *refused))
+    (report,) = call_reports(process_state(process))
+    assert (report.outcome, report.message) == ("DONE", "walked 1 m")

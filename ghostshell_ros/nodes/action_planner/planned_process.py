@@ -17,7 +17,7 @@ from ghostshell_ros.nodes.action_planner.chunk_streams import ChunkStream, Chunk
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.node import RuntimeNode, SteadyClock
 from ghostshell_ros.wire.events import EventWriter
-from ghostshell_ros.wire.process_messages import done_of
+from ghostshell_ros.wire.process_messages import call_reports
 from planners.judging import SentenceJudge
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd, Handle
@@ -100,7 +100,7 @@ class PlannedProcess:
 
     def __init__(self, desk: Desk, strategy: Strategy, process: ProcessState) -> None:
         self._desk, self._strategy = desk, strategy
-        self._task = Task(process.process_id, process.instruction, process.sender, done_of(process))
+        self._task = Task(process.process_id, process.instruction, process.sender, call_reports(process))
         self._roles = {role.name: role for role in strategy.roles}
         self._planning: Planning | None = None
         self._calls: dict[str, PendingCall] = {}
@@ -132,7 +132,7 @@ class PlannedProcess:
         self._void("the process is planned anew")
         self.epoch = process.epoch
         self.running.clear()
-        self.deliver(Restarted(done_of(process)))
+        self.deliver(Restarted(call_reports(process)))
 
     def update(self, process: ProcessState) -> None:
         """Take note of its status."""

@@ -17,7 +17,7 @@ from ghostshell_ros.runtime.robot_setup import declare_robot
 from ghostshell_ros.runtime.scene import Scene
 from ghostshell_ros.wire.events import EventWriter, read_events
 from ghostshell_ros.wire.plan_messages import plan_message
-from ghostshell_ros.wire.process_messages import done_of
+from ghostshell_ros.wire.process_messages import call_reports
 from ghostshell_ros.wire.qos import LATCHED, PLANS
 from ghostshell_ros.wire.values import seconds
 from planners.installed_strategies import strategies_that_want
@@ -126,7 +126,7 @@ class TaskPlannerNode(RuntimeNode):
             adopted=adopted,
         )
         planner.observed(self._scene.observed())
-        planner.begin(done_of(process), paused=paused)
+        planner.begin(call_reports(process), paused=paused)
 
     def _publish(self, process_id: str, plan: Plan) -> None:
         self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))
