@@ -49,7 +49,7 @@ def test_it_walks_the_distance_at_any_speed_and_amplitude(speed: float, amplitud
     assert measured.forward == pytest.approx(40, abs=4)
 
 
-@pytest.mark.parametrize("distance", [150, -150])
+@pytest.mark.parametrize("distance", [150, pytest.param(-150, marks=pytest.mark.slow)])
 def test_a_long_walk_comes_back_to_its_course(distance: float, monkeypatch: pytest.MonkeyPatch) -> None:
     real, pushed = motions.walk, []
 

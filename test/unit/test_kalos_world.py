@@ -46,7 +46,7 @@ def test_without_a_command_it_stands_still_and_feels_gravity(robot: KalosSim) ->
     assert robot.world.sensor("accelerometer") == pytest.approx((0.0, 0.0, 9.81), abs=0.5)
 
 
-@pytest.mark.parametrize("speed", [0.3, 0.5, -0.3])
+@pytest.mark.parametrize("speed", [pytest.param(0.3, marks=pytest.mark.slow), 0.5, -0.3])
 def test_it_walks_a_metre_as_far_as_its_velocity_says(robot: KalosSim, speed: float) -> None:
     robot.go(0.5, (speed, 0.0, 0.0))
     before = robot.world.base().pose
@@ -62,7 +62,7 @@ def test_it_walks_sideways(robot: KalosSim) -> None:
     assert 0.45 < pose.y < 0.7 and abs(pose.x) < 0.12 and abs(pose.yaw) < 0.2
 
 
-@pytest.mark.parametrize("turn", [0.8, -0.8])
+@pytest.mark.parametrize("turn", [0.8, pytest.param(-0.8, marks=pytest.mark.slow)])
 def test_it_turns_a_right_angle_on_the_spot(robot: KalosSim, turn: float) -> None:
     robot.go(math.pi / 2 / abs(turn), (0.0, 0.0, turn))
     robot.go(0.2, (0.0, 0.0, 0.0))
@@ -91,7 +91,7 @@ def test_a_zero_velocity_stops_it_sooner_than_silence(robot: KalosSim) -> None:
     assert robot.gait.velocity == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("there", [(0.6, 0.0, 0.0), (0.6, 0.3, 1.5)], ids=str)
+@pytest.mark.parametrize("there", [pytest.param((0.6, 0.0, 0.0), marks=pytest.mark.slow), (0.6, 0.3, 1.5)], ids=str)
 def test_sudden_reversals_do_not_throw_it(robot: KalosSim, there: tuple[float, float, float]) -> None:
     for sign in (1, -1, 1, -1):
         robot.go(0.6, (sign * there[0], sign * there[1], sign * there[2]))
