@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `$(name argument …)` grammar of launch files: text in, pieces of text and calls out."""
+"""Parse the `$(name argument …)` grammar of launch files into templates, in all cases as launch's own grammar does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from ghostshell_ros.launcher.specs import LaunchError, nearest
 
 ARITY = {"var": (1, 2), "env": (1, 2), "find-pkg-share": (1, 1), "find-pkg-prefix": (1, 1), "dirname": (0, 0), "equals": (2, 2)}
-"""The substitutions that are known, with the least and the most arguments each takes."""
+"""Known substitutions with their minimum and maximum argument counts."""
 
-_CALL = re.compile(r"(?<!\\)\$\(")
+_CALL_START = re.compile(r"(?<!\\)\$\(")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ESCAPED = re.compile(r"\\(.)")
-_TEXT = {quote: re.compile(rf"(?:\\{quote}|(?!(?<!\\)\$\()[^{quote}])+") for quote in ("'", '"')}
-"""Text within quotes, up to the closing one or a call."""
-_WHOLE = re.compile(r"(?:(?!(?<!\\)\$\().)+", re.DOTALL)
-_WORD = {quotes: re.compile(rf"(?:\\[{quotes}]|(?<=\\)[()]|(?!(?<!\\)\$\()[^ (){quotes}])+") for quotes in ("'", '"', "'\"")}
-"""Text of an argument that is not quoted itself, within these quotes or (both) within none."""
+_QUOTED_TEXT = {quote: re.compile(rf"(?:\\{quote}|(?!(?<!\\)\$\()[^{quote}])+") for quote in ("'", '"')}
+"""By its quote, the text of a quoted argument up to the closing quote or a call."""
+_TOP_LEVEL_TEXT = re.compile(r"(?:(?!(?<!\\)\$\().)+", re.DOTALL)
+"""Text outside any call, up to the next one."""
+_UNQUOTED_TEXT = {
+    quotes: re.compile(rf"(?:\\[{quotes}]|(?<=\\)[()]|(?!(?<!\\)\$\()[^ (){quotes}])+") for quotes in ("'", '"', "'\"")
+}
+"""By the quotes that may not stand in it, the text of an argument without quotes of its own: up to a space or parenthesis that
+is not escaped, a quote or a call. Inside a quoted argument only the enclosing quote is excluded."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +34,21 @@ class Call:
 
 
 Template = tuple["str | Call", ...]
-"""Text with substitutions, to be performed later."""
+"""Text with substitutions, evaluated later."""
 
 
 def parse(text: str, place: str) -> Template:
-    """Return the template of `text`.
+    """Parse a text into a template.
 
-    A backslash takes the meaning from the character after it. An argument ends at one blank or at the closing
-    bracket unless it is quoted; quotes inside a quoted argument are of the other kind or escaped.
+    A backslash escapes a quote within quotes, a parenthesis within an argument and `$(` anywhere. An argument ends at a single
+    space or at the closing parenthesis unless it is quoted; quotes inside a quoted argument are of the other kind or escaped.
     Raises LaunchError when the text does not follow the grammar or names an unknown substitution.
     """
-    return _Scanner(text, place).template(_WHOLE, "")
+    return _Scanner(text, place).template(_TOP_LEVEL_TEXT, "")
 
 
 def unescape(text: str) -> str:
-    """Return `text` without the backslashes that take the meaning from the character after them."""
+    """Return `text` without the backslashes that escape a character."""
     return _ESCAPED.sub(r"\1", text)
 
 
@@ -52,31 +56,31 @@ class _Scanner:
     def __init__(self, text: str, place: str) -> None:
         self._text = text
         self._place = place
-        self._at = 0
+        self._pos = 0
 
-    def template(self, run: re.Pattern[str], quote: str) -> Template:
+    def template(self, text: re.Pattern[str], enclosing_quote: str) -> Template:
         pieces: list[str | Call] = []
         while True:
-            if match := run.match(self._text, self._at):
-                self._at = match.end()
+            if match := text.match(self._text, self._pos):
+                self._pos = match.end()
                 pieces.append(unescape(match.group()))
-            elif match := _CALL.match(self._text, self._at):
-                self._at = match.end()
-                pieces.append(self._call(quote))
+            elif match := _CALL_START.match(self._text, self._pos):
+                self._pos = match.end()
+                pieces.append(self._call(enclosing_quote))
             else:
                 return tuple(pieces)
 
-    def _call(self, quote: str) -> Call:
-        match = _IDENTIFIER.match(self._text, self._at)
+    def _call(self, enclosing_quote: str) -> Call:
+        match = _IDENTIFIER.match(self._text, self._pos)
         if match is None:
-            raise self._error(f"a substitution's name must follow '$(' but '{self._rest()}' does")
+            raise self._error(f"a substitution's name must follow '$(', found '{self._rest()}'")
         name = match.group()
-        self._at = match.end()
+        self._pos = match.end()
         arguments: list[Template] = []
         while self._take(" "):
-            arguments.append(self._argument(quote))
+            arguments.append(self._argument(enclosing_quote))
         if not self._take(")"):
-            raise self._error(f"')' or one blank expected in $({name} …) before '{self._rest()}'")
+            raise self._error(f"')' or one space expected in $({name} …), found '{self._rest()}'")
         if name not in ARITY:
             raise LaunchError(f"substitution '$({name} …)' is not known here; {nearest(name, ARITY)}", self._place)
         least, most = ARITY[name]
@@ -85,29 +89,30 @@ class _Scanner:
             raise LaunchError(f"$({name} …) takes {wanted} argument(s), {len(arguments)} given", self._place)
         return Call(name, tuple(arguments))
 
-    def _argument(self, quote: str) -> Template:
-        own = self._text[self._at : self._at + 1]
-        if not quote and own in _TEXT:
-            self._at += 1
-            template = self.template(_TEXT[own], own)
-            if not self._take(own):
-                raise self._error(f"the closing {own} is missing")
+    def _argument(self, enclosing_quote: str) -> Template:
+        opening = self._text[self._pos : self._pos + 1]
+        if not enclosing_quote and opening in _QUOTED_TEXT:
+            self._pos += 1
+            template = self.template(_QUOTED_TEXT[opening], opening)
+            if not self._take(opening):
+                raise self._error(f"the closing {opening} is missing")
             return template
-        template = self.template(_WORD[quote or "'\""], quote)
-        after = self._text[self._at : self._at + 1]
+        template = self.template(_UNQUOTED_TEXT[enclosing_quote or "'\""], enclosing_quote)
+        after = self._text[self._pos : self._pos + 1]
         if after not in ("", " ", ")"):
             raise self._error(f"'{after}' must be escaped or the whole argument quoted")
         if not template:
-            raise self._error("an argument is missing: arguments are parted by exactly one blank")
+            raise self._error("an argument is missing: arguments are separated by exactly one space")
         return template
 
     def _take(self, character: str) -> bool:
-        taken = self._text.startswith(character, self._at)
-        self._at += taken
-        return taken
+        if not self._text.startswith(character, self._pos):
+            return False
+        self._pos += 1
+        return True
 
     def _rest(self) -> str:
-        return self._text[self._at : self._at + 20]
+        return self._text[self._pos : self._pos + 20] or "the end"
 
     def _error(self, message: str) -> LaunchError:
-        return LaunchError(f"in '{self._text}' at character {self._at + 1}: {message}", self._place)
+        return LaunchError(f"in '{self._text}' at character {self._pos + 1}: {message}", self._place)

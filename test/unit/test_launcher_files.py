@@ -123,7 +123,7 @@ def test_substitutions_are_read_as_launch_reads_them(text: str, pieces: list[obj
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("$(var a  b)", "exactly one blank"),
+        ("$(var a  b)", "exactly one space"),
         ("$(var x", "expected"),
         ("$(", "name must follow"),
         ("$(1x)", "name must follow"),
