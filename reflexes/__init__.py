@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reflexes (S0): what the robot does at once, without any language model. Imports no ROS."""
+"""Act at once and without any language model: reflexes (S0). Imports no ROS."""

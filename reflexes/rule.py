@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reflexes as they are kept: the sentence, its code, who wrote and who approved it, a hash over all that, and their files.
+"""Keep reflexes: the sentence, its code, who wrote and who approved it, a hash over all that, and their files.
 
 There is one YAML file a rule in the robot's data folder, beside those its configuration ships.
 """
@@ -32,7 +32,7 @@ _LEFT_OUT = frozenset(
 
 
 class RuleState(str, Enum):
-    """Only an approved rule ever fires."""
+    """Name the states of a rule. Only an approved one ever fires."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -40,14 +40,14 @@ class RuleState(str, Enum):
 
 
 class ReflexError(ValueError):
-    """What was asked of the reflexes cannot be done; the message says what to do."""
+    """Report that what was asked of the reflexes cannot be done; the message says what to do."""
 
 
 RuleName = Annotated[str, shaped(_NAME, "no name; use small letters, digits and underscores, at most 48")]
 
 
 class Rule(Section):
-    """One reflex. `priority` is hard: a higher one interrupts a lower one that holds what it needs.
+    """Hold one reflex. `priority` is hard: a higher one interrupts a lower one that holds what it needs.
 
     It fires when its condition becomes true, and again only after that was false for a while; with `repeats` also while it
     stays true, `cooldown_s` after the last action has ended. One evaluation may take `budget_ms` of processor time, an
@@ -90,7 +90,7 @@ class Rule(Section):
 
 @dataclass(frozen=True)
 class LoadedRule:
-    """A rule with its compiled functions."""
+    """Hold a rule with its compiled functions."""
 
     rule: Rule
     guarded: Guarded
@@ -112,7 +112,7 @@ SHIPPED = "as shipped with the robot"
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that is no rule any more; `name` is the file's."""
+    """Report a file that is no rule any more; `name` is the file's."""
 
     name: str
     why: str

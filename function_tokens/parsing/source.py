@@ -38,7 +38,7 @@ def run_of(characters: str) -> End:
 
 
 class StreamEnd(Exception):
-    """Raised to a reader that waits for more text when none will come."""
+    """Tell a reader that waits for more text that none will come."""
 
 
 class Source:

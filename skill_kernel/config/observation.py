@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections `observation` and `rooms` of a robot's YAML: fields, where each comes from and what is made of it (TypeGo 4)."""
+"""Define the sections `observation` and `rooms` of a robot's YAML: fields, their sources and their making (TypeGo 4)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FieldName = Annotated[str, AfterValidator(_field_name)]
 
 
 class SourceConfig(Section):
-    """Where a field comes from: a topic, a service that is asked `rate_hz` times a second, or another field.
+    """Name the source of a field: a topic, a service that is asked `rate_hz` times a second, or another field.
 
     `type` is the interface's name where the post-processing does not fix it. `qos`: how the topic is published; "event" is
     something that happens now and then, "state" a latched message that holds until the next one.
@@ -87,7 +87,7 @@ class SourceConfig(Section):
 
 
 class Take(Section):
-    """A number, text or truth value out of any message: `path` with dots, times `scale` plus `offset`; with `equals`
+    """Take a number, text or truth value out of any message: `path` with dots, times `scale` plus `offset`; with `equals`
     whether it is one of these. `entry`: the path leads to a list beside a list `name`, and this entry of it is meant (a joint
     of sensor_msgs/msg/JointState)."""
 
@@ -100,7 +100,7 @@ class Take(Section):
 
 
 class MapPose(Section):
-    """The pose in the map frame, from odometry and the transform of odom in the map; `frame: odom` does without the
+    """Give the pose in the map frame, from odometry and the transform of odom in the map; `frame: odom` does without the
     transform."""
 
     function: Literal["pose"]
@@ -108,13 +108,13 @@ class MapPose(Section):
 
 
 class Speed(Section):
-    """Speed over ground in m/s, from odometry."""
+    """Give the speed over ground in m/s, from odometry."""
 
     function: Literal["speed"]
 
 
 class Moving(Section):
-    """Whether the base moves, from odometry: faster than `speed_mps` or `turn_dps` (degrees a second)."""
+    """Tell whether the base moves, from odometry: faster than `speed_mps` or `turn_dps` (degrees a second)."""
 
     function: Literal["moving"]
     speed_mps: Positive = 0.06
@@ -125,7 +125,7 @@ _Degrees = tuple[Annotated[float, Field(ge=-360, le=360)], Annotated[float, Fiel
 
 
 class NearestBySector(Section):
-    """The nearest obstacle of a lidar by direction. A sector reaches counter-clockwise from one bearing to the other, in
+    """Give the nearest obstacle of a lidar by direction. A sector reaches counter-clockwise from one bearing to the other, in
     degrees, left positive."""
 
     function: Literal["nearest_by_sector"]
@@ -149,10 +149,13 @@ class NearestBySector(Section):
 
 
 class Track(Section):
-    """Detections that keep their identity. `labels`: the only ones that count, and all that may be asked for; empty for
-    any. A thing comes in sight with `min_confidence`; what is in sight stays so with `keep_confidence` (the same when not
-    given). Unseen for `hold_s` it is out of sight, and after `forget_s` it comes back as another. Two sightings are the
-    same thing within `same_m` in the map, or within `same_deg` of bearing where the distance is unknown."""
+    """Track detections, so that they keep their identity.
+
+    `labels` are the only ones that count, and all that may be asked for; empty: any. A thing comes in sight with
+    `min_confidence` and stays so with `keep_confidence` (the same when not given). Unseen for `hold_s` it is out of sight;
+    after `forget_s` it comes back as another. Two sightings are the same thing within `same_m` in the map, or within
+    `same_deg` of bearing where the distance is unknown.
+    """
 
     function: Literal["track"]
     labels: tuple[str, ...] = ()
@@ -174,26 +177,26 @@ class Track(Section):
 
 
 class Heard(Section):
-    """The newest instruction of a person, whatever door it came through, from the process scheduler's state."""
+    """Give the newest instruction of a person, whatever way it came, from the process scheduler's state."""
 
     function: Literal["heard"]
 
 
 class CountLabel(Section):
-    """How many things of one label are in sight, from a field of tracked objects."""
+    """Count the things of one label in sight, from a field of tracked objects."""
 
     function: Literal["count"]
     label: str
 
 
 class Room(Section):
-    """The named area of `rooms` that the robot stands in, from a field that is a pose; "" in none."""
+    """Name the area of `rooms` that the robot stands in, from a field that is a pose; "" in none."""
 
     function: Literal["room"]
 
 
 class Subsystems(Section):
-    """Which subsystems are free, busy or held between two calls, from the skill kernel's state."""
+    """Tell which subsystems are free, busy or held between two calls, from the skill kernel's state."""
 
     function: Literal["subsystems"]
 
@@ -221,7 +224,7 @@ _INPUT = {CountLabel: Kind.OBJECTS, Room: Kind.POSE}
 
 
 class Serialise(Section):
-    """How a prompt shows the field: decimals, how many entries at most, or not at all."""
+    """Tell how a prompt shows the field: decimals, how many entries at most, or not at all."""
 
     digits: Annotated[int, Field(ge=0, le=6)] = 2
     at_most: Annotated[int, Field(ge=1, le=100)] = 12
@@ -229,7 +232,7 @@ class Serialise(Section):
 
 
 class FieldConfig(Section):
-    """One field. `role` is a sentence that says what it means; it stands in prompts.
+    """Describe one field. `role` is a sentence that says what it means; it stands in prompts.
 
     `rate_hz` bounds how often it is made anew (0 = as often as it comes), `max_age_s` after which time it is stale (absent =
     it holds until it changes, as long as somebody publishes it); `at_once` sends an observation as soon as it is measured.
@@ -303,7 +306,7 @@ _Corner = tuple[float, float]
 
 
 class RoomConfig(Section):
-    """A named area of the map frame in m: a rectangle from `x` to `x` and `y` to `y`, or a polygon of `corners`."""
+    """Describe a named area of the map frame in m: a rectangle from `x` to `x` and `y` to `y`, or a polygon of `corners`."""
 
     x: tuple[float, float] | None = None
     y: tuple[float, float] | None = None

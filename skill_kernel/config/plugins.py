@@ -22,7 +22,7 @@ ADD_ONS = dict.fromkeys(("bench", "demo", "record", "replay", "simulated-model",
 
 
 class PluginError(ValueError):
-    """A plug-in is missing, ambiguous or broken; the message says which one and what to do."""
+    """Report that a plug-in is missing, ambiguous or broken; the message says which one and what to do."""
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common base of the sections of a robot's YAML file: unknown keys are refused, with the nearest one that is known."""
+"""Give the sections of a robot's YAML file a common base: unknown keys are refused, with the nearest one that is known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shaped(pattern: str, what: str) -> AfterValidator:
 
 
 class Section(BaseModel):
-    """A part of a robot's file. Frozen; infinities and NaN are no numbers."""
+    """Hold a part of a robot's file. It is frozen; infinities and NaN are no numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML that people and programs write: a key given twice is an error, which PyYAML would take without a word; errors name the
-file and the line or key; files are written whole."""
+"""Read and write YAML of people and programs.
+
+A key given twice is an error, which PyYAML would take without a word. Errors name the file and the line or key. Files are
+written whole.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 class DuplicateKeyError(yaml.constructor.ConstructorError):
-    """A mapping has a key twice; the message names it and its place."""
+    """Report that a mapping has a key twice; the message names it and its place."""
 
 
 _SafeLoader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -79,7 +82,7 @@ def read_yaml(text: str, *, strict: bool = False) -> Any:
 
 
 def what_is_wrong(error: yaml.YAMLError) -> str:
-    """One clause for a person: the line, and what to mend there."""
+    """Return one clause for a person: the line, and what to mend there."""
     mark = getattr(error, "problem_mark", None)
     where = f"line {mark.line + 1}: " if mark is not None else ""
     if isinstance(error, DuplicateKeyError):
@@ -94,7 +97,7 @@ Record = TypeVar("Record", bound=BaseModel)
 
 
 class RecordError(ValueError):
-    """A file of records cannot be read or written, or a record is wrong; one sentence says where and what to do."""
+    """Report that a file of records cannot be used, or that a record is wrong; one sentence says where and what to do."""
 
 
 def checked(model: type[Record], fields: Mapping[str, Any], where: Path | str = "") -> Record:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a condition as a plan writes it: guarded code over accessors, or a short sentence that a model judges (TypeGo 6); and
-tells when one that is looked at again and again comes true."""
+"""Read a condition as a plan writes it: guarded code over accessors, or a short sentence that a model judges (TypeGo 6).
+
+A trigger tells when a condition that is looked at again and again comes true.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from skill_kernel.observation.model import ObservationError
 
 @dataclass
 class Trigger:
-    """Armed until `spend`, and again once its condition has been false for `rearm_s`: what is sensed flickers."""
+    """Tell when a condition comes true. It is armed again after `rearm_s` without the condition: what is sensed flickers."""
 
     rearm_s: float
     armed: bool = True
@@ -48,7 +50,7 @@ _PYTHON = {2: " and ", 3: " or ", 4: " not ", 5: "True", 6: "False"}
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that can be asked: `expression` is None where it is a sentence."""
+    """Hold a condition that can be asked. `expression` is None where it is a sentence."""
 
     text: str
     expression: GuardedExpression | None
@@ -85,7 +87,7 @@ def holds(expression: GuardedExpression, ask: Caller) -> tuple[bool | None, str]
 
 
 def _is_code(text: str, accessors: Mapping[str, Accessor]) -> bool:
-    """Whether somebody meant it as code: it names an accessor as code does, calls something, or compares with a number."""
+    """Return whether it is meant as code: it names an accessor as code does, calls something, or compares with a number."""
     for name in re.findall(r"\b([A-Za-z_]\w*)\s*\(", text):
         if name in accessors:
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a robot's observations together from what its sensors say; on a clock handed in, without ROS."""
+"""Put a robot's observations together from what its sensors say, on a clock handed in and without ROS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EARLY = 0.9
 
 
 class _Field:
-    """A field that holds what its source last said, unless `work_out` makes it, when an observation is put together."""
+    """Hold what the source of a field last said, unless `work_out` makes its value when an observation is put together."""
 
     def __init__(self, name: str, config: FieldConfig) -> None:
         self.name, self.config = name, config
@@ -58,7 +58,7 @@ class _Field:
         self.changed = self._held is None
 
     def miss(self, why: str) -> None:
-        """There is no value any more."""
+        """Note that there is no value any more."""
         self._held, self.missing, self.changed = None, why, True
 
     def make(self, now: float) -> FieldValue:
@@ -102,13 +102,13 @@ class Observer:
             self._trail(topic).add(odometry)
 
     def odom_in_map(self, pose: Pose) -> None:
-        """Where the odometry's origin lies in the map; a pose that is not all finite numbers counts as silence."""
+        """Take in where the odometry's origin lies in the map; a pose that is not all finite numbers counts as silence."""
         if all(map(math.isfinite, (pose.x, pose.y, pose.yaw))):
             for trail in self._trails.values():
                 trail.odom_in_map = pose
 
     def scan(self, name: str, turn: Scan, at: float) -> bool:
-        """Take in one turn of the lidar of field `name`. Whether anything in it was measured; else it counts as silence."""
+        """Take in one turn of the lidar of field `name`. Return whether it measured anything; else it counts as silence."""
         process = self._fields[name].config.process
         assert isinstance(process, NearestBySector)
         if not usable(turn):
@@ -148,14 +148,14 @@ class Observer:
         return self._trails.setdefault(topic, Trail())
 
     def _pose_at(self, time: float) -> Pose | None:
-        """By the field `pose`; a robot without one places nothing in the map."""
+        """Return the pose at a time by the field `pose`; a robot without one places nothing in the map."""
         config = self._fields["pose"].config if "pose" in self._fields else None
         if config is None or not isinstance(config.process, MapPose):
             return None
         return self._trail(config.source.topic).at(time, config.process.frame)
 
     def _moved(self, field: _Field, trail: Trail, now: float) -> FieldValue | None:
-        """Pose in the map, speed, or whether it moves, of the newest odometry."""
+        """Return the pose in the map, the speed, or whether it moves, by the newest odometry."""
         newest, process = trail.newest, field.config.process
         if newest is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot was when, by the last seconds of odometry, and the nearest obstacle in each direction, by its lidar."""
+"""Tell where the robot was, by its last seconds of odometry, and the nearest obstacle in each direction, by its lidar."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ BEYOND_S = 0.3
 
 @dataclass(frozen=True)
 class Odometry:
-    """One measurement: pose in odom in m and rad, m/s over ground and rad/s, at a time of the holder's clock."""
+    """Hold one measurement: pose in odom in m and rad, m/s over ground and rad/s, at a time of the holder's clock."""
 
     at: float
     x: float
@@ -79,7 +79,7 @@ class Odometry:
 
 
 class Trail:
-    """Odometry of the last five seconds, in the order of its times."""
+    """Keep the odometry of the last five seconds, in the order of its times."""
 
     def __init__(self) -> None:
         self._kept: deque[Odometry] = deque()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations as JSON, to be kept and read again: for reflexes that are tried on what was recorded."""
+"""Write and read observations as JSON, for reflexes that are tried on what was recorded."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _RECORD = TypeAdapter(_Record)
 
 
 class RecordError(ValueError):
-    """A text is no recorded observation; the message says what is wrong with it."""
+    """Report that a text is no recorded observation; the message says what is wrong with it."""
 
 
 def observation_to_json(observation: Observation) -> str:
-    """One line. Ages are kept, and the time in ROS time; numbers that are not finite are "NaN", "Infinity", "-Infinity"."""
+    """Return one line, with ages and ROS time. Numbers that are not finite are "NaN", "Infinity" and "-Infinity"."""
     fields = [
         _Field(f.name, f.kind, f.age(observation.stamp), f.max_age_s, f.missing, f.value) for f in observation.fields.values()
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a prompt shows of an observation: one compact JSON value, in which a stale field says so, and the accessors."""
+"""Show an observation in a prompt: as one compact JSON value, in which a stale field says so, and its accessors."""
 
 from __future__ import annotations
 

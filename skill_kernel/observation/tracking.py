@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things keep their identity from one detection to the next: nearest neighbour in the map, for things that stay or walk, the
-clear sightings first and the doubtful ones only for what is in sight (ByteTrack, https://arxiv.org/abs/2110.06864)."""
+"""Let things keep their identity from one detection to the next, by the nearest neighbour in the map.
+
+Clear sightings are matched first, doubtful ones only with what is in sight (ByteTrack, https://arxiv.org/abs/2110.06864).
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ class _Track:
         return not math.isnan(self.x)
 
     def direction(self) -> float:
-        """In the map, or from the robot where it does not know how it stands."""
+        """Return its direction in the map, or from the robot where it does not know how it stands."""
         return self.sighting.bearing + (self.pose.yaw if self.pose is not None else 0.0)
 
 
 class Tracker:
-    """Tracks of one camera. Times are seconds of one clock; they only grow, an older image is left out."""
+    """Track what one camera sees. Times are seconds of one clock; they only grow, an older image is left out."""
 
     def __init__(self, config: TrackConfig) -> None:
         self._config = config
@@ -49,7 +51,7 @@ class Tracker:
         self._last_id = 0
 
     def update(self, sightings: Iterable[Detection], at: float, pose: Pose | None) -> bool:
-        """Take in all that one image shows, seen from `pose` (None = unknown). Whether it was newer than the last one."""
+        """Take in all that an image shows, seen from `pose` (None = unknown). Return whether it was newer than the last one."""
         if at <= self._newest:
             return False
         self._newest = at

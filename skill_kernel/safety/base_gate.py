@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safety gate for a mobile base: limits, acceleration, obstacles, sources by rank, latched halt; on a clock handed in."""
+"""Gate a mobile base: limits, acceleration, obstacles, sources by rank and a latched halt, on a clock handed in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skill_kernel.safety.obstacles import Points, first_obstacle
 
 
 class Source(IntEnum):
-    """Who commands, by rank (semantics, section 7); a halt outranks them all."""
+    """Rank those who command (semantics, section 7); a halt outranks them all."""
 
     SKILL = 1
     REFLEX = 2
@@ -25,7 +25,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True)
 class Velocity:
-    """Of a base in its own frame: m/s forward and to the left, rad/s counter-clockwise."""
+    """Hold the velocity of a base in its own frame: m/s forward and to the left, rad/s counter-clockwise."""
 
     forward: float = 0.0
     lateral: float = 0.0
@@ -33,7 +33,7 @@ class Velocity:
 
     @property
     def speed(self) -> float:
-        """m/s, whatever the direction."""
+        """Return the speed in m/s, whatever the direction."""
         return math.hypot(self.forward, self.lateral)
 
 
@@ -95,7 +95,7 @@ class BaseGate:
         self._forget_wishes()
 
     def release_teleop(self) -> bool:
-        """Give the base back to skills and reflexes; whether an operator had it. It stands until they command anew."""
+        """Give the base back to skills and reflexes, and return whether an operator had it. It stands until they command."""
         had, self.teleop = self.teleop, False
         self._wishes.clear()
         return had
@@ -107,7 +107,7 @@ class BaseGate:
 
     @property
     def unheard(self) -> set[str]:
-        """Sensors that the robot's file says it has and that were never heard."""
+        """Return the sensors that the robot's file names and that were never heard."""
         return {"scan"} - self._heard.keys() if self._base.scan else set()
 
     def scan(self, now: float, points: Points) -> None:
@@ -116,7 +116,7 @@ class BaseGate:
         self._points, self._points_at = points, now
 
     def command(self, now: float, source: Source, wish: Velocity) -> Refusal | None:
-        """Wish a velocity. None, or why it did not count."""
+        """Wish a velocity. Return None, or why it did not count."""
         refusal = self._refuse(wish, source)
         if refusal is not None:
             self.refused[refusal.kind] += 1
@@ -144,7 +144,7 @@ class BaseGate:
         return None
 
     def tick(self, now: float) -> Velocity:
-        """Advance to `now`: the velocity to send to the base."""
+        """Advance to `now`, and return the velocity to send to the base."""
         elapsed = 0.0 if self._ticked_at is None else min(max(now - self._ticked_at, 0.0), LARGEST_STEP_S)
         self._ticked_at = now
         self._carry_points(now)
@@ -180,7 +180,7 @@ class BaseGate:
         return None
 
     def _limited(self, wish: Velocity) -> Velocity:
-        """Within the limits and, where the base can go that way at all, in the direction that was wished."""
+        """Return the wish within the limits, in its own direction where the base can go that way at all."""
         base = self._base
         lateral = wish.lateral if base.max_lateral > 0 else 0.0
         most = base.max_forward if wish.forward > 0 else base.max_backward
@@ -189,7 +189,7 @@ class BaseGate:
         return Velocity(wish.forward / over, lateral / over, turn)
 
     def _stepped(self, wish: Velocity, elapsed: float) -> Velocity:
-        """As near to the wish as the accelerations allow."""
+        """Return what is as near to the wish as the accelerations allow."""
         now, most = self.output, self._base.max_acceleration * elapsed
         x, y = wish.forward - now.forward, wish.lateral - now.lateral
         share = min(1.0, most / change) if (change := math.hypot(x, y)) > 0 else 1.0
@@ -198,7 +198,7 @@ class BaseGate:
         return Velocity(now.forward + share * x, now.lateral + share * y, turn)
 
     def _kept_clear(self, velocity: Velocity) -> Velocity:
-        """Slower, or standing but for its turn, where the way is obstructed."""
+        """Return a slower velocity where the way is obstructed, at last only its turn."""
         speed = velocity.speed
         if self._points is None or speed == 0.0:
             return velocity
@@ -215,7 +215,7 @@ class BaseGate:
         return Velocity(velocity.forward * share, velocity.lateral * share, velocity.turn)
 
     def _carry_points(self, now: float) -> None:
-        """Between two scans the base moves; what it saw moves the other way in its frame."""
+        """Move what was seen with the base between two scans: the other way in its frame."""
         elapsed, self._points_at = min(max(now - self._points_at, 0.0), LARGEST_STEP_S), now
         if self._points is None or elapsed == 0.0 or self.output == STILL:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safety gate for joints: limits, largest speed, hold on silence and a latched halt, on a clock handed in."""
+"""Gate joints: limits, largest speed, hold on silence and a latched halt, on a clock handed in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_STEP_S = 0.05
 
 @dataclass(frozen=True)
 class JointLimit:
-    """Range of a joint in rad and its largest speed in rad/s."""
+    """Hold the range of a joint in rad and its largest speed in rad/s."""
 
     lower: float
     upper: float
@@ -25,7 +25,7 @@ class JointLimit:
 
 
 class RefusalKind(Enum):
-    """Why a command did not count."""
+    """Name the reasons for which a command does not count."""
 
     HALTED = "halted"
     NOT_MEASURED = "not measured"
@@ -36,7 +36,7 @@ class RefusalKind(Enum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A refused command: its kind, the joint concerned ("" for all) and a sentence for the log."""
+    """Report a refused command: its kind, the joint concerned ("" for all) and a sentence for the log."""
 
     kind: RefusalKind
     joint: str
@@ -61,7 +61,7 @@ class JointGate:
     """
 
     def __init__(self, limits: Mapping[str, JointLimit], *, timeout_s: float = 0.2, measurement_timeout_s: float = 1.0) -> None:
-        """`measurement_timeout_s` without a measurement, once there was one, halts; 0 = never."""
+        """Halt after `measurement_timeout_s` without a measurement, once there was one; 0 = never."""
         self._limits = dict(limits)
         self._timeout_s = timeout_s
         self._measurement_timeout_s = measurement_timeout_s
@@ -90,7 +90,7 @@ class JointGate:
     def measure(self, now: float, names: Sequence[str], positions: Sequence[float]) -> bool:
         """Take in measured positions in rad. After a silence of the sensor, set-points start anew from them.
 
-        False, and no sign of life, when no known joint is a number: a broken bus may go on sending.
+        Return False where no known joint is a number. That is no sign of life: a broken bus may go on sending.
         """
         found = [(n, p) for n, p in zip(names, positions, strict=False) if n in self._limits and math.isfinite(p)]
         if not found:
@@ -104,7 +104,7 @@ class JointGate:
         return True
 
     def command(self, now: float, names: Sequence[str], positions: Sequence[float]) -> Refusal | None:
-        """Wish positions in rad for some joints. None, or why the command as a whole did not count."""
+        """Wish positions in rad for some joints. Return None, or why the command as a whole did not count."""
         refusal = self._refuse(names, positions)
         if refusal is not None:
             return refusal
@@ -138,7 +138,7 @@ class JointGate:
         return None
 
     def tick(self, now: float) -> Mapping[str, float]:
-        """Advance to `now`: the set-points in rad of all joints that were ever commanded."""
+        """Advance to `now`, and return the set-points in rad of all joints that were ever commanded."""
         self._watch_sensor(now)
         elapsed = 0.0 if self._ticked_at is None else min(max(now - self._ticked_at, 0.0), LARGEST_STEP_S)
         self._ticked_at = now

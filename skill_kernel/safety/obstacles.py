@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a planar scan says about the way of a round base: its points, and how far the base may go in a direction."""
+"""Read a planar scan for the way of a round base: its points, and how far the base may go in a direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What a base meets first: `free` m of way until its edge touches; where it is, seen from the base's centre."""
+    """Describe what a base meets first: `free` m of way until its edge touches; where it is, seen from the base's centre."""
 
     free: float
     distance: float
@@ -38,7 +38,7 @@ def scan_points(
     range_max: float = math.inf,
     laser: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Points:
-    """Points that a scan has hit, moved from the laser's frame to the base's by the laser's pose x, y [m], yaw [rad].
+    """Return the points that a scan has hit, moved from the laser's frame to the base's by the laser's pose (m, rad).
 
     As REP 117 has it: -inf is an obstacle too near to measure (taken at `range_min`, as is what a laser gives below it),
     +inf and NaN are none; 0 is what some lasers give for none.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conditions of a plan are held against in a node: the newest observation, or a model that judges a sentence."""
+"""Answer the conditions of a plan from the newest observation, or by a model that judges a sentence."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ KEPT = 1500
 
 
 class InvalidCommandError(ValueError):
-    """A request that no command of CompileReflex stands for, or that lacks what its command needs."""
+    """Report a request that no command of CompileReflex stands for, or that lacks what its command needs."""
 
 
 def recorded(file: str) -> list[Observation]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `token_parser`: chunks of a model's answer in, function tokens out (GhostShell 3.4.1)."""
+"""Run the node `token_parser`: chunks of a model's answer in, function tokens out (GhostShell 3.4.1)."""
 
 from __future__ import annotations
 
