@@ -133,6 +133,7 @@ def test_nodes_end_with_their_server_and_come_back_without_one(tmp_path: Path) -
         run.start()
         first, other = launch.up(1), launch.up(2)
         server = server_of(first)
+        assert server != os.getpid(), "no fork: without a server this process would be killed"
         os.kill(server, signal.SIGKILL)
         assert launch.ends(2) == [-signal.SIGKILL] * 2
         assert gone(other)
