@@ -44,18 +44,21 @@ SLOW = 0.95
 class Sim(RuntimeNode):
     """Step the robot's MuJoCo model against steady time on a thread of its own.
 
-    A robot without `base` in its file subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last
-    target). One with a base is walked by the gait controller, which subscribes `cmd_vel` (geometry_msgs/Twist; silence of
-    0.25 s is a stable stance), `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s
-    freezes a change half way) and `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad), and publishes `scan` at
-    `scan_rate_hz`, `posture_state` (std_msgs/String, latched, also "moving"), `battery_state` (sensor_msgs/BatteryState,
-    every second). One with a display subscribes `face/image_raw`. Each publishes its frames and description
-    (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, while the robot stands still at `rest_rate_hz`;
-    `camera/image_raw` with `camera/camera_info` at `camera_rate_hz`, `film/image_raw` (the camera that follows the robot) at
-    `film_rate_hz`; images only while somebody subscribes to them. `/clock` when `publish_clock` is set, which keeps `rate_hz`
-    throughout. For tests and films: `ground_truth/<object>` (geometry_msgs/PoseStamped) at
-    `ground_truth_rate_hz`, the services `~/reset` and `~/arrange` (std_srvs/Trigger), which put the world back to its start
-    and what `arrangement` names where it says, and in the building `world/person` and `world/block_door` (std_srvs/SetBool).
+    Any robot: publishes frames and description (`SimFrames`), `joint_states`, `imu` and `odom` at `rate_hz`, or at
+    `rest_rate_hz` while it stands still; `camera/image_raw` with `camera/camera_info` at `camera_rate_hz` and
+    `film/image_raw`, of the camera that follows it, at `film_rate_hz`, images only while somebody subscribes to them. With
+    `publish_clock` also `/clock`, and `rate_hz` throughout. One with a display subscribes `face/image_raw`.
+
+    A robot without a base: subscribes `joint_command` (sensor_msgs/JointState, rad; a servo holds its last target).
+
+    A base, walked by the gait controller: subscribes `cmd_vel` (geometry_msgs/Twist; silence of 0.25 s is a stable stance),
+    `posture` (std_msgs/String: stand, sit, lie, to be renewed; "hold" or silence of 0.25 s freezes a change half way) and
+    `attitude` (geometry_msgs/Vector3: roll, pitch, yaw in rad); publishes `scan` at `scan_rate_hz`, `posture_state`
+    (std_msgs/String, latched, also "moving") and `battery_state` (sensor_msgs/BatteryState, every second).
+
+    Tests and films: publishes `ground_truth/<object>` (geometry_msgs/PoseStamped) at `ground_truth_rate_hz`; the services
+    `~/reset` and `~/arrange` (std_srvs/Trigger) put the world back to its start and what `arrangement` names where it says;
+    in the building also `world/person` and `world/block_door` (std_srvs/SetBool).
     """
 
     def __init__(self) -> None:
@@ -192,7 +195,9 @@ class Sim(RuntimeNode):
             return
         self._pictures.set_face(pixels)
         if self._viewer is not None:
-            self._show_face_in_viewer(pixels)
+            with self._lock:
+                self._world.set_face(pixels)
+            self._viewer.update_texture(self._world.face_texture)
 
     def _refuse(self, text: str) -> None:
         if text not in self._refused and len(self._refused) < 100:
@@ -235,13 +240,6 @@ class Sim(RuntimeNode):
         import mujoco.viewer
 
         return mujoco.viewer.launch_passive(self._world.model, self._world.data, show_left_ui=False, show_right_ui=False)
-
-    def _show_face_in_viewer(self, pixels: Pixels) -> None:
-        with self._lock:
-            self._world.set_face(pixels)
-            texture = self._world.face_texture
-        if self._viewer is not None and texture is not None:
-            self._viewer.update_texture(texture)
 
     def close(self) -> None:
         self._ending.set()
