@@ -43,10 +43,10 @@ class BaseDriver(MovingDriver):
 
     def __init__(self, name: str = "base_driver", **options: Any) -> None:
         super().__init__(name, **options)
-        self.stall_s = self.declare("stall_s", 2.5, "without progress for so long, a move ends [s]", 0.5, 30.0)
+        self.stall_s = self.declare("stall_s", 2.5, "time without progress that ends a move [s]", 0.5, 30.0)
         self.drive_tolerance = DriveTolerance(
-            linear=self.declare("drive_tolerance_m", 0.03, "a way is done so near to its end [m]", 0.005, 0.5),
-            angular=self.declare("tolerance_rad", 0.03, "a turn is done so near to its end [rad]", 0.005, 0.5),
+            linear=self.declare("drive_tolerance_m", 0.03, "tolerance of a way [m]", 0.005, 0.5),
+            angular=self.declare("tolerance_rad", 0.03, "tolerance of a turn [rad]", 0.005, 0.5),
             creep_linear=self.declare("creep_mps", 0.08, "least speed near the end [m/s]", 0.01, 0.5),
             creep_angular=self.declare("creep_radps", 0.15, "least turn near the end [rad/s]", 0.01, 1.0),
         )
@@ -55,7 +55,7 @@ class BaseDriver(MovingDriver):
         kind = self.declare(
             "navigation", "embedded", "who finds the way: embedded, or nav2 where it runs", choices=("embedded", "nav2")
         )
-        self.tolerance = self.declare("tolerance_m", 0.15, "so near is there, where a goal names no tolerance [m]", 0.03, 2.0)
+        self.tolerance = self.declare("tolerance_m", 0.15, "tolerance where a goal names none [m]", 0.03, 2.0)
         # Both are declared whoever navigates, because one file has the parameters of both.
         grid = partial(
             GridNavigator,
@@ -67,7 +67,7 @@ class BaseDriver(MovingDriver):
             ),
             limits=TripLimits(
                 no_path_s=self.declare("no_path_s", 4.0, "how long to look for a path [s]", 0.5, 60.0),
-                blocked_s=self.declare("blocked_s", 6.0, "without progress for so long, it ends [s]", 1.0, 60.0),
+                blocked_s=self.declare("blocked_s", 6.0, "time without progress that ends a way [s]", 1.0, 60.0),
                 replan_s=self.declare("replan_s", 2.0, "between two plannings on the way [s]", 0.2, 30.0),
             ),
         )
@@ -75,9 +75,9 @@ class BaseDriver(MovingDriver):
             Nav2Navigator,
             action=self.declare("nav2_action", "navigate_to_pose", "Nav2's action; a relative name is the robot's"),
             wait_s=self.declare("nav2_wait_s", 3.0, "how long a goal waits for Nav2 to appear [s]", 0.0, 30.0),
-            silence_s=self.declare("nav2_silence_s", 3.0, "so long without Nav2's feedback, a goal ends [s]", 0.5, 30.0),
+            silence_s=self.declare("nav2_silence_s", 3.0, "silence of Nav2 that ends a goal [s]", 0.5, 30.0),
             patience_s=self.declare(
-                "nav2_patience_s", 60.0, "so long without progress, recoveries too, a goal ends [s]", 1.0, 600.0
+                "nav2_patience_s", 60.0, "time without progress that ends a goal, recoveries included [s]", 1.0, 600.0
             ),
         )
         self._odom_frame = "odom"

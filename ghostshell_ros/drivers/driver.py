@@ -61,7 +61,7 @@ class Job:
 
     @abstractmethod
     def result(self) -> Any:
-        """Return the result message: what was really done so far."""
+        """Return the result message, with all that was really done so far."""
 
     def ended(self) -> None:
         """Come to rest, after the result was taken. Called once, however the goal ended."""

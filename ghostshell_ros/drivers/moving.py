@@ -24,7 +24,7 @@ from skill_kernel.safety.obstacles import Points
 from skill_kernel.skills.drivers import Pose2D
 
 ODOMETRY_S = 0.7
-"""Silence of odometry that ends a goal; less than the gate's (1 s), so that the reason told is the odometry's."""
+"""Silence of odometry that ends a goal; less than the gate's (1 s), so that the odometry is given as the reason."""
 SCAN_S = 1.0
 
 

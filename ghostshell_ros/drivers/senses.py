@@ -28,7 +28,7 @@ FIRST_MEASUREMENT_S = 3.0
 STALE_S = 0.5
 """Age from which on odometry and lidar are no measurement of now."""
 UNSEEN_S = 1.0
-"""Age of the detector's last message from which on nobody looks."""
+"""Age of the detector's last message from which on it counts as not running."""
 IMAGE_WAIT_S = 2.0
 """Time a skill waits for the next picture; pictures are subscribed only then."""
 

@@ -48,7 +48,7 @@ class SoundDriver(Driver):
     """Code of the action for a sound that could not be made."""
 
     def find_program(self, parameter: str, choice: str, names: tuple[str, ...], package: str) -> str:
-        """Declare who makes the sound: the program, nobody (timing), or either (auto); return the program's path.
+        """Declare the parameter for the sound: by the program, silent (timing), or either (auto). Return the program's path.
 
         Raises NodeStartError when the program is asked for and not installed.
         """

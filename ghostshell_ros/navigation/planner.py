@@ -187,7 +187,7 @@ class CostMap:
         rows = slice(max(row - cells, 0), row + cells + 1)
         columns = slice(max(column - cells, 0), column + cells + 1)
         part = self.cost[rows, columns]
-        # Never over what is occupied itself.
+        # Occupied cells themselves stay closed.
         part[(part == LETHAL) & (self.distance[rows, columns] > 1.0)] = ESCAPE_COST
 
     def nearest_open(self, place: Place, reach: float) -> Place | None:

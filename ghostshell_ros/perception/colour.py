@@ -60,7 +60,7 @@ class Look:
 
 
 class ColourDetector:
-    """See what has the colours of a look, whatever its shape: the `MOST` largest blobs of each look."""
+    """See things by the colours of a look, of any shape: the `MOST` largest blobs of each look."""
 
     def __init__(self, looks: Iterable[str]) -> None:
         """Take `looks`, lines as `Look.parse` reads them. Raises DetectorError for any other, or for none."""

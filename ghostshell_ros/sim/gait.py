@@ -132,7 +132,7 @@ class Gait:
         self._correction = np.array(self.config.trim)
 
     def command(self, forward: float, left: float, turn: float) -> None:
-        """Wish a velocity in m/s and rad/s; what is beyond the limits is clamped. Not finite is zero."""
+        """Wish a velocity in m/s and rad/s. It is clamped to the limits; one that is not finite is zero."""
         c = self.config
         wish = np.array([forward, left, turn])
         limits = np.array([*c.max_linear, c.max_turn])

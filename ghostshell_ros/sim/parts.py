@@ -43,8 +43,8 @@ LOWEST_M = 0.05
 class Lidar:
     """Measure `rays` distances from the robot's site `laser`, counter-clockwise from behind (-pi).
 
-    The rays keep the robot's heading but not its roll and pitch, as a scan that gravity levels. The robot's geoms are told
-    from the world's by their groups: 1 and 3 are left out.
+    The rays keep the robot's heading but not its roll and pitch, as a scan that gravity levels. The robot's own geoms, those
+    of the groups 1 and 3, are left out.
     """
 
     def __init__(self, world: SimWorld, *, rays: int = 360, max_range: float = 12.0, noise: float = 0.004) -> None:

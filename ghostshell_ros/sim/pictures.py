@@ -93,14 +93,14 @@ def drop_code(library: str) -> None:
     madvise, unneeded = ctypes.CDLL(None).madvise, 4  # MADV_DONTNEED
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         addresses, access, *_, name = line.split()
-        # Only what nobody can have written to.
+        # Only pages that cannot have been written to.
         if access == "r-xp" and Path(name).name.startswith(library):
             begin, end = (int(address, 16) for address in addresses.split("-"))
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), unneeded)
 
 
 def serve(line: Connection, model: Path, world_name: str) -> None:
-    """Draw what is asked until the other end is gone."""
+    """Answer requests until the other end is gone."""
     world = SimWorld(model, world=world_name)
     os.nice(NICE)
     with suppress(EOFError, OSError):
@@ -141,7 +141,7 @@ class Shot(Generic[Stamp]):
     due_at: float = 0.0
     begun: bool = False
     drawn: tuple[Image, State, object] | None = None
-    """Last picture, with the appearance and the face that it shows. The first one of all lacks what is loaded with it."""
+    """Last picture, with the appearance and the face that it shows. The very first one lacks textures that it loads."""
 
 
 class PictureThread(Generic[Stamp]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move what a simulated world has besides the robot: a person, a door, and whatever a test puts elsewhere."""
+"""Move the things of a simulated world: a person, a door, and all that a test puts elsewhere."""
 
 from __future__ import annotations
 
@@ -164,14 +164,14 @@ def _wish(name: str, value: object) -> Spot | bool:
 
 
 class Stage:
-    """Put whatever a world has elsewhere at once; nobody else may use the world meanwhile."""
+    """Put the things of a world elsewhere at once; only one thread may use the world meanwhile."""
 
     def __init__(self, world: SimWorld, actors: Actors, start: str = "") -> None:
         """`start` is the keyframe that the robot begins in."""
         self._world, self._actors, self._start = world, actors, start
 
     def arrange(self, wishes: Mapping[str, Spot | bool], *, from_start: bool) -> None:
-        """Put what is named where it is wished; with `from_start`, put everything else back to its start first.
+        """Put the named things where they are wished; with `from_start`, put everything else back to its start first.
 
         Simulated time goes on. Raises SimWorldError for what the world does not have or cannot move, before anything is moved.
         """

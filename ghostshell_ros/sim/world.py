@@ -27,7 +27,7 @@ WORLDS = Path(__file__).with_name("worlds")
 """Folder of the surroundings a robot can be put into, by the name of their file."""
 
 CONTROL_S = 0.005
-"""Time between two calls of what is attached to a world; one step of the model where that is longer."""
+"""Time between two calls of an attached controller; one step of the model where that is longer."""
 ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
 """Forces are in balance once nothing was faster than this [m/s, rad/s] for this long."""
 

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
+from itertools import takewhile
 from typing import Any
 
 from ghostshell.msg import DetectionArray, KernelState, ProcessArray, ProcessState
@@ -93,26 +92,20 @@ class ObservationSources:
 
     def _reader(self, name: str, process: Take, message_type: Any) -> Callable[[Any], Any]:
         """Return a function that reads the value at the path. Raises NodeStartError for a path that an empty message lacks."""
-        steps: list[Callable[[Any], Any]] = []
+        parts = process.path.split(".")
         at = message_type()
-        for part in process.path.split("."):
-            if part.isdigit():
-                steps.append(operator.itemgetter(int(part)))
-                at = None
-            else:
-                if at is not None and not hasattr(at, part):
-                    known = ", ".join(message_type.get_fields_and_field_types())
-                    raise NodeStartError(f"field '{name}': {message_type.__name__} has no '{process.path}' (it has {known})")
-                steps.append(attrgetter(part))
-                at = getattr(at, part) if at is not None else None
-
+        for part in takewhile(lambda part: not part.isdigit(), parts):
+            if not hasattr(at, part):
+                known = ", ".join(message_type.get_fields_and_field_types())
+                raise NodeStartError(f"field '{name}': {message_type.__name__} has no '{process.path}' (it has {known})")
+            at = getattr(at, part)
         if process.entry and not hasattr(message_type, "name"):
             raise NodeStartError(f"field '{name}': {message_type.__name__} has no list of names; leave entry out")
 
         def read(message: Any) -> Any:
             value = message
-            for step in steps:
-                value = step(value)
+            for part in parts:
+                value = value[int(part)] if part.isdigit() else getattr(value, part)
             return value[message.name.index(process.entry)] if process.entry else value
 
         return read

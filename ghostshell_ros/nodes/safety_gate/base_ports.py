@@ -61,7 +61,7 @@ class BasePorts:
         self.attitude = JointGate(dict.fromkeys(ATTITUDE, limit), timeout_s=ATTITUDE_HEARD_S, measurement_timeout_s=0.0)
         self.attitude.measure(node.steady_now(), ATTITUDE, (0.0, 0.0, 0.0))
         self.ready = False
-        """True once the base was heard: before its first odometry nobody is told that it may move."""
+        """True once the base was heard: before its first odometry it is not reported as free to move."""
         self.relaying = False
         """True once commands are relayed; before, they are dropped and nothing is sent but a halt."""
         self._events = events
@@ -73,7 +73,7 @@ class BasePorts:
         self._posture = node.create_publisher(String, "posture", SET_POINTS)
         self._attitude = node.create_publisher(Vector3, "attitude", SET_POINTS)
         self._teleop = node.create_publisher(Bool, "teleop_active", LATCHED)
-        # Best effort takes commands of publishers of either kind; what is lost is said again, or ends in standing.
+        # Best effort takes commands of publishers of either kind; a lost one is sent again, or the base comes to stand.
         for topic, source in (("in", Source.SKILL), ("reflex", Source.REFLEX), ("teleop", Source.TELEOP)):
             node.create_subscription(Twist, f"cmd_vel_{topic}", partial(self._on_velocity, source), SENSORS)
         node.create_subscription(String, "posture_in", self._on_posture, SET_POINTS)

@@ -106,7 +106,7 @@ class SafetyGate(RuntimeNode):
         self._measured = self._gate.measure(self.steady_now(), message.name, message.position) or self._measured
 
     def _listen(self) -> None:
-        """Count the turns in which the robot was heard: discovery takes its time, and a stalled process hears nobody."""
+        """Count the turns in which the robot was heard: discovery takes its time, and a stalled process hears nothing."""
         self._listened += self._known()
         for_s = LISTEN_LONGER_S if self.count_publishers("halted") > 1 else LISTEN_S
         if self._listened * LISTEN_EVERY_S >= for_s:
@@ -182,7 +182,7 @@ class SafetyGate(RuntimeNode):
         rclpy.try_shutdown(context=self.context)
 
     def _halt(self, cause: str) -> None:
-        """Halt joints and base; the base is told first and at once."""
+        """Halt joints and base; the base first and at once."""
         if self._base is not None:
             self._base.halt(cause)
         self._gate.halt(cause)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the true poses of what is in the simulated world, and let a tester move it."""
+"""Publish the true poses of the things in the simulated world, and let a tester move them."""
 
 from __future__ import annotations
 

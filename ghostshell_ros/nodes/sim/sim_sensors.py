@@ -33,8 +33,8 @@ class Simulated:
 class SimSensors:
     """Publish what a robot measures of itself.
 
-    What nobody subscribes to is not even made, and messages are made once: their making, with covariances that nothing sets,
-    took longer than filling and sending them.
+    A message without subscribers is not filled, and each is made only once: making it, with covariances that nothing sets,
+    took longer than filling and sending it.
     """
 
     def __init__(self, sim: Simulated, *, clock: bool) -> None:

@@ -124,7 +124,7 @@ class KalosBody:
     def move(self, axis: Axis, amount: float, control: Control) -> tuple[DriverResult, float]:
         """Move along one axis, in m or rad. Returns how it ended and how far it came in all.
 
-        A pause on the way is waited for, and only what is left then follows.
+        After a pause on the way it goes on with the rest.
         """
         done = 0.0
         while control.go_on():
