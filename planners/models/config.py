@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from planners.models.base import ModelError
+from planners.models.base import ModelError, Usage
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.plugins import MODELS, PluginError, how_to_install, load_plugin, plugins
 from skill_kernel.config.sections import Section, nearest
@@ -48,13 +48,14 @@ class Prices(_Entry):
     cached_input: Usd | None = None
     cache_write: Usd | None = None
 
-    def cost_usd(self, *, prompt: int, completion: int, cached: int = 0, cache_write: int = 0) -> float:
-        """Return the cost of one answer in US dollars; `prompt` includes `cached` and `cache_write`."""
+    def cost_usd(self, usage: Usage) -> float:
+        """Return the cost of one answer in US dollars."""
         cached_price = self.input if self.cached_input is None else self.cached_input
         write_price = self.input if self.cache_write is None else self.cache_write
-        plain = max(0, prompt - cached - cache_write)
-        millionths = plain * self.input + cached * cached_price + cache_write * write_price + completion * self.output
-        return millionths / 1_000_000
+        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        plain = max(0, usage.prompt_tokens - cached - written)
+        prompt = plain * self.input + cached * cached_price + written * write_price
+        return (prompt + usage.completion_tokens * self.output) / 1_000_000
 
 
 class Retry(_Entry):

@@ -194,22 +194,23 @@ class HttpModelClient(abc.ABC):
         try:
             while True:
                 asked_at = self._around.monotonic_s()
-                item, failure = self._next(items, cancel, max(0.0, min(left_s, budget.left_s)))
+                item = self._next(items, cancel, max(0.0, min(left_s, budget.left_s)))
                 waited_s = self._around.monotonic_s() - asked_at
                 left_s -= waited_s
                 budget.left_s -= waited_s
                 if cancel.cancelled:
                     raise self._cancelled(partial=delivered)
-                if complete is not None and (item is None or failure is not None):
+                if complete is not None and (item is None or isinstance(item, ModelError)):
                     yield Finished(complete.reason)
                     return
-                if failure is not None:
-                    failure.partial = delivered
-                    raise failure
                 if item is None:
                     raise self._timed_out(request, budget, limit_s, waiting_for, delivered)
+                if isinstance(item, ModelError):
+                    item.partial = delivered
+                    raise item
                 if isinstance(item, Usage):
-                    yield self._priced(item)
+                    prices = self._config.prices
+                    yield item if prices is None else replace(item, cost_usd=prices.cost_usd(item))
                 elif isinstance(item, Complete):
                     complete = item
                     limit_s = left_s = USAGE_GRACE_S
@@ -224,35 +225,21 @@ class HttpModelClient(abc.ABC):
         finally:
             _submit(_closed(items))
 
-    def _next(
-        self, items: AsyncGenerator[Item, None], cancel: CancelToken, timeout_s: float
-    ) -> tuple[Item | None, ModelError | None]:
-        """Return the next item, or why there is none; neither when it did not come in time or was cancelled."""
+    def _next(self, items: AsyncGenerator[Item, None], cancel: CancelToken, timeout_s: float) -> Item | ModelError | None:
+        """Return the next item, or why there is none; None when it did not come in time or was cancelled."""
         if cancel.cancelled:
-            return None, None
+            return None
         future = _submit(_next_of(items))
         unsubscribe = cancel.on_cancel(future.cancel)
         with contextlib.suppress(Exception):
             future.result(timeout_s)
         unsubscribe()
         if future.cancel():
-            return None, None
-        error = future.exception()
-        if error is not None:
-            return None, translate(error, self._config, self._key, wall_s=self._around.wall_s())
-        return (item, None) if (item := future.result()) is not None else (None, self._cut_off())
-
-    def _priced(self, usage: Usage) -> Usage:
-        prices = self._config.prices
-        if prices is None:
-            return usage
-        cost = prices.cost_usd(
-            prompt=usage.prompt_tokens,
-            completion=usage.completion_tokens,
-            cached=usage.cached_tokens,
-            cache_write=usage.cache_write_tokens,
-        )
-        return replace(usage, cost_usd=cost)
+            return None
+        if (error := future.exception()) is not None:
+            return translate(error, self._config, self._key, wall_s=self._around.wall_s())
+        item = future.result()
+        return self._cut_off() if item is None else item
 
     def _cancelled(self, *, partial: bool) -> ModelError:
         return ModelError(ModelCode.MODEL_CANCELLED, f"{self.name}: cancelled", partial=partial)

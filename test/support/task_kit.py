@@ -14,7 +14,7 @@ from planners.plan import Plan
 from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
-from planners.strategy import Report
+from planners.strategy import Report, Task
 from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import ModelEvent, ModelKind
@@ -74,9 +74,7 @@ class Bench:
         self.told: list[tuple[str, ...]] = []
         self.allowed: tuple[bool, float, str] = (True, 0.0, "")
         self.planner = TaskPlanner(
-            "p",
-            self.instruction,
-            sender="ann",
+            Task("p", self.instruction, "ann", self.done),
             system=lambda: "LAYER s2\nrules",
             fields=FIELDS,
             model=self,
@@ -87,7 +85,7 @@ class Bench:
             settings=self.settings,
             adopted=self.adopted,
         )
-        self.planner.begin(self.done, paused=self.begun_paused)
+        self.planner.begin(paused=self.begun_paused)
 
     # -- Model --------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.models.base import Image, Message, ModelRequest
+from planners.models.base import Image, Message, ModelRequest, Usage
 from planners.models.config import ConfigError, ModelConfig, Prices, is_local, load_models, parse_spec, scrub
 from planners.models.factory import make_client
 from skill_kernel.config import plugins
@@ -87,10 +87,10 @@ def test_offline_without_a_robot_says_what_is_missing() -> None:
 
 
 def test_costs_count_what_was_cached_at_its_own_price_only_where_there_is_one() -> None:
-    counts = {"prompt": 1_000_000, "completion": 500_000, "cached": 200_000, "cache_write": 100_000}
-    assert Prices(input=2.0, output=10.0).cost_usd(**counts) == pytest.approx(2.0 + 5.0)
+    usage = Usage(1_000_000, 500_000, cached_tokens=200_000, cache_write_tokens=100_000)
+    assert Prices(input=2.0, output=10.0).cost_usd(usage) == pytest.approx(2.0 + 5.0)
     full = Prices(input=2.0, output=10.0, cached_input=0.5, cache_write=2.5)
-    assert full.cost_usd(**counts) == pytest.approx(0.7 * 2.0 + 0.2 * 0.5 + 0.1 * 2.5 + 5.0)
+    assert full.cost_usd(usage) == pytest.approx(0.7 * 2.0 + 0.2 * 0.5 + 0.1 * 2.5 + 5.0)
 
 
 @pytest.mark.parametrize(

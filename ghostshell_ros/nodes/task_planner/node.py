@@ -26,7 +26,7 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.prompts import system_prompt
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
-from planners.strategy import Feed
+from planners.strategy import Feed, Task
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, ProcessEvent, ProcessKind, RunEvent
 
@@ -112,9 +112,7 @@ class TaskPlannerNode(RuntimeNode):
             adopted = 1000 + int(10 * max(0.0, self.now_s() - created_s))
         self._epochs[process.process_id] = process.epoch
         planner = self._planners[process.process_id] = TaskPlanner(
-            process.process_id,
-            process.instruction,
-            sender=process.sender,
+            Task(process.process_id, process.instruction, process.sender, call_reports(process)),
             system=self._system,
             fields=frozenset(self._scene.about.fields),
             model=self._models,
@@ -126,7 +124,7 @@ class TaskPlannerNode(RuntimeNode):
             adopted=adopted,
         )
         planner.observed(self._scene.observed())
-        planner.begin(call_reports(process), paused=paused)
+        planner.begin(paused=paused)
 
     def _publish(self, process_id: str, plan: Plan) -> None:
         self._plans.publish(plan_message(process_id, plan, self.get_clock().now().to_msg()))

@@ -26,7 +26,7 @@ from planners.strategies.layered.task_answer import (
     with_done,
 )
 from planners.strategies.layered.task_reviews import Progress, Reasons, differences, labels, watched
-from planners.strategy import Report
+from planners.strategy import Report, Task
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.events import ModelEvent, ModelKind
 
@@ -81,10 +81,8 @@ class TaskPlanner:
 
     def __init__(
         self,
-        process_id: str,
-        instruction: str,
+        task: Task,
         *,
-        sender: str,
         system: Callable[[], str],
         fields: frozenset[str],
         model: Model,
@@ -95,7 +93,7 @@ class TaskPlanner:
         settings: TaskSettings,
         adopted: int = 0,
     ) -> None:
-        self._process_id, self._instruction, self._sender = process_id, instruction, sender
+        self._task = task
         self._system, self._fields, self._made_by = system, fields, made_by
         self._model, self._publish_plan, self._report = model, publish, report
         self._clock, self._settings = clock, settings
@@ -103,7 +101,7 @@ class TaskPlanner:
         self.plan = Plan(revision=adopted, complete=False)
         """The newest plan; without subtasks while there is none."""
         self._progress = Progress(settings.repeats, settings.failures)
-        self._calls: deque[CallReport] = deque(maxlen=SHOWN_CALLS)
+        self._calls: deque[CallReport] = deque(task.done, maxlen=SHOWN_CALLS)
         self._running: dict[str, CallReport] = {}
         self._facts: Mapping[str, Any] | None = None
         self._shown: set[str] = set()
@@ -117,9 +115,8 @@ class TaskPlanner:
         self._failed = self._awaited = self._paused = self._over = self._doubted = False
         self._put_off = ""
 
-    def begin(self, done: Iterable[CallReport] = (), *, paused: bool = False) -> None:
-        """Ask at once. `done`: calls of the task that ended before."""
-        self._calls.extend(done)
+    def begin(self, *, paused: bool = False) -> None:
+        """Ask at once."""
         self._paused = paused
         why = "System 2 was started anew and does not know its former plan" if self._adopted else "the task begins"
         self._happened(why, 0.0)
@@ -242,7 +239,7 @@ class TaskPlanner:
             self._reasons.take()
             self._keep()
             return
-        allowed, wait_s, why = self._model.allowance(self._process_id, Layer.S2)
+        allowed, wait_s, why = self._model.allowance(self._task.process_id, Layer.S2)
         if allowed and (wait_s <= 0.0 or not self.plan.complete):
             self._ask()
             return
@@ -267,11 +264,11 @@ class TaskPlanner:
 
     def _skipped(self, why: str) -> None:
         kind = ModelKind.SKIPPED
-        self._report(ModelEvent(kind=kind, process_id=self._process_id, layer=Layer.S2.value, reason=why))
+        self._report(ModelEvent(kind=kind, process_id=self._task.process_id, layer=Layer.S2.value, reason=why))
 
     def _degraded(self, how: str, why: str) -> None:
         kind, layer = ModelKind.DEGRADED, Layer.S2.value
-        self._report(ModelEvent(kind=kind, process_id=self._process_id, layer=layer, fallback=how, error_msg=why))
+        self._report(ModelEvent(kind=kind, process_id=self._task.process_id, layer=layer, fallback=how, error_msg=why))
 
     def _ask(self) -> None:
         why = self._reasons.take() or ("it is time to look again",)
@@ -280,8 +277,8 @@ class TaskPlanner:
         self._asked, self._failed, self._put_off = asked, False, ""
         self._shown |= labels(self._facts)
         text = plan_message(
-            self._instruction,
-            self._sender,
+            self._task.instruction,
+            self._task.sender,
             plan=self.plan if self.plan.subtasks else None,
             calls=[*self._calls, *self._running.values()],
             why=why,
@@ -292,10 +289,10 @@ class TaskPlanner:
             (Message("user", text),),
             max_output_tokens=self._settings.max_output_tokens,
             deadline_s=self._settings.deadline_s,
-            instruction=self._instruction,
+            instruction=self._task.instruction,
         )
         self._call = ModelCall(
-            partial(self._model.ask, Layer.S2, self._process_id),
+            partial(self._model.ask, Layer.S2, self._task.process_id),
             self._clock,
             request,
             lambda: self._reader(asked),
@@ -361,7 +358,7 @@ class TaskPlanner:
         """Without a model the task is its own only subtask, or its last one when the model broke off."""
         if self._adopted and not self.plan.subtasks:
             return
-        subtasks = ending_with(self.plan.subtasks, self._instruction, lambda: self._new_id("t"))
+        subtasks = ending_with(self.plan.subtasks, self._task.instruction, lambda: self._new_id("t"))
         self._publish(replace(self.plan, complete=True, subtasks=subtasks, reason=why, made_by=FALLBACK))
         self._degraded("the instruction itself is the plan", why)
 
