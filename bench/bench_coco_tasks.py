@@ -22,6 +22,7 @@ from planners.language.client import OfflineClient
 from planners.models.base import ModelClient
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
+from planners.prompts.prompt import RobotFacts
 
 TASKS = Path(__file__).resolve().parent / "coco_tasks.yaml"
 PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-Seed-1.6": 0.65}
@@ -30,7 +31,7 @@ PAPER = {"Claude-4-Sonnet": 0.85, "GPT-4.1": 0.83, "DeepSeek-V3": 0.66, "Doubao-
 
 def offline(store: RoutineStore, robot: Robot) -> ModelClient:
     """Return the offline parser over CoCo's skills."""
-    return OfflineClient(robot.registry, store, options=robot.options, robot_name=robot.config.name)
+    return OfflineClient(RobotFacts(robot.config.name, "", robot.registry, robot.options), store)
 
 
 def measure(tasks: TaskFile, robot: Robot, contestants: dict[str, Any], trials: int) -> dict[str, dict[str, Any]]:

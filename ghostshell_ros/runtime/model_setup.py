@@ -13,7 +13,6 @@ from ghostshell_ros.runtime.robot_setup import RobotSetup
 from planners.models.base import ModelClient, ModelError
 from planners.models.config import ConfigError, load_models, parse_spec
 from planners.models.factory import make_client
-from planners.prompts.prompt import GrammarOptions
 
 
 def declare_model(node: RuntimeNode, robot: RobotSetup) -> ModelClient:
@@ -46,8 +45,7 @@ def _made(node: RuntimeNode, parameter: str, spec: str, robot: RobotSetup | None
         from planners.language.client import OfflineClient
 
         assert robot is not None
-        options = GrammarOptions(robot.config.builtin_names, robot.config.limits)
-        return OfflineClient(robot.registry, robot.routines, options=options, robot_name=robot.config.name)
+        return OfflineClient(robot.facts(), robot.routines)
 
     try:
         models = load_models(file or shipped_config() / "models.yaml")

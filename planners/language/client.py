@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The offline command parser behind the protocol of the language models."""
+"""Put the parser of direct commands behind the protocol of the language models."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from function_tokens.scheduling.calls import TEXT
 from planners.language.compose import speech
 from planners.language.parser import CommandParser
 from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
-from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.prompts.prompt import CallReport, RobotFacts
 from skill_kernel.codes import ModelCode
-from skill_kernel.skills.skill import Skill
 
 NAME = "offline-command-parser (no language model)"
 MAX_INSTRUCTION = 1000
@@ -26,32 +25,22 @@ _BAD_OUTCOMES = ("FAILED", "REFUSED")
 
 
 class OfflineClient:
-    """Answers direct commands in English and Chinese with function tokens of the skills it is given.
+    """Answer direct commands in English and Chinese with function tokens of the skills it is given.
 
-    `skills` and `routines` are read for every request, so exchanged ones are followed. What was not understood is spoken,
-    with the clause; when nothing was, the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same task
-    it reports what failed instead of repeating the instruction. It answers at once and uses no network.
+    The robot's skills and `routines` are read for every request, so exchanged ones are followed. It speaks the clause that
+    was not understood; when nothing was, the stream ends with ModelError MODEL_NOT_UNDERSTOOD. In later turns of the same
+    task it reports what failed instead of repeating the instruction. It answers at once and uses no network.
     """
 
-    def __init__(
-        self,
-        skills: Iterable[Skill],
-        routines: RoutineStore | None = None,
-        *,
-        options: GrammarOptions | None = None,
-        robot_name: str = "",
-    ) -> None:
-        self._skills = skills
-        self._routines = routines
-        self._options = options or GrammarOptions()
-        self._robot_name = robot_name
+    def __init__(self, about: RobotFacts, routines: RoutineStore | None = None) -> None:
+        self._about, self._routines = about, routines
         self._closed = False
 
     is_language_model = False
 
     @property
     def name(self) -> str:
-        """The name shown to people; it says that this is no language model."""
+        """Return the name shown to people; it says that this is no language model."""
         return NAME
 
     def prepare(self) -> None:
@@ -72,7 +61,7 @@ class OfflineClient:
 
     def answer(self, request: ModelRequest) -> str:
         """Return the whole answer at once. Raises ModelError MODEL_NOT_UNDERSTOOD."""
-        plan_done = f"<{self._options.tag('plan_done')}/>"
+        plan_done = f"<{self._about.options.tag('plan_done')}/>"
         if request.turn:
             return f"{_failures(request.done)}{plan_done}"
         instruction = request.instruction
@@ -106,11 +95,11 @@ class OfflineClient:
 
     def _repeatable(self) -> set[str]:
         """Return the functions that may begin again when they were interrupted: no distance is covered twice by that."""
-        return {TEXT, *BUILTINS, *(s.name for s in self._skills if s.idempotent)}
+        return {TEXT, *BUILTINS, *(s.name for s in self._about.skills if s.idempotent)}
 
     def _parser(self) -> CommandParser:
         routines = self._routines.list() if self._routines is not None else ()
-        return CommandParser(self._skills, routines, self._options, self._robot_name)
+        return CommandParser(self._about.skills, routines, self._about.options, self._about.name)
 
     def _check(self, cancel: CancelToken, *, partial: bool) -> None:
         if cancel.cancelled or self._closed:

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from planners.language.client import OfflineClient
-from planners.prompts.prompt import CallReport, GrammarOptions
+from planners.prompts.prompt import CallReport, GrammarOptions, RobotFacts
 from planners.scene import SceneSnapshot, snapshot
 from skill_kernel.observation.model import FieldValue, Kind, Observation, Pose, SeenObject
 from skill_kernel.robot import RobotConfig
@@ -19,7 +19,7 @@ from skill_kernel.skills.registry import SkillRegistry
 def commands() -> OfflineClient:
     robot = RobotConfig.load("kalos")
     skills = SkillRegistry.from_modules(robot.skills, text_skill=robot.text_skill)
-    return OfflineClient(skills, None, options=GrammarOptions(robot.builtin_names, robot.limits), robot_name="kalos")
+    return OfflineClient(RobotFacts("kalos", "", skills, GrammarOptions(robot.builtin_names, robot.limits)))
 
 
 def test_only_what_is_understood_wholly_is_followed(commands: OfflineClient) -> None:

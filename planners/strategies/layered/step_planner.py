@@ -567,8 +567,7 @@ class StepPlanner:
         if self._commands is None:
             from planners.language.client import OfflineClient  # takes a while, and most processes never need it
 
-            about = self._robot.about
-            self._commands = OfflineClient(about.skills, self._robot.routines, options=about.options, robot_name=about.name)
+            self._commands = OfflineClient(self._robot.about, self._robot.routines)
         return self._commands.read_wholly(text, done)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
