@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.dry_run import dry_run
 from bench.scoring import Task
-from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine, RoutineStore
 from function_tokens.run_model import CallRun

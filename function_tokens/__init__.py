@@ -2,7 +2,7 @@
 """Turn a stream of function tokens into scheduled calls (the Shell, GhostShell 3.4). Imports no ROS.
 
 The parser's names are exported here; import the others from their modules: `mapper.Mapper`, `scheduling.scheduler.Scheduler`,
-`dry_run.dry_run`, `routines.RoutineStore`.
+`routines.RoutineStore`.
 """
 
 from function_tokens.parsing.parser import StreamingParser

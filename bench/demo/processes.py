@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.gantt import COLOURS, Bar, draw_bar, finish, new_figure
 from function_tokens.run_model import CallRun, ProcessRun, RunModel, State, call_label
-from ghostshell_ros.cli.gantt import COLOURS, Bar, draw_bar, finish, new_figure
 from skill_kernel.skills.skill import MAIN
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ghostshell.msg import FunctionToken
 
+from bench.gantt import draw_timeline
 from function_tokens.run_model import RunModel
-from ghostshell_ros.cli.gantt import draw_timeline
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import STREAM
 from ghostshell_ros.wire.values import seconds

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from typing import Any
 
@@ -13,8 +14,6 @@ from ghostshell_ros.cli.output import fail
 from skill_kernel.config.plugins import COMMANDS, PluginError, how_to_install, load_plugin, plugins
 
 OWN = {
-    "tokens": "tokens",
-    "dry-run": "dry_run",
     "launch": "launch",
     "say": "say",
     "halt": "say",
@@ -63,7 +62,9 @@ def _command(name: str, what: Any) -> Any:
     if isinstance(what, typer.Typer):
         parent.add_typer(what, name=name)
     else:
-        parent.command(name)(what)
+        # Typer keeps the line breaks of a docstring; the terminal's width decides here.
+        paragraphs = (inspect.getdoc(what) or "").split("\n\n")
+        parent.command(name, help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))(what)
     return typer.main.get_group(parent).commands[name]
 
 

@@ -17,7 +17,8 @@ CLIENTS = "ghostshell.model_clients"
 """Group of the providers of models that are not built in: a function of a ModelConfig, its Surroundings and the client
 of its `inner` model, which is None without one."""
 
-ADD_ONS = dict.fromkeys(("bench", "demo", "record", "replay", "simulated-model", "simulated"), "ghostshell-bench")
+_BENCH = ("bench", "demo", "dry-run", "record", "replay", "simulated", "simulated-model", "tokens")
+ADD_ONS = dict.fromkeys(_BENCH, "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 
 

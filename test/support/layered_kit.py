@@ -13,8 +13,8 @@ from typing import Any
 
 from shell_kit import mapper
 
+from bench.dry_run import VirtualExecutor
 from bench.reading import read_blocks
-from function_tokens.dry_run import VirtualExecutor
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call

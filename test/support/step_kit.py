@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from shell_kit import mapper
 
-from function_tokens.dry_run import VirtualExecutor
+from bench.dry_run import VirtualExecutor
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun

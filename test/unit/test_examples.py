@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from function_tokens.dry_run import DryRun, call_line, dry_run
+from bench.dry_run import DryRun, call_line, dry_run
 from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
 from planners.language.parser import CommandParser

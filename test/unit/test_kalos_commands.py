@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from kalos_fake import config, registry
 
-from function_tokens.dry_run import dry_run
+from bench.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from ghostshell_ros.robots.kalos.skills.parameters import PLACES, ROOMS
 from planners.language.parser import CommandParser, Reading

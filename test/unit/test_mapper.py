@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shell_kit import SKILLS, mapper
 
-from function_tokens.dry_run import DryRun, dry_run
+from bench.dry_run import DryRun, dry_run
 from function_tokens.mapper import Mapped, Mapper, Refusal
 from function_tokens.routines import RoutineStore
 from skill_kernel import CallCode, Content, SkillDefinitionError, SkillReturn, robot_skill

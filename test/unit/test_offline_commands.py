@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from function_tokens.dry_run import DryRun, dry_run
+from bench.dry_run import DryRun, dry_run
 from function_tokens.mapper import Mapper
 from function_tokens.routines import Routine
 from planners.language.parser import CommandParser, Reading

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
 
-from function_tokens.dry_run import DryRun, dry_run
+from bench.dry_run import DryRun, dry_run
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings

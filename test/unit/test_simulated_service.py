@@ -18,6 +18,7 @@ from kalos_fake import registry
 from layer_prompts import OPTIONS, S1P, S2, baseline, observed, thing
 from typer.testing import CliRunner
 
+from bench.dry_run import dry_run
 from bench.simulated_model import service
 from bench.simulated_model.model_dialects import RecordedRequest
 from bench.simulated_model.model_server import ModelServer
@@ -26,7 +27,6 @@ from bench.simulated_model.service import Given, PrefixCache, SimulatedModel, se
 from bench.simulated_model.spoiling import malformed, wrong_call
 from bench.simulated_model.table import Cache, Draw, Rate, Table, TableError, load_table
 from bench.simulated_model.where import default_table
-from function_tokens.dry_run import dry_run
 from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
 from planners.models.base import CancelToken, Message, ModelError, ModelRequest, TextDelta, Usage

@@ -9,7 +9,7 @@ import pytest
 from shell_kit import mapper
 from step_kit import Asked, Plan
 
-from function_tokens.dry_run import DryRun, dry_run
+from bench.dry_run import DryRun, dry_run
 from function_tokens.routines import RoutineStore
 from function_tokens.scheduling.conditions import AssumedConditions
 from skill_kernel.codes import CallCode, Outcome

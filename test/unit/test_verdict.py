@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from shell_kit import mapper
 
-from function_tokens.dry_run import VirtualExecutor
+from bench.dry_run import VirtualExecutor
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.scheduler import Scheduler
 from planners import verdict as verdict_module

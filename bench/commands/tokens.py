@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +17,7 @@ import typer
 
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError, Repair
-from ghostshell_ros.cli.output import fail, until_reader_leaves, write_utf8
+from ghostshell_ros.cli.output import fail
 
 _READ_BYTES = 65_536
 
@@ -47,6 +49,23 @@ def pieces(file: Path | None, chunk: int = 0) -> Iterator[str]:
         raise InputError(f"{file or 'standard input'} is not UTF-8: {byte}; convert it first") from None
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}; name a file, or - for standard input") from error
+
+
+def write_utf8() -> None:
+    """Write UTF-8 whatever the locale says."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+
+
+@contextmanager
+def until_reader_leaves() -> Iterator[None]:
+    """Write to standard output; where its reader has gone, nothing is left to say and the command goes on in silence."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The interpreter must not flush into the closed pipe at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tokens(

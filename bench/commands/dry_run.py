@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.commands.tokens import InputError, pieces, problem_line, until_reader_leaves, write_utf8
 from function_tokens.scheduling.conditions import AssumedConditions
-from ghostshell_ros.cli.output import fail, until_reader_leaves, write_utf8
-from ghostshell_ros.cli.tokens import InputError, pieces, problem_line
+from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
-    from function_tokens.dry_run import DryRun
+    from bench.dry_run import DryRun
     from function_tokens.mapper import Mapper
     from skill_kernel.robot import RobotConfig
 
@@ -67,7 +67,7 @@ def dry_run(
         conditions = AssumedConditions(given, assume.value_of, check)
         run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
         said += _assumed(conditions)
-    from function_tokens.dry_run import call_line
+    from bench.dry_run import call_line
 
     with until_reader_leaves():
         for call in run.calls:
@@ -137,7 +137,7 @@ def _text(file: Path | None) -> str:
 def _scheduled(
     text: str, mapper: Mapper, strict: bool, interrupt_at: float | None, routines: Path | None, conditions: AssumedConditions
 ) -> DryRun:
-    from function_tokens.dry_run import dry_run as schedule
+    from bench.dry_run import dry_run as schedule
     from function_tokens.routines import RoutineStore
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -156,7 +156,7 @@ def _scheduled(
 
 
 def _draw(run: DryRun, path: Path, text: str) -> None:
-    from ghostshell_ros.cli.gantt import draw_timeline
+    from bench.gantt import draw_timeline
 
     try:
         draw_timeline(run.calls, path, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
