@@ -185,7 +185,7 @@ def _count(number: int) -> str:
 
 def _why(process: Any) -> str:
     if process.displaced_by:
-        return f"{process.displaced_by} runs in its place" + (", then it resumes" if process.resumes else "")
+        return f"{process.displaced_by} runs in its place, then it resumes"
     if process.pause_causes:
         return f"by {', '.join(process.pause_causes)}{f': {process.message}' if process.message else ''}"
     return str(process.message)

@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 from typing import Any
 
 from skill_kernel.codes import TaskCode
-from skill_kernel.events import ModelEvent
+from skill_kernel.events import CallEvent, ModelEvent
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,15 @@ OWN_CAUSES = frozenset({CAUSE_USER, CAUSE_S3})
 HISTORY = 200
 """Ended calls kept of one process."""
 
+EVENT_CHARS = 300
+"""Characters kept of a global event that came true."""
+
 FIRED = 50
 """Global events kept of one process."""
 
 NOTHING_MORE: dict[str, Any] = {
     "waits_for": "",
     "displaced_by": "",
-    "resumes": False,
     "pause_causes": frozenset(),
     "subsystems": (),
     "running": (),
@@ -147,6 +149,12 @@ class CallRecord:
     start_s: float = -1.0
     end_s: float = -1.0
 
+    @classmethod
+    def of(cls, event: CallEvent) -> CallRecord:
+        """Return the record of a call that has started or ended."""
+        outcome, times = event.outcome_name or "RUNNING", (event.start_s, event.end_s)
+        return cls(event.call_id, event.function, event.args_json, outcome, event.error_code, event.told, *times)
+
 
 @dataclass(frozen=True)
 class Process:
@@ -154,8 +162,8 @@ class Process:
 
     `plan_ended` tells that the planner has no further turn, `drained` that every call has ended; when both hold, the
     process ends with `code` and `message`. `plan` counts how often it was planned again, each time with a higher `epoch`.
-    `returns`: what it displaces goes on after it. `resumes`: it goes on itself once `displaced_by` has ended. `waits_for`
-    holds what it needs. `calls` counts ended calls, the newest of which are in `history`. `degraded` names the layers that
+    `returns`: what it displaces goes on after it. It goes on itself once `displaced_by` has ended. `waits_for` holds what it
+    needs. `calls` counts ended calls, the newest of which are in `history`. `degraded` names the layers that
     go on without their model, and how; `fired_events` are events of its plan that came true.
     """
 
@@ -174,7 +182,6 @@ class Process:
     code: int = 0
     message: str = ""
     returns: bool = False
-    resumes: bool = False
     displaced_by: str = ""
     waits_for: str = ""
     pause_causes: frozenset[str] = frozenset()

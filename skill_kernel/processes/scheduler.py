@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core of S3: several processes on one body, without a model (TypeGo 5.2; semantics section 5). Pure and on an
-injected clock: events in by method, commands out through one link, on one thread."""
+"""Schedule several processes on one body, without a model: the core of S3 (TypeGo 5.2; semantics section 5).
+
+Pure and on an injected clock: events come in by method, commands go out through one link, on one thread.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,12 @@ from typing import Any, Protocol
 
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import CallCode, Outcome, TaskCode
-from skill_kernel.events import ModelEvent
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent, StreamKind
 from skill_kernel.processes.phrases import Wording, read_wording
 from skill_kernel.processes.process import (
     CAUSE_S3,
     CAUSE_USER,
+    EVENT_CHARS,
     FIRED,
     HISTORY,
     NOTHING_MORE,
@@ -38,7 +41,7 @@ IDLE_RETRY_S = 60.0
 
 
 _BROKEN = frozenset({int(TaskCode.CALL_FAILED), int(TaskCode.CANCELLED), int(TaskCode.NODE_UNAVAILABLE)})
-"""How the plan of a paused process ends when a pause stopped its call or its planner is gone: it is planned anew."""
+"""Codes with which a paused process's plan ends because its call was stopped or its planner is gone: it is planned anew."""
 
 
 class RobotCommands(Protocol):
@@ -71,13 +74,13 @@ class _Book:
     """Keep what only the scheduler needs to know of a process."""
 
     order: int = 0
-    """When a user asked for it last; the preemption table goes by it."""
+    """Number of the last time that a user asked for it; the preemption table goes by it."""
     wanted: set[str] = field(default_factory=set)
     """Own pause causes that stand. Others that the kernel still has are to be taken back."""
     resuming: set[str] = field(default_factory=set)
     """Causes that the kernel has been asked to take back."""
     voiding: bool = False
-    """Whether its plan is void here and not everywhere yet."""
+    """True while its plan is void here and not everywhere yet."""
     streams: set[str] = field(default_factory=set)
     old_streams: set[str] = field(default_factory=set)
     shown: frozenset[str] = frozenset()
@@ -85,7 +88,7 @@ class _Book:
     undecided: set[str] = field(default_factory=set)
     """Processes that pause until the reading of this new one comes."""
     read: bool = True
-    """Whether no reading is awaited."""
+    """False while somebody reads what its instruction says of the others."""
     returning: set[str] = field(default_factory=set)
     """Processes that go on after this one."""
 
@@ -217,7 +220,7 @@ class ProcessScheduler:
         if CAUSE_USER in self._books[process_id].wanted:
             raise ProcessError(f"process {process_id} is paused already; ghostshell resume {process_id} lets it go on")
         if CAUSE_S3 not in process.pause_causes:
-            self._change(process_id, displaced_by="", resumes=False)
+            self._change(process_id, displaced_by="")
         self._pause(process, CAUSE_USER)
 
     def resume(self, process_id: str) -> str:
@@ -312,7 +315,7 @@ class ProcessScheduler:
 
     def _displace(self, loser: Process, winner: Process) -> None:
         """Pause a process until the other one has ended."""
-        self._change(loser.process_id, displaced_by=winner.process_id, resumes=True)
+        self._change(loser.process_id, displaced_by=winner.process_id)
         self._pause(loser, CAUSE_S3)
 
     def _let_go_on(self, process: Process, cause: str) -> None:
@@ -337,7 +340,7 @@ class ProcessScheduler:
     def _winner_ended(self, winner: Process) -> None:
         """Let the processes go on that this one had displaced."""
         for process in self.living:
-            if process.displaced_by == winner.process_id and process.resumes and not self._undecided(process):
+            if process.displaced_by == winner.process_id and not self._undecided(process):
                 self._let_go_on(process, CAUSE_S3)
 
     def paused(self, process_id: str, stopped: Sequence[str]) -> None:
@@ -354,11 +357,11 @@ class ProcessScheduler:
         others = [h for h in holders if h != process_id]
         if not ok and others:
             known = next((h for h in others if self.lives(h)), "")
-            self._change(process_id, pause_causes=process.pause_causes | {cause}, displaced_by=known, resumes=True)
+            self._change(process_id, pause_causes=process.pause_causes | {cause}, displaced_by=known)
             return
         left = process.pause_causes - {cause}
         displaced = process.displaced_by if CAUSE_S3 in left else ""
-        self._change(process_id, pause_causes=left, displaced_by=displaced, resumes=bool(displaced), message="")
+        self._change(process_id, pause_causes=left, displaced_by=displaced, message="")
 
     def interrupted(self, process_id: str, epoch: int) -> None:
         """Take the answer to an interrupt of the plan: it is void everywhere, and the next one has this epoch."""
@@ -497,56 +500,81 @@ class ProcessScheduler:
         """Note an epoch that somebody was told."""
         self.epoch = max(self.epoch, epoch)
 
-    def stream_started(self, process_id: str, stream_id: str) -> None:
-        """Note a stream, whose calls may follow."""
-        if self.lives(process_id) is not None:
-            self._books[process_id].streams.add(stream_id)
+    def take(self, event: RunEvent) -> None:
+        """Take what a node tells of a process. What a model has used counts also after the end."""
+        process_id = event.process_id
+        process, living = self.get(process_id), self.lives(process_id)
+        if isinstance(event, ProcessEvent) and event.kind is ProcessKind.INTERRUPTED:  # perhaps by somebody else
+            self.learn_epoch(event.epoch)
+        elif isinstance(event, ModelEvent) and process is not None:
+            self._take_model(process, event)
+        elif living is None:
+            return
+        elif isinstance(event, CallEvent):
+            self._take_call(living, event)
+        elif event.kind is StreamKind.STARTED:
+            self._books[process_id].streams.add(event.stream_id)
             self._change(process_id, drained=False)
+        elif event.kind is StreamKind.ENDED and event.node == "action_planner":
+            self._change(process_id, turn=living.turn + 1)
+        elif event.kind is ProcessKind.DRAINED:
+            self._settle(process_id, drained=True)
+        elif isinstance(event, ProcessEvent) and event.kind is ProcessKind.PLAN_ENDED:
+            self._end_plan(living, event)
+        elif isinstance(event, ProcessEvent) and event.kind is ProcessKind.PLAN_EVENT:
+            fired = f"{event.plan_item_id}: {event.plan_item}"[:EVENT_CHARS]
+            self._change(process_id, fired_events=(*living.fired_events, fired)[-FIRED:])
+            self._make_anew(process_id, f"an event came true: {fired}")
 
-    def drained(self, process_id: str) -> None:
-        """Note that every call has ended and no stream is open."""
-        self._settle(process_id, drained=True)
-
-    def plan_ended(self, process_id: str, epoch: int, code: int, message: str) -> None:
+    def _end_plan(self, process: Process, event: ProcessEvent) -> None:
         """Note that the planner has no further turn for the plan of that epoch."""
-        process = self.lives(process_id)
-        if process is None or self._books[process_id].voiding or epoch != process.epoch:
+        if self._books[process.process_id].voiding or event.epoch != process.epoch:
             return
-        if process.pause_causes and code in _BROKEN:
-            self._make_anew(process_id, message)
+        if process.pause_causes and event.error_code in _BROKEN:
+            self._make_anew(process.process_id, event.error_msg)
         else:
-            self._settle(process_id, plan_ended=True, code=code, message=message)
+            self._settle(process.process_id, plan_ended=True, code=event.error_code, message=event.error_msg)
 
-    def call_started(self, process_id: str, record: CallRecord) -> None:
-        """Note that a call of the process runs."""
-        if process := self.lives(process_id):
+    def _take_call(self, process: Process, event: CallEvent) -> None:
+        process_id, book, record = process.process_id, self._books[process.process_id], CallRecord.of(event)
+        if event.kind is CallKind.CONTENTION:
+            self.contention(process_id, event.holder_id)
+        elif event.kind is CallKind.STARTED:
             self._change(process_id, running=(*process.running, record), waits_for="")
-
-    def call_ended(self, process_id: str, stream_id: str, record: CallRecord) -> None:
-        """Note the outcome of a call."""
-        process = self.lives(process_id)
-        if process is None:
+        if event.kind is not CallKind.ENDED:
             return
-        failed = record.outcome in (Outcome.FAILED.value, Outcome.REFUSED.value)
         self._change(
             process_id,
-            running=tuple(c for c in process.running if c.call_id != record.call_id),
+            running=tuple(c for c in process.running if c.call_id != event.call_id),
             history=(*process.history, record)[-HISTORY:],
             calls=process.calls + 1,
-            calls_done=process.calls_done + (record.outcome == Outcome.DONE.value),
-            calls_failed=process.calls_failed + failed,
+            calls_done=process.calls_done + (event.outcome is Outcome.DONE),
+            calls_failed=process.calls_failed + (event.outcome in (Outcome.FAILED, Outcome.REFUSED)),
         )
-        book = self._books[process_id]
-        if book.voiding or stream_id in book.old_streams:
+        if book.voiding or event.stream_id in book.old_streams:
             return
-        if record.code == CallCode.KERNEL_UNAVAILABLE:
+        if event.error_code == CallCode.KERNEL_UNAVAILABLE:
             # Nobody knows what still moves: interrupting halts the gate where the kernel does not answer.
-            self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, record.message)
-        elif record.code == CallCode.STALE_EPOCH:
-            why = f"somebody else interrupted it at the skill kernel: {record.message}"
+            self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, event.told)
+        elif event.error_code == CallCode.STALE_EPOCH:
+            why = f"somebody else interrupted it at the skill kernel: {event.told}"
             self._end(process, ProcessStatus.STOPPED, TaskCode.CANCELLED, why)
-        elif record.code == CallCode.PROCESS_PAUSED and record.outcome == Outcome.INTERRUPTED.value:
-            self._make_anew(process_id, f"{record.function} could not be paused")
+        elif event.error_code == CallCode.PROCESS_PAUSED and event.outcome is Outcome.INTERRUPTED:
+            self._make_anew(process_id, f"{event.function} could not be paused")
+
+    def _take_model(self, process: Process, event: ModelEvent) -> None:
+        """Count what a layer's model was asked. A layer that was answered is no longer degraded."""
+        if event.kind is ModelKind.ANSWERED and process.status.ended:
+            self._processes[process.process_id] = ended = replace(process, usage=added(process.usage, event))
+            self._link.amended(ended)
+        elif event.kind is ModelKind.ANSWERED:
+            degraded = tuple(d for d in process.degraded if event.failed or d[0] != event.layer)
+            self._change(process.process_id, usage=added(process.usage, event), degraded=degraded)
+        elif event.kind is ModelKind.SKIPPED:
+            self._change(process.process_id, usage=skipped(process.usage, event.layer))
+        elif event.kind is ModelKind.DEGRADED:
+            others = tuple(d for d in process.degraded if d[0] != event.layer)
+            self._change(process.process_id, degraded=(*others, (event.layer, event.fallback)))
 
     def calls_lost(self, why: str) -> None:
         """End running processes and plan paused ones again, because the node that keeps the order of calls is gone."""
@@ -555,44 +583,6 @@ class ProcessScheduler:
                 self._make_anew(process.process_id, why)
             else:
                 self._end(process, ProcessStatus.FAILED, TaskCode.NODE_UNAVAILABLE, why)
-
-    def event_fired(self, process_id: str, event: str) -> None:
-        """Keep a global event of its plan that came true, and plan the process again to answer it."""
-        if process := self.lives(process_id):
-            self._change(process_id, fired_events=(*process.fired_events, event)[-FIRED:])
-            self._make_anew(process_id, f"an event came true: {event}")
-
-    def turn_ended(self, process_id: str) -> None:
-        """Count a stream of the model that has ended."""
-        if process := self.lives(process_id):
-            self._change(process_id, turn=process.turn + 1)
-
-    def model_answered(self, process_id: str, answer: ModelEvent) -> None:
-        """Count an answer, or a failure, of a layer's model, also when it is learned after the end of the process.
-
-        A layer that was answered is no longer degraded.
-        """
-        process = self.get(process_id)
-        if process is None:
-            return
-        usage = added(process.usage, answer)
-        if process.status.ended:
-            self._processes[process_id] = replace(process, usage=usage)
-            self._link.amended(self._processes[process_id])
-        else:
-            degraded = tuple(d for d in process.degraded if answer.failed or d[0] != answer.layer)
-            self._change(process_id, usage=usage, degraded=degraded)
-
-    def model_skipped(self, process_id: str, layer: str) -> None:
-        """Count that a layer saw no need to ask, or was not allowed to."""
-        if process := self.lives(process_id):
-            self._change(process_id, usage=skipped(process.usage, layer))
-
-    def degraded(self, process_id: str, layer: str, how: str) -> None:
-        """Note that a layer goes on without its model."""
-        if process := self.lives(process_id):
-            others = tuple(d for d in process.degraded if d[0] != layer)
-            self._change(process_id, degraded=(*others, (layer, how)))
 
     # -- time, and an earlier run -------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ def test_a_newer_user_task_replaces_the_one_it_contends_with(robot: Several) -> 
     patrol, wave = robot.begin("patrol", call="walk"), robot.begin("wave", call="wave")
     walk = robot.begin("walk", call="walk")
     old = robot.state(patrol, ProcessState.STOPPED)
-    assert (old.error_code, old.resumes) == (TaskCode.REPLACED, False)
+    assert (old.error_code, old.displaced_by) == (TaskCode.REPLACED, "")
     (ended,) = robot.calls(patrol)
     assert ended.outcome == Outcome.INTERRUPTED
     robot.state(walk, ProcessState.SUCCESS)
@@ -185,7 +185,7 @@ def test_stop_do_something_then_resume(robot: Several) -> None:
     patrol = robot.begin("patrol", call="walk")
     walk = robot.begin("stop, walk, then resume")
     paused = robot.state(patrol, ProcessState.PAUSED)
-    assert (paused.pause_causes, paused.displaced_by, paused.resumes) == (["s3"], walk, True)
+    assert (paused.pause_causes, paused.displaced_by) == (["s3"], walk)
     done = robot.state(walk, ProcessState.SUCCESS)
     assert done.instruction == "walk" and not robot.watch.halted
     robot.state(patrol, ProcessState.IN_PROGRESS)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from skill_kernel.processes.process import CallRecord, Process, ProcessSource, ProcessStatus, SchedulerSettings
+from skill_kernel.codes import Outcome
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
+from skill_kernel.processes.process import Process, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 USER, REACTIVE, IDLE = ProcessSource.USER, ProcessSource.REACTIVE, ProcessSource.IDLE
@@ -56,6 +58,7 @@ COMMANDS = {
     "amended": Amended,
 }
 Command = Any
+EVENTS: dict[Any, Any] = {CallKind: CallEvent, StreamKind: StreamEvent, ProcessKind: ProcessEvent, ModelKind: ModelEvent}
 
 
 class Desk:
@@ -116,13 +119,24 @@ class Desk:
         for _ in range(3):
             if self.legs in ("", name):
                 self.legs = name
-                self.core.call_started(name, CallRecord("c", "walk"))
+                self.tell(CallKind.STARTED, name, call_id="c", function="walk")
                 return
             self.core.contention(name, self.legs)
             self.answer()
 
     def finishes(self, name: str) -> None:
-        self.core.plan_ended(name, self.process(name).epoch, 0, "")
+        self.plan_ends(name, self.process(name).epoch)
+
+    def plan_ends(self, name: str, epoch: int = 0, code: int = 0, why: str = "") -> None:
+        self.tell(ProcessKind.PLAN_ENDED, name, epoch=epoch, error_code=code, error_msg=why)
+
+    def call_ends(self, name: str, outcome: Outcome, code: int, stream: str = "s", call: str = "c") -> None:
+        told = {"stream_id": stream, "call_id": call, "function": "walk", "outcome": outcome, "error_code": code}
+        self.tell(CallKind.ENDED, name, **told)
+
+    def tell(self, kind: Any, name: str, **more: Any) -> None:
+        """Tell the scheduler of an event."""
+        self.core.take(EVENTS[type(kind)](kind=kind, process_id=name, **more))
 
     def process(self, name: str) -> Process:
         found = self.core.get(name)

@@ -23,7 +23,6 @@ def process(**fields: Any) -> SimpleNamespace:
         "created": SimpleNamespace(sec=100, nanosec=0),
         "displaced_by": "",
         "ended": SimpleNamespace(sec=0, nanosec=0),
-        "resumes": False,
         "pause_causes": [],
         "usage": [],
         "degraded": "",

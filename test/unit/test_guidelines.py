@@ -111,7 +111,7 @@ def test_the_table_decides_for_a_guideline_as_for_anybody() -> None:
     desk.sees("person")
     react = desk.fired[0][1].process_id
     desk.wants_legs(react)
-    assert desk.status(patrol, react) == [PAUSED, RUNS] and desk.process(patrol).resumes
+    assert desk.status(patrol, react) == [PAUSED, RUNS] and desk.process(patrol).displaced_by == react
     desk.ends(react)
     desk.answer()
     assert desk.status(patrol) == [RUNS]

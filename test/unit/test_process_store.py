@@ -66,7 +66,6 @@ def test_a_process_comes_back_as_it_was(tmp_path: Path) -> None:
         source=ProcessSource.IDLE,
         status=ProcessStatus.PAUSED,
         pause_causes=frozenset({"user", "s3"}),
-        resumes=True,
         displaced_by="a",
         subsystems=("legs", "head"),
         running=(CallRecord("c9", "nod"),),

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node `process_scheduler` (S3): makes each instruction a process and follows it to its end; stops without any model."""
+"""Run the node `process_scheduler` (S3): make each instruction a process, follow it to its end, stop without any model."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from typing import Any
 
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessArray, ProcessHeartbeat, ProcessState
@@ -27,24 +25,13 @@ from planners.installed_strategies import strategy_names
 from planners.language.stop_words import is_stop
 from skill_kernel.calls import ProcessHoldState
 from skill_kernel.codes import TaskCode
-from skill_kernel.events import (
-    CallEvent,
-    CallKind,
-    ModelEvent,
-    ModelKind,
-    Notice,
-    NoticeKind,
-    ProcessEvent,
-    ProcessKind,
-    RunEvent,
-    StreamKind,
-)
-from skill_kernel.processes.process import CallRecord, Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
+from skill_kernel.processes.process import Process, ProcessError, ProcessSource, ProcessStatus, SchedulerSettings
 from skill_kernel.processes.scheduler import ProcessScheduler
 from skill_kernel.processes.store import ProcessStore, StoreError
 
 TICK_S = 0.25
-"""How often idle behaviour and what waits is looked at."""
+"""Interval at which waiting processes and idle behaviour are looked at [s]."""
 NAME_CHARS = 100
 """Characters that are kept of a task's sender and door."""
 
@@ -57,40 +44,23 @@ REQUIRED = {"action_planner": "llm_chunks", "token_parser": "function_tokens", "
 """Nodes a running process depends on, each with a topic it publishes."""
 
 NODES_WAIT_S = 5.0
-"""How old a process is before it is ended because a node it depends on is not there."""
+"""Age from which a process is ended because a node that it depends on is not there [s]."""
 
 INSTRUCTION_CHARS = 80
 """Characters of an instruction that the log shows."""
 SAY_S = 0.1
-"""A flood of refused instructions is logged no more often."""
+"""Shortest interval of log lines about refused instructions [s]."""
 _ENDED = 2
-"""The last stage of a process that the log tells; received is 0, started 1."""
+"""The last stage of a process in the log; received is 0, started 1."""
 AT_REST = 5
-"""Without a process it sends one heartbeat of so many."""
-
-EVENT_CHARS = 300
-"""Characters that are kept of a global event that came true."""
+"""Without a process, one of this many heartbeats is sent."""
 
 SILENT_CHECKS = 5
-"""After so many looks, 0.2 s apart, without its heartbeat the channel scheduler is gone."""
-
-_REPORTS: dict[Any, Callable[[ProcessScheduler, Any], object]] = {
-    StreamKind.STARTED: lambda core, e: core.stream_started(e.process_id, e.stream_id),
-    ProcessKind.DRAINED: lambda core, e: core.drained(e.process_id),
-    CallKind.CONTENTION: lambda core, e: core.contention(e.process_id, e.holder_id),
-    ProcessKind.PLAN_ENDED: lambda core, e: core.plan_ended(e.process_id, e.epoch, e.error_code, e.error_msg),
-    CallKind.STARTED: lambda core, e: core.call_started(e.process_id, _record(e)),
-    CallKind.ENDED: lambda core, e: core.call_ended(e.process_id, e.stream_id, _record(e)),
-    StreamKind.ENDED: lambda core, e: core.turn_ended(e.process_id) if e.node == "action_planner" else None,
-    ProcessKind.PLAN_EVENT: lambda core, e: core.event_fired(e.process_id, f"{e.plan_item_id}: {e.plan_item}"[:EVENT_CHARS]),
-    ModelKind.ANSWERED: lambda core, e: core.model_answered(e.process_id, e),
-    ModelKind.SKIPPED: lambda core, e: core.model_skipped(e.process_id, e.layer),
-    ModelKind.DEGRADED: lambda core, e: core.degraded(e.process_id, e.layer, e.fallback),
-}
+"""Number of checks without a heartbeat, 0.2 s apart, after which the channel scheduler counts as gone."""
 
 
 class ProcessSchedulerNode(RuntimeNode):
-    """Owns the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
+    """Own the processes of one robot. A new instruction joins the running ones; where two need the same exclusive
     subsystem, the preemption table decides (semantics section 5).
 
     An instruction that is nothing but a stop word halts the robot at once, without a model, until the halt is cleared.
@@ -246,7 +216,7 @@ class ProcessSchedulerNode(RuntimeNode):
         self._publisher.publish(ProcessArray(stamp=self.get_clock().now().to_msg(), processes=states))
 
     def _beat(self) -> None:
-        """The skill kernel frees what a process holds that nobody answers for any more."""
+        """Answer for the living processes: the skill kernel frees what a process holds that nobody answers for."""
         living = [p.process_id for p in self._core.living]
         self._beats += 1
         if living or self._beats % AT_REST == 0:
@@ -380,12 +350,9 @@ class ProcessSchedulerNode(RuntimeNode):
         self._advice.event(event)
         if isinstance(event, CallEvent) and event.function in STEP_NAMES and event.kind is not CallKind.CONTENTION:
             return  # steps and branches are calls of the scheduler alone: what is done in them is told by itself
-        if event.kind is ProcessKind.INTERRUPTED:  # perhaps by somebody else
-            self._core.learn_epoch(event.epoch)
         if event.kind is ProcessKind.PLAN_ENDED and event.error_code == TaskCode.CANCELLED:
             self._link.learn_epoch()
-        if report := _REPORTS.get(event.kind):
-            report(self._core, event)
+        self._core.take(event)
 
     def _kernel_state(self, state: KernelState) -> None:
         self._core.kernel_state(
@@ -394,6 +361,7 @@ class ProcessSchedulerNode(RuntimeNode):
 
     def _gate(self, message: Bool) -> None:
         was, self._gate_is_halted = self._gate_is_halted, message.data
+        self._advice.halted(message.data)
         self._core.halted(message.data)
         if was and not message.data:
             self._events.write(Notice(kind=NoticeKind.HALT_CLEARED, text="the robot takes instructions again"))
@@ -410,7 +378,10 @@ class ProcessSchedulerNode(RuntimeNode):
         self._unheard = 0
 
     def _watch_scheduler(self) -> None:
-        """Checks are counted, not seconds: a node that was stalled itself finds old beats before it has missed enough."""
+        """Notice that the channel scheduler is silent.
+
+        Checks are counted, not seconds: a node that was stalled itself finds old beats before it has missed enough.
+        """
         if self._unheard is None:
             return
         self._unheard += 1
@@ -423,7 +394,7 @@ class ProcessSchedulerNode(RuntimeNode):
     # -- the node -----------------------------------------------------------------------------------------------------
 
     def health(self) -> Health:
-        """How many processes live, and whether they are kept on disk."""
+        """Return how many processes live, and whether they are kept on disk."""
         living = self._core.living
         values = {"living": len(living), "paused": sum(bool(p.pause_causes) for p in living)}
         if self._store is None:
@@ -437,10 +408,3 @@ class ProcessSchedulerNode(RuntimeNode):
             for process in self._core.living:
                 self._store.save(process.shut_down(self.now_s(), "the robot was shut down while it ran"))
             self._store.close()
-
-
-def _record(event: CallEvent) -> CallRecord:
-    """Return a call that has started or ended, for the history of its process."""
-    outcome = event.outcome_name or "RUNNING"
-    args, code, told = event.args_json, event.error_code, event.told
-    return CallRecord(event.call_id, event.function, args, outcome, code, told, event.start_s, event.end_s)

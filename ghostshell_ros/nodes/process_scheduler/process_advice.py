@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the process scheduler's node that has judgement: System 3's model, and the standing guidelines."""
+"""Add judgement to the process scheduler: System 3's model, and the standing guidelines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from ghostshell.msg import Observation as ObservationMsg
 from rclpy.serialization import deserialize_message
-from std_msgs.msg import Bool
 
 from ghostshell_ros.runtime.layer_model import LayerModel
 from ghostshell_ros.runtime.model_budget import ModelBudget
@@ -17,7 +16,7 @@ from ghostshell_ros.runtime.node import NodeStartError, RuntimeNode, SteadyClock
 from ghostshell_ros.runtime.robot_setup import RobotSetup
 from ghostshell_ros.wire.events import EventWriter
 from ghostshell_ros.wire.observation_messages import from_message
-from ghostshell_ros.wire.qos import LATCHED_BY_ANY, OBSERVATION
+from ghostshell_ros.wire.qos import OBSERVATION
 from planners.installed_strategies import strategies_that_want
 from planners.models.base import ModelClient
 from planners.models.model_call import CallEnd, ModelCall
@@ -35,13 +34,13 @@ from skill_kernel.processes.process import Process
 from skill_kernel.processes.scheduler import ProcessScheduler
 
 LOOK_S = 0.1
-"""Guidelines look at the observation so often at most."""
+"""Shortest interval at which guidelines look at the observation [s]."""
 
 CONTRADICTION_S = 15.0
 
 
 class ProcessAdvice:
-    """Subscribes `observation` and `halted`; publishes `prompts`. Declares `model`, `models_file`, `cost_aware` (live),
+    """Advise on processes: subscribe `observation`, publish `prompts`. Declare `model`, `models_file`, `cost_aware` (live),
     `advice_deadline_s`, and the parameters of the token budget.
 
     Nothing here holds a process up. Without a language model (`model: offline`) advice is silent, and of the guidelines
@@ -89,12 +88,11 @@ class ProcessAdvice:
             robot=robot.config.name,
         )
         node.create_subscription(ObservationMsg, "observation", self._observe, OBSERVATION, raw=True)
-        node.create_subscription(Bool, "halted", self._halted, LATCHED_BY_ANY)
         if client is not None and self.thinks:
             prepare_models(node, [client])
 
     def _client(self, robot: RobotSetup) -> ModelClient | None:
-        """System 3 stops the robot and keeps its processes whatever is wrong with a model."""
+        """Return the client of the model, if one can be had: System 3 keeps its processes whatever is wrong with a model."""
         try:
             return declare_model(self._node, robot)
         except NodeStartError as error:
@@ -104,7 +102,7 @@ class ProcessAdvice:
     # -- what happens -------------------------------------------------------------------------------------------------
 
     def changed(self, process: Process, *, fresh: bool) -> None:
-        """A process is new, or as it stands here."""
+        """Take a process as it stands now; it is `fresh` when it is new."""
         if process.status.ended:
             self._budget.forget(process.process_id)
             self.loop.process_ended(process)
@@ -116,12 +114,12 @@ class ProcessAdvice:
             self._node.call_soon(self._advisor.began, process.process_id)
 
     def event(self, event: RunEvent) -> None:
-        """Any node has asked its model, or was answered: the budget of the hour is one for all."""
+        """Take what any node has asked its model: the budget of the hour is one for all."""
         if self.thinks:
             self._budget.hear(event)
 
     def follow(self, guidelines: Sequence[Kept]) -> None:
-        """These guidelines are enabled now."""
+        """Follow the guidelines that are enabled now."""
         self._shown = [_shown(kept) for kept in guidelines]
         self.loop.set(guidelines)
 
@@ -145,14 +143,15 @@ class ProcessAdvice:
         self._weighing.add(call)
 
     def close(self) -> None:
-        """Let every answer go."""
+        """Drop what was asked."""
         self._advisor.close()
         self.loop.close()
         self._layers.close()
 
-    def _halted(self, message: Bool) -> None:
-        self.loop.halted(message.data)
-        if message.data:
+    def halted(self, halted: bool) -> None:
+        """Note that the robot is halted, or no longer is."""
+        self.loop.halted(halted)
+        if halted:
             self._advisor.close()
 
     def _observe(self, raw: bytes) -> None:

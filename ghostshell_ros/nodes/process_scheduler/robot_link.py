@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the process scheduler's node that commands other nodes: interrupts, leases and the halt."""
+"""Command other nodes for the process scheduler: interrupts, leases and the halt."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from skill_kernel.processes.scheduler import ProcessScheduler
 
 KERNEL = "skill_kernel"
 ORDER = (KERNEL, "channel_scheduler", "token_parser", "action_planner")
-"""The whole way back, in the order in which an interrupt takes it."""
+"""The nodes on the way back, in the order in which an interrupt reaches them."""
 
 Job = Callable[[Callable[[], None]], None]
-"""Does something and then calls back."""
+"""A piece of work that calls back when it is done."""
 
 
 class RobotLink:
-    """Interrupts processes, and asks the kernel to pause, resume and end them; the answers go to `core`.
+    """Interrupt processes, and ask the kernel to pause, resume and end them; the answers go to `core`.
 
     Of an interrupt the kernel comes first and issues the epoch; when it does not answer, the safety gate is halted instead,
     because nobody else can promise that motion stops. The others are called whatever happens before them. Requests for
@@ -49,7 +49,6 @@ class RobotLink:
         self._halt = ServiceClient(node, Trigger, "halt")
         self._leases = ServiceClient(node, ProcessLease, f"{KERNEL}/process_lease")
         self._jobs: deque[Job] = deque()
-        self._busy = False
 
     # -- contact ------------------------------------------------------------------------------------------------------
 
@@ -82,8 +81,10 @@ class RobotLink:
     def interrupt(
         self, process_id: str, cause: str, then: Callable[[int], None], at_kernel: Callable[[], None] = lambda: None
     ) -> None:
-        """Interrupt a process ("" = all); `then` is told the new epoch when all were called, `at_kernel` is called as soon as
-        the kernel has answered or cannot."""
+        """Interrupt a process ("" = all).
+
+        `then` gets the new epoch when all were called. `at_kernel` is called once the kernel has answered or cannot.
+        """
         request = Interrupt.Request(process_id=process_id, cause=cause)
 
         def ask(names: Sequence[str]) -> None:
@@ -175,13 +176,13 @@ class RobotLink:
 
     def _put(self, job: Job) -> None:
         self._jobs.append(job)
-        if not self._busy:
-            self._next()
+        if len(self._jobs) == 1:
+            job(self._next)
 
     def _next(self) -> None:
-        self._busy = bool(self._jobs)
+        self._jobs.popleft()
         if self._jobs:
-            self._jobs.popleft()(self._next)
+            self._jobs[0](self._next)
 
 
 def _nobody() -> str:
