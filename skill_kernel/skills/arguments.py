@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an element's attributes to typed arguments of a skill, and the kernel's own check (GhostShell 3.4.2)."""
+"""Turn an element's attributes into typed arguments of a skill, and check those of a call (GhostShell 3.4.2)."""
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, EnumMeta
-from inspect import Parameter, Signature
+from inspect import Parameter
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
-from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -27,7 +27,7 @@ _BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(
 _NONE = frozenset({"", "none", "null"})
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.{0,15})?", re.ASCII)
 _RANGE_ERRORS = ("than", "than_equal", "multiple_of", "finite_number", "too_short", "too_long")
-"""How pydantic's names of errors end that are about the size of a value of the right type."""
+"""Endings of pydantic's names for errors about the size of a value of the right type."""
 _UNITS = (
     "deg ° degree degrees",
     "rad radian radians",
@@ -48,7 +48,7 @@ _WORDS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true 
 
 
 class ValueFault(ValueError):
-    """A value does not fit its type; the text says what fits. `out_of_range`: the type is right, the size is not."""
+    """Report a value that does not fit; the text says what does. `out_of_range`: its type is right, its size is not."""
 
     def __init__(self, message: str, *, out_of_range: bool = False) -> None:
         super().__init__(message)
@@ -93,43 +93,17 @@ class Converter:
             for member in members:
                 self._choices.setdefault(member.name if isinstance(member, Enum) else str(member), member)
 
-    def from_text(self, text: str) -> Any:
-        """Return the value a model wrote as an attribute. Raises ValueFault."""
-        stripped = text.strip()
+    def convert(self, value: Any, *, written: bool) -> Any:
+        """Return the value that came from JSON, or that a model has `written` as an attribute's text. Raises ValueFault."""
         if self._members:
-            none = self._none and stripped.casefold() in _NONE
-            return None if none else self._first(lambda member: member.from_text(text))
+            none = value.strip().casefold() in _NONE if written else value is None
+            return None if self._none and none else self._first(value, written)
         if self._choices:
-            return self._chosen(text)
-        if self.base is bool:
-            if stripped.casefold() not in _BOOLEANS:
-                raise self._fault()
-            return self._checked(_BOOLEANS[stripped.casefold()])
-        if self.base in (int, float):
-            return self._checked(self._number(stripped))
-        if self.base in (str, Any) or stripped[:1] not in ("{", "["):
-            return self._checked(text)  # a type that a plain string can stand for (a date, a path) does without JSON
-        try:
-            value = json.loads(stripped)
-        except (ValueError, RecursionError) as error:
-            raise self._fault(f", but this is not valid JSON ({error})") from error
-        _refuse_not_finite(value)
-        return self._checked(value)
-
-    def from_json(self, value: Any) -> Any:
-        """Return the value as it was parsed from JSON. Raises ValueFault."""
+            return self._chosen(value)
         base = self.base
-        if self._members:
-            return None if self._none and value is None else self._first(lambda member: member.from_json(value))
-        if self._choices:
-            for member in self._choices.values():
-                plain = _plain(member)
-                if value is member or (type(plain) is type(value) and plain == value):
-                    return member
-            if isinstance(value, str):
-                return self._chosen(value)
-            raise self._fault()
-        if base is float and isinstance(value, int) and not isinstance(value, bool):
+        if written:
+            value = self._read(value)
+        elif base is float and isinstance(value, int) and not isinstance(value, bool):
             value = self._finite(value)
         elif base is int and isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -148,24 +122,46 @@ class Converter:
     def _fault(self, more: str = "", *, first: str = "it", out_of_range: bool = False) -> ValueFault:
         return ValueFault(f"{first} must be {self.expected}{more}", out_of_range=out_of_range)
 
-    def _chosen(self, text: str) -> Any:
-        if text in self._choices:
-            return self._choices[text]
-        if text.strip() in self._choices:
-            return self._choices[text.strip()]
-        raise self._fault(nearest(text.strip(), self._choices))
+    def _chosen(self, value: Any) -> Any:
+        for member in self._choices.values():
+            plain = _plain(member)
+            if value is member or (type(plain) is type(value) and plain == value):
+                return member
+        if not isinstance(value, str):
+            raise self._fault()
+        for text in (value, value.strip()):
+            if text in self._choices:
+                return self._choices[text]
+        raise self._fault(nearest(value.strip(), self._choices))
 
-    def _first(self, convert: Callable[[Converter], Any]) -> Any:
+    def _first(self, value: Any, written: bool) -> Any:
+        """Return what the first member makes of the value that it fits."""
         faults = []
         for member in self._members:
             try:
-                return self._checked(convert(member))
+                return self._checked(member.convert(value, written=written))
             except ValueFault as error:
                 faults.append(error)
         of_range = [fault for fault in faults if fault.out_of_range]
         if of_range or len(faults) == 1:
             raise (of_range or faults)[-1]
         raise self._fault()
+
+    def _read(self, text: str) -> Any:
+        """Return what an attribute's text says, as JSON would have it."""
+        stripped = text.strip()
+        if self.base is bool:
+            if stripped.casefold() not in _BOOLEANS:
+                raise self._fault()
+            return _BOOLEANS[stripped.casefold()]
+        if self.base in (int, float):
+            return self._number(stripped)
+        if self.base in (str, Any) or stripped[:1] not in ("{", "["):
+            return text  # a type that a plain string can stand for (a date, a path) does without JSON
+        try:
+            return json.loads(stripped)
+        except (ValueError, RecursionError) as error:
+            raise self._fault(f", but this is not valid JSON ({error})") from error
 
     def _number(self, text: str) -> int | float:
         match = _NUMBER.fullmatch(text)
@@ -227,7 +223,7 @@ def _refuse_not_finite(value: Any) -> None:
 
 
 def _unit(metadata: tuple[Any, ...]) -> str:
-    """Return the unit is the first word of a bare string or a `Field` description that names one."""
+    """Return the unit: the first word of a bare string or of a `Field` description that names one."""
     for mark in metadata:
         words = mark if isinstance(mark, str) else (mark.description or "") if isinstance(mark, FieldInfo) else ""
         unit = _UNIT_OF.get(words.split()[0].strip(",;.:()[]").casefold()) if words.split() else None
@@ -255,7 +251,7 @@ Limits = Mapping[str, tuple[float, float]]
 
 
 class ArgumentError(ValueError):
-    """An argument is wrong, missing, unknown or out of range. `code` tells which, `message` what to write instead."""
+    """Report an argument that is wrong, missing, unknown or out of range. `message` says what to write instead."""
 
     def __init__(self, code: CallCode, message: str) -> None:
         super().__init__(message)
@@ -265,25 +261,27 @@ class ArgumentError(ValueError):
 
 @dataclass(frozen=True)
 class BoundArguments:
-    """Typed arguments by name, defaults filled in (content only where an attribute gave it), and a note for each value
-    that was clamped to the robot's limits."""
+    """Hold typed arguments by name, and a note for each value that was clamped to the robot's limits.
+
+    Defaults are filled in. Content is there only where an attribute gave it.
+    """
 
     values: dict[str, Any]
     clamped: list[str] = field(default_factory=list)
 
 
 def bind(skill: Skill, attrs: Mapping[str, str], limits: Limits) -> BoundArguments:
-    """T(v) of the paper: the attributes' strings become the types of the skill's parameters (semantics 2.2).
+    """Turn the attributes' strings into the types of the skill's parameters: T(v) of the paper (semantics 2.2).
 
     Raises ArgumentError with UNKNOWN_ARGUMENT, MISSING_ARGUMENT, INVALID_ARGUMENT or OUT_OF_RANGE. A limit the robot
     does not have bounds nothing; `unknown_limits` finds those.
     """
-    return _bind(skill, attrs, limits, lambda converter, text: converter.from_text(text))
+    return _bind(skill, attrs, limits, written=True)
 
 
 def bind_typed(skill: Skill, values: Mapping[str, Any], limits: Limits) -> BoundArguments:
     """Check and clamp values that came as JSON, as `bind` does for strings; a string is no number here."""
-    return _bind(skill, values, limits, lambda converter, value: converter.from_json(value))
+    return _bind(skill, values, limits, written=False)
 
 
 def parse_json(function: str, text: str) -> dict[str, Any]:
@@ -325,15 +323,9 @@ def unknown_limits(skill: Skill, limits: Limits) -> list[str]:
     return [c.limit.limit for c in converters(skill).values() if c.limit and c.limit.limit not in limits]
 
 
-_CONVERTERS: WeakKeyDictionary[Callable[..., Any], tuple[Signature, dict[str, Converter]]] = WeakKeyDictionary()
-"""What was worked out once for a skill's function and signature."""
-
-
+@functools.lru_cache(maxsize=512)
 def converters(skill: Skill) -> dict[str, Converter]:
     """Return the converter of each parameter. Raises SkillDefinitionError for an annotation that no value can be made of."""
-    known = _CONVERTERS.get(skill.function)
-    if known is not None and known[0] is skill.signature:
-        return known[1]
     made = {}
     for p in skill.signature.parameters.values():
         try:
@@ -341,11 +333,10 @@ def converters(skill: Skill) -> dict[str, Converter]:
         except TypeError as error:
             why = f"parameter '{p.name}' cannot be written by a model ({error})"
             raise SkillDefinitionError(f"skill '{skill.name}': {why}") from error
-    _CONVERTERS[skill.function] = (skill.signature, made)
     return made
 
 
-def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Callable[[Converter, Any], Any]) -> BoundArguments:
+def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, *, written: bool) -> BoundArguments:
     of, parameters = converters(skill), skill.signature.parameters
     for name in given:
         if name not in of:
@@ -355,7 +346,7 @@ def _bind(skill: Skill, given: Mapping[str, Any], limits: Limits, convert: Calla
     for name, converter in of.items():
         if name in given:
             try:
-                value = convert(converter, given[name])
+                value = converter.convert(given[name], written=written)
             except ValueFault as fault:
                 code = CallCode.OUT_OF_RANGE if fault.out_of_range else CallCode.INVALID_ARGUMENT
                 raise ArgumentError(code, f"{skill.name}: {name} is {_shown(given[name])}; {fault}") from fault

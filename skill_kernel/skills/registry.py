@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The set of skills a robot has, collected from modules or a file and replaceable while the system runs."""
+"""Collect a robot's skills from modules or a file, and replace them while the system runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class RegistryError(ValueError):
-    """A skill set cannot be used: a module does not import, or two skills share a name. The message says which."""
+    """Report a skill set that cannot be used: a module does not import, or two skills share a name."""
 
 
 class SkillRegistry:
@@ -77,8 +77,10 @@ class SkillRegistry:
     def replace_from_modules(
         self, modules: Sequence[str], *, text_skill: str = "", check: Callable[[SkillRegistry], None] = lambda registry: None
     ) -> None:
-        """Read the modules, and those below them, anew from disk and take their skills; on RegistryError, which `check`
-        may raise of the new set as well, the present one stays."""
+        """Read the modules, and those below them, again from disk and take their skills.
+
+        On RegistryError, which `check` may raise of the new set as well, the present one stays.
+        """
         importlib.invalidate_caches()
         before = {name: sys.modules.pop(name) for name in _loaded(modules)}
         for module in before.values():
@@ -187,7 +189,7 @@ def _collect(modules: Iterable[ModuleType]) -> Iterator[Skill]:
 
 
 def _refuse_shadowed(module: ModuleType) -> None:
-    """Two functions of one name in a module: Python keeps the second, so the first would vanish without a word."""
+    """Refuse two functions of one name in a module: Python keeps the second, and the first would vanish without a word."""
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError):

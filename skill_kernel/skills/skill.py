@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `@robot_skill` decorator and the description of a skill it attaches to a function (TypeGo 4, GhostShell 3.2)."""
+"""Declare functions as skills with `@robot_skill`, which attaches a skill's description (TypeGo 4, GhostShell 3.2)."""
 
 from __future__ import annotations
 
-import ast
+import dis
 import functools
 import inspect
 import math
 import re
-import textwrap
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +29,12 @@ the skill stands as an open element and runs until it is reset.
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"[^\W\d][\w.:\-]*")
+_OF_INTERFACES = frozenset({"SkillReturn", "success", "failure", "interruption", "NotImplementedError", "str"})
+"""Names that the body of a function may use that only declares a skill."""
 
 
 class SkillDefinitionError(ValueError):
-    """A skill is declared in a way the kernel cannot run; the message names the skill and the fault."""
+    """Report a skill that the kernel cannot run as it is declared; the message names the skill and the fault."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class Limited:
     limit: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Skill:
-    """One skill: a typed function and what the runtime must know of it. Built by `robot_skill`."""
+    """Describe a skill: a typed function and what the runtime must know of it. Built by `robot_skill`."""
 
     name: str
     function: Callable[..., Any]
@@ -273,24 +274,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 
 def _only_declares(function: Callable[..., Any]) -> bool:
     """Return whether the body does nothing but return, so that there is nothing to stop (an interface without a binding)."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError):
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_freevars or not _OF_INTERFACES.issuperset(code.co_names):
         return False
-    node = tree.body[0]
-    if not isinstance(node, ast.FunctionDef):
-        return False
-    return all(_is_trivial(statement) for statement in node.body)
-
-
-def _is_trivial(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Pass):
-        return True
-    if isinstance(statement, ast.Expr):
-        return isinstance(statement.value, ast.Constant)
-    if isinstance(statement, ast.Raise):
-        return statement.exc is not None and "NotImplementedError" in ast.unparse(statement.exc)
-    if isinstance(statement, ast.Return):
-        calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
-        return all("SkillReturn" in ast.unparse(c.func) or ast.unparse(c.func) == "str" for c in calls)
-    return False
+    return not any(i.opname.startswith("STORE") or i.argval in INJECTED for i in dis.get_instructions(code))
