@@ -11,38 +11,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from skill_kernel.calls import CallSpec
 from skill_kernel.robot import SubsystemConfig
 from skill_kernel.skills.skill import MAIN
 
 UNDECLARED = SubsystemConfig(exclusive_per_process=True, parallel=False)
-"""Settings of a subsystem the robot's file does not name: the strictest."""
+"""The strictest settings, for a subsystem that the robot's file does not name."""
 
 NEW_PROCESS_VOID_S = 1.0
 """An interrupt of every process also voids goals of processes not seen before it, for this long: goals that were on
 their way arrive within it, and a process made later, which begins at epoch 0, is not shut out for good."""
 
 MAX_PROCESSES = 4096
-"""Processes remembered."""
+"""How many processes are remembered."""
 
 WAITING = "waiting"
 """Cause of a process that nobody holds back any more, but whose subsystems another has: it goes on when they are free."""
 
 BY_NAME = ""
-"""Who gave a cause that was asked for by name, and is to be taken back by name; a pre-empter's belongs to its process."""
+"""The giver of a cause that was asked for by name and is taken back by name. A pre-empter's cause bears its process id."""
 
 
 class LeaseError(RuntimeError):
     """Report a lease given back by someone who does not hold it: a fault of the program, never of a model."""
-
-
-@dataclass(frozen=True)
-class Owner:
-    """Identify who holds a lease. An `open` call may have calls inside it; a `nested` one stands inside another."""
-
-    process_id: str
-    call_id: str
-    open: bool = False
-    nested: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,10 +54,10 @@ class LeaseTable:
 
     def __init__(self, subsystems: Mapping[str, SubsystemConfig]) -> None:
         self._settings = dict(subsystems)
-        self._holders: dict[str, dict[str, Owner]] = {name: {} for name in subsystems}
+        self._holders: dict[str, dict[str, CallSpec]] = {name: {} for name in subsystems}
         self._reserved: dict[str, str] = {}
 
-    def acquire(self, owner: Owner, subsystems: Iterable[str]) -> Held | None:
+    def acquire(self, call: CallSpec, subsystems: Iterable[str]) -> Held | None:
         """Take all of them, or none and return who holds the first that is not free.
 
         Raises LeaseError for a call that already holds one of them.
@@ -74,26 +65,26 @@ class LeaseTable:
         wanted = tuple(dict.fromkeys(subsystems))
         for name in wanted:
             for other in self._holders.get(name, {}).values():
-                if other.call_id == owner.call_id:
-                    raise LeaseError(f"call {owner.call_id} already holds '{name}'")
-                if self._conflict(name, other, owner):
+                if other.call_id == call.call_id:
+                    raise LeaseError(f"call {call.call_id} already holds '{name}'")
+                if self._conflict(name, other, call):
                     return Held(name, other.process_id, other.call_id)
-            if (keeper := self._reserved.get(name, owner.process_id)) != owner.process_id:
+            if (keeper := self._reserved.get(name, call.process_id)) != call.process_id:
                 return Held(name, keeper)
         for name in wanted:
-            self._holders.setdefault(name, {})[owner.call_id] = owner
+            self._holders.setdefault(name, {})[call.call_id] = call
             if self.settings(name).exclusive_per_process:
-                self._reserved[name] = owner.process_id
+                self._reserved[name] = call.process_id
         return None
 
-    def release(self, owner: Owner, subsystems: Iterable[str]) -> None:
-        """Give back a call's lease. Raises LeaseError, and changes nothing, when this owner does not hold one of them."""
+    def release(self, call: CallSpec, subsystems: Iterable[str]) -> None:
+        """Give back a call's lease. Raises LeaseError, and changes nothing, when this call does not hold one of them."""
         names = tuple(dict.fromkeys(subsystems))
         for name in names:
-            if self._holders.get(name, {}).get(owner.call_id) != owner:
-                raise LeaseError(f"'{name}' is not held by call {owner.call_id} of process {owner.process_id}")
+            if self._holders.get(name, {}).get(call.call_id) != call:
+                raise LeaseError(f"'{name}' is not held by call {call.call_id} of process {call.process_id}")
         for name in names:
-            del self._holders[name][owner.call_id]
+            del self._holders[name][call.call_id]
 
     def reserve(self, process_id: str, subsystems: Iterable[str]) -> Held | None:
         """Keep the exclusive ones of these for a process, or none and return who keeps the first that is another's."""
@@ -119,14 +110,16 @@ class LeaseTable:
 
     def users(self, subsystem: str) -> tuple[str, ...]:
         """Return the processes whose calls run on a subsystem and the one it is reserved for."""
-        running = [owner.process_id for owner in self.holders(subsystem)]
-        return tuple(dict.fromkeys(running + [self._reserved[s] for s in (subsystem,) if s in self._reserved]))
+        users = [call.process_id for call in self.holders(subsystem)]
+        if subsystem in self._reserved:
+            users.append(self._reserved[subsystem])
+        return tuple(dict.fromkeys(users))
 
     def reserving(self) -> tuple[str, ...]:
         """Return every process that keeps something."""
         return tuple(dict.fromkeys(self._reserved.values()))
 
-    def holders(self, subsystem: str) -> tuple[Owner, ...]:
+    def holders(self, subsystem: str) -> tuple[CallSpec, ...]:
         """Return the calls that hold a subsystem, in the order they came."""
         return tuple(self._holders.get(subsystem, {}).values())
 
@@ -138,13 +131,13 @@ class LeaseTable:
         """Return the settings of a subsystem."""
         return self._settings.get(subsystem, UNDECLARED)
 
-    def _conflict(self, name: str, other: Owner, new: Owner) -> bool:
+    def _conflict(self, name: str, other: CallSpec, new: CallSpec) -> bool:
         settings = self.settings(name)
         if settings.exclusive_per_process and other.process_id != new.process_id:
             return True
         if settings.parallel:
             return False
-        inside = name == MAIN and other.open and new.nested and other.process_id == new.process_id
+        inside = name == MAIN and other.open and new.parent_id and other.process_id == new.process_id
         return not inside  # law C7: on main a call inside an open call runs
 
 

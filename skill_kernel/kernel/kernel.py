@@ -28,7 +28,7 @@ from skill_kernel.clock import Clock
 from skill_kernel.codes import CallCode, LeaseCode, Outcome, ParseCode
 from skill_kernel.config.sections import nearest
 from skill_kernel.events import CallEvent, CallKind, Notice, NoticeKind, ProcessEvent, ProcessKind, RunEvent
-from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, HoldTable, LeaseTable, Owner, Rank
+from skill_kernel.kernel.holds import BY_NAME, WAITING, EpochTable, Held, HoldTable, LeaseTable, Rank
 from skill_kernel.kernel.running import CallTable, Deadline, Pausing, RunningCall, interruption, normalized
 from skill_kernel.robot import RobotConfig, RobotConfigError
 from skill_kernel.skills.arguments import ArgumentError, bind_typed, unknown_limits
@@ -113,8 +113,7 @@ class Kernel:
             return Refused(CallCode.SKILL_FAILED, why)
         buffer = self._new_buffer(skill, call, bound.values)
         with self._step():
-            owner = Owner(call.process_id, call.call_id, open=call.open, nested=bool(call.parent_id))
-            refused = self._refusal(call, skill, owner, subsystems)
+            refused = self._refusal(call, skill, subsystems)
             if refused is not None:
                 return refused
             self._epochs.seen(call.epoch)
@@ -122,7 +121,6 @@ class Kernel:
                 call,
                 skill,
                 bound.values,
-                owner,
                 subsystems,
                 buffer,
                 deadline=Deadline(self._clock, partial(self._too_late, call.call_id)),
@@ -130,7 +128,7 @@ class Kernel:
                 accepted_s=self._clock.now(),
             )
             run.pause_evt = PauseEvent(partial(self._came_to_rest, run))
-            self._calls.add(run)
+            self._calls[call.call_id] = run
             self._extend_deadline(run)
             for note in bound.clamped:
                 self._notice(run, note)
@@ -138,7 +136,7 @@ class Kernel:
         self._begin(run)
         return Accepted(tuple(bound.clamped))
 
-    def _refusal(self, call: CallSpec, skill: Skill, owner: Owner, subsystems: tuple[str, ...]) -> Refused | None:
+    def _refusal(self, call: CallSpec, skill: Skill, subsystems: tuple[str, ...]) -> Refused | None:
         """Return why the call cannot run now; None when it can, and then it holds its leases."""
         lowest = self._epochs.lowest(call.process_id, (*call.channels, *subsystems), self._clock.now())
         if call.epoch < lowest:
@@ -146,15 +144,15 @@ class Kernel:
             return Refused(CallCode.STALE_EPOCH, text)
         if (cause := self._halt_cause) is not None:
             return Refused(CallCode.HALTED, f"the robot is halted ({cause}); clear the halt first")
-        if self._calls.used(call.call_id):
+        if call.call_id in self._calls or call.call_id in self._calls.ended:
             text = f"call id {call.call_id} was used before; each call needs its own"
             return Refused(CallCode.INVALID_ARGUMENT, text)
         if causes := self._holds.causes(call.process_id):
             text = f"process {call.process_id} is paused by {', '.join(causes)}; {skill.name} may run when it is resumed"
             return Refused(CallCode.PROCESS_PAUSED, text)
-        if (count := len(self._calls.running)) >= self._settings.max_running:
+        if (count := len(self._calls)) >= self._settings.max_running:
             return Refused(CallCode.QUEUE_FULL, f"{count} calls run already; wait until some have ended")
-        held = self._leases.acquire(owner, subsystems)
+        held = self._leases.acquire(call, subsystems)
         return None if held is None else self._held(call, skill, subsystems, held)
 
     def _held(self, call: CallSpec, skill: Skill, subsystems: tuple[str, ...], held: Held) -> Refused:
@@ -325,7 +323,7 @@ class Kernel:
         wanted = frozenset(channels)
         with self._step():
             new = self._epochs.advance(process_id, sorted(wanted), self._clock.now(), at_least=epoch)
-            hit = [r for r in self._calls.running if process_id in ("", r.spec.process_id) and r.holds(wanted)]
+            hit = [r for r in self._calls.values() if process_id in ("", r.spec.process_id) and r.holds(wanted)]
             stopped = tuple(r.spec.call_id for r in hit if not r.reported)
             uncertain = tuple(r.spec.call_id for r in hit if r.reported)
             for run in hit:
@@ -371,7 +369,7 @@ class Kernel:
     def state(self) -> KernelSnapshot:
         """Return the kernel's state now."""
         with self._step():
-            live = [r for r in self._calls.running if not r.reported]
+            live = [r for r in self._calls.values() if not r.reported]
             return KernelSnapshot(
                 self._halt_cause is not None,
                 self._halt_cause or "",
@@ -384,7 +382,7 @@ class Kernel:
 
     def _subsystem(self, name: str) -> SubsystemState:
         settings, user = self._leases.settings(name), next(iter(self._leases.users(name)), "")
-        calls = tuple(owner.call_id for owner in self._leases.holders(name))
+        calls = tuple(call.call_id for call in self._leases.holders(name))
         return SubsystemState(name, settings.exclusive_per_process, settings.parallel, user, calls)
 
     def _process(self, process_id: str) -> ProcessHoldState:
@@ -432,16 +430,16 @@ class Kernel:
 
     @contextmanager
     def _step(self) -> Iterator[None]:
-        """Hold the lock. A step that did not raise ends with giving what is free to who waits, and with `flush`."""
+        """Hold the lock. A step that did not raise then gives what is free to who waits, and flushes the outbox."""
         with self._lock:
             yield
             self._serve_waiting()
         self._flush()
 
     def _flush(self) -> None:
-        """Call what was put into the outbox, in that order. Never waits: what another thread is calling leaves with that one.
+        """Call what was put into the outbox, in that order, without the lock. It never waits for another thread that flushes.
 
-        Needs to be called without the lock. A callback that raises is logged, and the others follow.
+        A callback that raises is logged, and the others follow.
         """
         while self._outbox and self._emptying.acquire(blocking=False):
             try:
@@ -485,7 +483,7 @@ class Kernel:
             self._halt_cause = cause
             self._report(Notice(kind=NoticeKind.HALTED, text=cause, error_code=CallCode.HALTED, error_msg=cause))
             self._changed()
-        for run in self._calls.running:
+        for run in list(self._calls.values()):
             self._stop(run, CallResult(Outcome.INTERRUPTED, CallCode.HALTED, f"the robot was halted: {cause}"))
 
     def _too_late(self, call_id: str) -> None:
@@ -538,7 +536,7 @@ class Kernel:
         run.deadline.clear()
         run.stop_deadline.clear()
         if run.leased:
-            self._leases.release(run.owner, run.all_subsystems)
+            self._leases.release(run.spec, run.all_subsystems)
         self._calls.forget(run)
         self._changed()
 
@@ -597,10 +595,10 @@ class Kernel:
         paused = [r for r in self._calls.of(process_id) if r.ending is None and not r.reported]
         taken: list[RunningCall] = []
         for run in [r for r in paused if r.pausing is Pausing.PARKED]:
-            held = self._leases.acquire(run.owner, run.all_subsystems)
+            held = self._leases.acquire(run.spec, run.all_subsystems)
             if held is not None:
                 for other in taken:
-                    self._leases.release(other.owner, other.all_subsystems)
+                    self._leases.release(other.spec, other.all_subsystems)
                 return held
             taken.append(run)
         for run in paused:
@@ -611,7 +609,7 @@ class Kernel:
     def _park(self, run: RunningCall) -> None:
         run.stop_deadline.clear()
         run.pausing = Pausing.PARKED
-        self._leases.release(run.owner, run.all_subsystems)
+        self._leases.release(run.spec, run.all_subsystems)
         self._changed()
 
     def _go_on(self, run: RunningCall) -> None:
@@ -671,7 +669,7 @@ class Kernel:
                     if not run.nested[subsystem]:
                         del run.nested[subsystem]
                         if run.leased:
-                            self._leases.release(run.owner, [subsystem])
+                            self._leases.release(run.spec, [subsystem])
                 self._changed()
 
     def _take_inside(self, run: RunningCall, name: str, wanted: list[str]) -> SkillReturn | None:
@@ -681,7 +679,7 @@ class Kernel:
                 if run.ending is not None or run.stop_evt.is_set():
                     return SkillReturn.interruption(f"stopped before {name} began")
                 if not run.pause_evt.is_set():
-                    held = self._leases.acquire(run.owner, [s for s in wanted if s not in run.nested])
+                    held = self._leases.acquire(run.spec, [s for s in wanted if s not in run.nested])
                     if held is not None:
                         text = f"{name} needs {held.subsystem}, which process {held.process_id} holds"
                         return SkillReturn.failure(text, CallCode.SUBSYSTEM_HELD)

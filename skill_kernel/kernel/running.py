@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running calls: the state of each, its deadline, its outcome (laws C5, C9, C10), and the table of all of them."""
+"""Keep running calls: the state of each, its deadlines, its outcome (laws C5, C9, C10), and the table of all."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -14,15 +13,14 @@ from typing import Any
 from skill_kernel.calls import DONE, CallResult, CallSpec
 from skill_kernel.clock import Clock, Timer
 from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.kernel.holds import Owner
 from skill_kernel.skills.hearing import ContentBuffer, PauseEvent
 from skill_kernel.skills.skill import Skill, SkillReturn
 
 MAX_VALUE_CHARS = 65_536
-"""Length of a skill's value as JSON; larger things are kept elsewhere and named."""
+"""Longest value of a skill as JSON. Keep larger things elsewhere, and name them."""
 
 MAX_ENDED_CALLS = 4096
-"""Ended calls whose ids are remembered, so that no id is used twice."""
+"""How many ended calls' ids are remembered, so that no id is used twice."""
 
 
 class Deadline:
@@ -99,12 +97,11 @@ class RunningCall:
     spec: CallSpec
     skill: Skill
     arguments: dict[str, Any]
-    owner: Owner
     subsystems: tuple[str, ...]
     buffer: ContentBuffer | None
     deadline: Deadline
     stop_deadline: Deadline
-    """When it must have stopped, or come to rest for a pause."""
+    """The time by which it must have stopped, or come to rest for a pause."""
     accepted_s: float
     stop_evt: threading.Event = field(default_factory=threading.Event)
     pause_evt: PauseEvent = field(default_factory=PauseEvent)
@@ -114,7 +111,7 @@ class RunningCall:
     pausing: Pausing = Pausing.NONE
     starts_anew: bool = False
     ending: CallResult | None = None
-    """Why it was told to end. The first cause fixes the outcome (law C9)."""
+    """The first cause to end it, which fixes the outcome (law C9)."""
     body_result: SkillReturn | None = None
     body_ended: bool = False
     reported: bool = False
@@ -230,46 +227,29 @@ def _ending_of(name: str, body: SkillReturn) -> CallResult:
     )
 
 
-class CallTable:
-    """Keep running calls by id, in the order they came. Guarded by the kernel's lock."""
+class CallTable(dict[str, RunningCall]):
+    """Hold running calls by id, in the order they came, and the ids of ended ones. Guarded by the kernel's lock."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, RunningCall] = {}
-        self._ended: OrderedDict[str, None] = OrderedDict()
-
-    @property
-    def running(self) -> list[RunningCall]:
-        """Return all running calls."""
-        return list(self._calls.values())
+        super().__init__()
+        self.ended: dict[str, None] = {}
 
     def of(self, process_id: str) -> list[RunningCall]:
         """Return the running calls of one process."""
-        return [run for run in self._calls.values() if run.spec.process_id == process_id]
-
-    def get(self, call_id: str) -> RunningCall | None:
-        """Return the running call of that id."""
-        return self._calls.get(call_id)
-
-    def used(self, call_id: str) -> bool:
-        """Return whether a call of that id runs or is remembered."""
-        return call_id in self._calls or call_id in self._ended
-
-    def add(self, run: RunningCall) -> None:
-        """Take in a new call."""
-        self._calls[run.spec.call_id] = run
+        return [run for run in self.values() if run.spec.process_id == process_id]
 
     def forget(self, run: RunningCall) -> None:
         """Remove a call that is over, and remember its id."""
-        del self._calls[run.spec.call_id]
-        self._ended[run.spec.call_id] = None
-        while len(self._ended) > MAX_ENDED_CALLS:
-            self._ended.popitem(last=False)
+        del self[run.spec.call_id]
+        self.ended[run.spec.call_id] = None
+        if len(self.ended) > MAX_ENDED_CALLS:
+            del self.ended[next(iter(self.ended))]
 
     def around(self, call: CallSpec) -> list[RunningCall]:
         """Return the running calls around this one. What a caller says of its parents may be wrong, even circular."""
         found: list[RunningCall] = []
-        run = self._calls.get(call.parent_id)
+        run = self.get(call.parent_id)
         while run is not None and run not in found:
             found.append(run)
-            run = self._calls.get(run.spec.parent_id)
+            run = self.get(run.spec.parent_id)
         return found

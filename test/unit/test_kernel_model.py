@@ -15,8 +15,8 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from kernel_model import KernelAndModel
 
-from skill_kernel.calls import LeaseAnswer
-from skill_kernel.kernel.holds import LeaseError, LeaseTable, Owner
+from skill_kernel.calls import CallSpec, LeaseAnswer
+from skill_kernel.kernel.holds import LeaseError, LeaseTable
 from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.kernel.running import RunningCall
 
@@ -76,7 +76,7 @@ def both_release_whoever_holds(patch: pytest.MonkeyPatch) -> None:
     """Do the same where a lease has no owner: the second release takes it from whoever has come in between."""
     pause_and_stop_both_release(patch)
 
-    def ownerless(self: LeaseTable, owner: Owner, subsystems: Iterable[str]) -> None:
+    def ownerless(self: LeaseTable, call: CallSpec, subsystems: Iterable[str]) -> None:
         for name in subsystems:
             self._holders[name].clear()
 

@@ -9,25 +9,30 @@ import time
 import pytest
 from kernel_bench import ROBOT
 
+from skill_kernel.calls import CallSpec
 from skill_kernel.clock import SteadyClock
-from skill_kernel.kernel.holds import EpochTable, LeaseError, LeaseTable, Owner
+from skill_kernel.kernel.holds import EpochTable, LeaseError, LeaseTable
+
+
+def call(process_id: str, call_id: str) -> CallSpec:
+    return CallSpec(process_id, call_id, "walk")
 
 
 def test_several_subsystems_are_taken_together_or_not_at_all() -> None:
     leases = LeaseTable(ROBOT.subsystems)
-    assert leases.acquire(Owner("p1", "a"), ["arm"]) is None
-    held = leases.acquire(Owner("p1", "b"), ["legs", "arm"])
+    assert leases.acquire(call("p1", "a"), ["arm"]) is None
+    held = leases.acquire(call("p1", "b"), ["legs", "arm"])
     assert held is not None and (held.subsystem, held.call_id) == ("arm", "a")
     assert leases.holders("legs") == ()
 
 
 def test_a_lease_is_given_back_once_and_only_by_its_owner() -> None:
-    leases, owner = LeaseTable(ROBOT.subsystems), Owner("p1", "a")
+    leases, owner = LeaseTable(ROBOT.subsystems), call("p1", "a")
     leases.acquire(owner, ["legs", "arm"])
     with pytest.raises(LeaseError, match="not held by call b"):
-        leases.release(Owner("p1", "b"), ["legs"])
+        leases.release(call("p1", "b"), ["legs"])
     with pytest.raises(LeaseError, match="not held by call a of process p2"):
-        leases.release(Owner("p2", "a"), ["legs"])
+        leases.release(call("p2", "a"), ["legs"])
     leases.release(owner, ["legs"])
     with pytest.raises(LeaseError, match="'legs' is not held"):
         leases.release(owner, ["arm", "legs"])
@@ -39,9 +44,9 @@ def test_a_lease_is_given_back_once_and_only_by_its_owner() -> None:
 
 def test_a_subsystem_nobody_declared_is_exclusive_and_serial() -> None:
     leases = LeaseTable({})
-    assert leases.acquire(Owner("p1", "a"), ["tail"]) is None
-    assert leases.acquire(Owner("p1", "b"), ["tail"]) is not None
-    assert leases.acquire(Owner("p2", "c"), ["tail"]) is not None
+    assert leases.acquire(call("p1", "a"), ["tail"]) is None
+    assert leases.acquire(call("p1", "b"), ["tail"]) is not None
+    assert leases.acquire(call("p2", "c"), ["tail"]) is not None
 
 
 def test_epochs_of_a_channel_do_not_touch_another() -> None:

@@ -11,12 +11,12 @@ import pytest
 from kernel_bench import REST, ROBOT, WAIT_S, Bench, code_of, rest
 
 from skill_kernel import CallCode, Content, Outcome, SkillReturn
-from skill_kernel.calls import Accepted, ProcessHoldState
+from skill_kernel.calls import Accepted, CallSpec, ProcessHoldState
 from skill_kernel.clock import OneShotTimer, SteadyClock, VirtualClock
 from skill_kernel.codes import LeaseCode
 from skill_kernel.events import CallKind, ProcessKind
 from skill_kernel.kernel.heartbeats import Heartbeats, Silence, Source
-from skill_kernel.kernel.holds import LeaseTable, Owner
+from skill_kernel.kernel.holds import LeaseTable
 from skill_kernel.kernel.kernel import Kernel
 from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import SkillDefinitionError, robot_skill
@@ -65,10 +65,10 @@ def test_a_contention_is_told_with_who_wants_and_who_has(bench: Bench) -> None:
 
 def test_a_reservation_is_given_back_once_and_only_by_its_process() -> None:
     leases = LeaseTable(ROBOT.subsystems)
-    leases.acquire(Owner("p1", "a"), ["legs", "sound"])
+    leases.acquire(CallSpec("p1", "a", "walk"), ["legs", "sound"])
     assert leases.free("p2") == () and leases.reserved_for("p1") == ("legs",), "sound is kept by nobody"
     assert leases.free("p1") == ("legs",) and leases.free("p1") == ()
-    assert leases.holders("legs") == (Owner("p1", "a"),), "its call is another matter"
+    assert leases.holders("legs") == (CallSpec("p1", "a", "walk"),), "its call is another matter"
 
 
 # -- pause and resume ------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The skill kernel as a node: goals of ExecuteSkill become calls of `skill_kernel.kernel.kernel.Kernel`."""
+"""Run the skill kernel as a node: goals of ExecuteSkill become calls of `skill_kernel.kernel.kernel.Kernel`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from skill_kernel.skills.registry import RegistryError, SkillRegistry
 from skill_kernel.skills.skill import Skill
 
 STATE_AGAIN_S = (2.0, 5.0, 10.0)
-"""When `kernel_state` is told once more after the start: a reader that still kept the last word of a kernel that was killed
-was seen to miss its successor's first one for good, latched as it is."""
+"""Times after the start at which `kernel_state` is published once more. A reader that kept the last state of a killed
+kernel was seen to miss its successor's first one for good, although it is latched."""
 
 END_WAIT_S = 0.5
 """How long an ending node waits for its skills to stop."""
@@ -45,20 +45,20 @@ GATE_HALTED = "the safety gate is halted"
 """Cause of a halt that the gate itself has told of, with the reason."""
 
 STATE_DELAY_S = 0.01
-"""How long a change waits for others before `kernel_state` tells of them: first the calls, then the report …"""
+"""How long a change waits for others, so that `kernel_state` tells of them together."""
 
 AWAITED_S = 2.0
-"""… but none, for so long after a call was refused that waits for just this report to try again."""
+"""How long after a refusal changes do not wait: the refused call waits for just this report to be tried again."""
 
 LOST_TOLD_S = 0.1
-"""Between the loss of a driver and the halt: the call ends with this reason first. The gate no longer hears the driver."""
+"""Time from the loss of a driver to the halt, in which its call ends with that reason. The gate no longer hears the driver."""
 
 
 OPERATOR = "teleop"
-"""Stands for the operator among the processes; the gate answers for it."""
+"""The operator's name among the processes. The gate answers for it."""
 
 CHECKS = 5
-"""How often within the timeout heartbeats are looked for."""
+"""Number of checks within the heartbeat timeout."""
 
 
 class KernelProcesses:
@@ -192,7 +192,7 @@ class SkillKernelNode(RuntimeNode):
             self.call_later(delay_s, self._publish_state)
 
     def health(self) -> Health:
-        """Halted is an error; else how much runs."""
+        """Return how much runs; a halt is an error."""
         state = self._kernel.state()
         values = {"running calls": len(state.running), "processes": len(state.processes)}
         if state.halted:
@@ -265,7 +265,7 @@ class SkillKernelNode(RuntimeNode):
         goal.abort(_result(CallResult(outcome, refused.code, refused.message)))
 
     def _on_result(self, call_id: str, result: CallResult) -> None:
-        """From any thread."""
+        """End the goal of a call. Called from any thread."""
         goal = self._goals.pop(call_id, None)
         if goal is None:
             return
@@ -333,7 +333,7 @@ class SkillKernelNode(RuntimeNode):
     # -- what others see -----------------------------------------------------------------------------------------
 
     def _on_change(self) -> None:
-        """From any thread: changes that come together are one message."""
+        """Publish the state soon, once for changes that come together. Called from any thread."""
         if not self._state_due:
             self._state_due = True
             if time.monotonic() < self._awaited_until:
@@ -375,7 +375,7 @@ class SkillKernelNode(RuntimeNode):
 
 @dataclass
 class _Shown:
-    """The content of a goal's feedback."""
+    """Hold the content of a goal's feedback."""
 
     phase: str
     since_s: float
