@@ -97,7 +97,6 @@ def _perform(
     from bench.demo.timeline import StreamListener
     from ghostshell_ros.cli.follow import NotThereError, RobotClient, run_task, told, wait_ready
     from ghostshell_ros.cli.robot_client import spun
-    from ghostshell_ros.cli.run_view import RunScreen, RunView
 
     try:
         with spun(lambda: RobotClient(robot)) as client:
@@ -106,10 +105,9 @@ def _perform(
             wait_ready(client, 60.0, alive=lambda: not exited)
             print(f"ready after {time.monotonic() - begun:.1f} s; model: {what}")
             print(f"instruction: {spoken}", flush=True)
-            screen = RunScreen(RunView(shows=lambda process_id: process_id in ("", client.process_id)), client)
-            end = run_task(client, screen, spoken, timeout_s=300.0)
+            end = run_task(client, spoken, timeout_s=300.0)
             print(told(end))
-            stream.draw(screen.view.model, client.process_id, spoken, picture)
+            stream.draw(client.view.model, client.process_id, spoken, picture)
             print(f"timeline: {picture}")
             return end, reel
     except NotThereError as error:

@@ -12,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from ghostshell.action import RunTask
 from ghostshell.msg import KernelState, ProcessHeartbeat
 
-from ghostshell_ros.cli.run_view import RunListener, RunScreen
+from ghostshell_ros.cli.run_view import RunListener, RunScreen, RunView
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd, SentGoal
 from ghostshell_ros.runtime.lifecycle import TOPIC as DRIVER_STATES
 from ghostshell_ros.runtime.lifecycle import DriverState
@@ -75,7 +75,7 @@ def told(end: RunTask.Result) -> str:
 
 
 class RobotClient(RunListener):
-    """Send tasks to one robot's `run_task`. The end of a task goes into `inbox`, too, under the kind end."""
+    """Send a task to one robot's `run_task`; `view` shows it, and its end goes into `inbox` under the kind end."""
 
     def __init__(self, robot: str) -> None:
         super().__init__(robot, "ghostshell_cli")
@@ -83,6 +83,7 @@ class RobotClient(RunListener):
         self._prober = self.steady_timer(PROBE_S, self._probe)
         self._goal: SentGoal | None = None
         self.process_id = ""
+        self.view = RunView(shows=lambda process_id: process_id in ("", self.process_id))
         self._seen: set[str] = set()
         self.heard_s = time.monotonic()
         self.create_subscription(KernelState, "kernel_state", self._kernel, LATCHED)
@@ -152,13 +153,13 @@ def wait_ready(client: RobotClient, timeout_s: float, alive: Callable[[], bool] 
         time.sleep(PROBE_S)
 
 
-def run_task(client: RobotClient, screen: RunScreen, instruction: str, *, timeout_s: float) -> RunTask.Result:
+def run_task(client: RobotClient, instruction: str, *, timeout_s: float) -> RunTask.Result:
     """Send an instruction and show what happens until the task has ended. Ctrl-C cancels it and waits for its end."""
     client.call_soon(client.send, instruction)
     deadline = time.monotonic() + timeout_s
     end, settle_s = None, 0.0
     held: list[tuple[str, Any]] = []
-    with screen:
+    with RunScreen(client.view, client) as screen:
         while end is None or time.monotonic() < settle_s:
             try:
                 kind, message = client.inbox.get(timeout=0.1)

@@ -36,14 +36,12 @@ def say(
     Exit status: 0 the task succeeded, 1 it did not, 2 no robot answers.
     """
     from ghostshell_ros.cli import follow
-    from ghostshell_ros.cli.run_view import RunScreen, RunView
     from skill_kernel.processes.process import ProcessStatus
 
     try:
         with spun(lambda: follow.RobotClient(robot)) as client:
             follow.wait_ready(client, wait)
-            view = RunView(shows=lambda process_id: process_id in ("", client.process_id))
-            end = follow.run_task(client, RunScreen(view, client), instruction, timeout_s=timeout)
+            end = follow.run_task(client, instruction, timeout_s=timeout)
     except follow.NotThereError as error:
         fail(error, command="say")
     print(follow.told(end))
