@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
 from bench.dry_run import DryRun, dry_run
 from function_tokens.mapper import Mapper
-from function_tokens.routines import Routine
+from function_tokens.routines import Routine, RoutineStore
 from planners.language.parser import CommandParser, Reading
 from planners.prompts.prompt import GrammarOptions
 from skill_kernel.robot import RobotConfig
@@ -37,7 +38,8 @@ def _read(text: str, robot: str = "coco", last: str = "", routines: list[Routine
 def _performed(source: str, robot: str = "coco") -> DryRun:
     skills, options = ROBOTS[robot]
     mapper = Mapper(skills, limits=options.limits, builtin_names=options.builtin_names)
-    run = dry_run(source, mapper, mode="strict")
+    with tempfile.TemporaryDirectory() as folder:
+        run = dry_run(source, mapper, mode="strict", routines=RoutineStore(Path(folder) / "routines.json", clock=lambda: 0.0))
     assert run.error is None
     return run
 
@@ -280,6 +282,7 @@ WORDS = st.sampled_from(
 
 
 @settings(max_examples=examples(150))
+@example("save as walk", "coco")
 @given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=60), st.sampled_from(list(ROBOTS)))
 def test_no_instruction_breaks_the_grammar_or_is_refused(text: str, robot: str) -> None:
     reading = _read(text, robot, last="<wait></wait>", routines=TAUGHT)
