@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WORLDS = Path(__file__).with_name("worlds")
 """Folder of the surroundings a robot can be put into, by the name of their file."""
 
+DECORATIONS = 100
+"""Shapes in a picture beside the model's own."""
 CONTROL_S = 0.005
 """Time between two calls of an attached controller; one step of the model where that is longer."""
 ASLEEP_SPEED, ASLEEP_S = 0.01, 1.0
@@ -282,10 +284,11 @@ class SimWorld:
             raise SimWorldError(f"there is no camera '{camera}'; the cameras are {', '.join(self.cameras())}")
         size = (width, height)
         if size not in self._renderers:
-            # A buffer as large as the model allows would take 12 MB more.
+            # A buffer as large as the model allows would take 12 MB more, and a scene of the default size 10 MB.
             self.model.vis.global_.offwidth, self.model.vis.global_.offheight = size
+            shown = self.model.ngeom + self.model.nsite + self.model.nwrap + DECORATIONS
             try:
-                self._renderers[size] = mujoco.Renderer(self.model, height=height, width=width)
+                self._renderers[size] = mujoco.Renderer(self.model, height=height, width=width, max_geom=shown)
             except Exception as error:
                 raise SimWorldError(
                     f"MuJoCo cannot render with MUJOCO_GL={os.environ.get('MUJOCO_GL', '')!r} ({error}); "
