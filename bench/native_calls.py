@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from planners.models.anthropic_client import AnthropicModelClient, Translator, message_of
-from planners.models.base import ModelRequest
+from planners.models.base import ModelRequest, Surroundings
 from planners.models.config import ModelConfig
-from planners.models.http_stream import HttpModelClient, Surroundings
+from planners.models.http_stream import HttpModelClient
 from planners.models.openai_client import OpenAIModelClient, items_of
 
 

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
 
+from function_tokens.markup import attribute, escape
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
 from skill_kernel.config.yaml_text import replace_file
 
@@ -181,7 +181,7 @@ def to_source(tokens: Iterable[FunctionToken]) -> str:
     opened: list[str] = []
     for token in tokens:
         if token.kind in (TokenKind.CHAR, TokenKind.REF):
-            parts.append(escape(_characters(token.text), {"\r": "&#13;", '"': "&quot;"}))
+            parts.append(escape(_characters(token.text)).replace("\r", "&#13;"))
         elif token.kind is TokenKind.RF:
             if not opened or opened.pop() != token.name:
                 raise RoutineError(f"</{token.name}> closes nothing here; end every element inside the one it began in")
@@ -202,8 +202,7 @@ def to_source(tokens: Iterable[FunctionToken]) -> str:
 def _attribute(name: str, value: str) -> str:
     if not _TAG.fullmatch(name):
         raise RoutineError(f"{name[:80]!r} cannot be the name of an attribute")
-    plain = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", '"': "&quot;"}
-    return f"{name}={quoteattr(_characters(value), plain)}"
+    return attribute(name, _characters(value))
 
 
 def _characters(text: str) -> str:

@@ -13,9 +13,18 @@ from typing import Any, Literal
 
 from bench.reading import layer_of
 from bench.replay.recording import FORMAT, Piece, RecordedStream
-from planners.models.base import CancelToken, Finished, ModelClient, ModelError, ModelEvent, ModelRequest, TextDelta, Usage
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    ModelClient,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Surroundings,
+    TextDelta,
+    Usage,
+)
 from planners.models.config import ConfigError, ModelConfig
-from planners.models.http_stream import Surroundings
 from planners.prompts.blocks import Layer
 from skill_kernel.codes import ModelCode
 

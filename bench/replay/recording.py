@@ -34,11 +34,11 @@ from planners.models.base import (
     ModelEvent,
     ModelRequest,
     Retrying,
+    Surroundings,
     TextDelta,
     Usage,
 )
 from planners.models.config import ConfigError, ModelConfig
-from planners.models.http_stream import Surroundings
 from skill_kernel.codes import ModelCode
 from skill_kernel.config.yaml_text import replace_file
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from xml.sax.saxutils import escape, quoteattr
 
+from function_tokens.markup import attribute, escape
 from skill_kernel.skills.skill import MAIN
 
 _ON_MAIN = frozenset({MAIN})
-_LINE_BREAKS = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def speech(text: str) -> Item:
 
 def tag(name: str, attributes: Mapping[str, str], *, ending: str = "/>") -> str:
     """Return a tag with its attributes escaped; `ending` is `/>` or `>`."""
-    return f"<{name}{''.join(f' {k}={quoteattr(v, _LINE_BREAKS)}' for k, v in attributes.items())}{ending}"
+    return f"<{name}{''.join(f' {attribute(k, v)}' for k, v in attributes.items())}{ending}"
 
 
 def element(name: str, attributes: Mapping[str, str], inner: str) -> str:

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
+from function_tokens.markup import escape
 from planners.language.compose import Item, element, repeated, tag
 from planners.language.lexicon import CONCEPT, FILLERS, LIGHT, RELATED, UNITS, concept, stem, word_set
 from planners.language.words import Word, plain_words

@@ -7,9 +7,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from skill_kernel.codes import ModelCode
@@ -254,3 +257,17 @@ def used(reported: Usage | None, request: ModelRequest, written: str, *, whole: 
     if whole and reported.completion_tokens:
         return reported
     return replace(reported, completion_tokens=max(reported.completion_tokens, tokens_in(written)))
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Hold time, chance and environment of a client. `wait` sleeps some seconds and tells whether it was cancelled."""
+
+    wait: Callable[[float, CancelToken], bool] = lambda seconds, cancel: cancel.wait(seconds)
+    random: Callable[[], float] = random.random
+    monotonic_s: Callable[[], float] = time.monotonic
+    wall_s: Callable[[], float] = time.time
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def __repr__(self) -> str:
+        return "Surroundings(…)"

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planners.models.base import ModelClient
+from planners.models.base import ModelClient, Surroundings
 from planners.models.config import ConfigError, ModelConfig
-from planners.models.http_stream import Surroundings
 from skill_kernel.config.plugins import CLIENTS, PluginError, load_plugin
 
 

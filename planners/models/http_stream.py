@@ -8,19 +8,26 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
-import os
-import random
 import ssl
 import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
-from planners.models.base import CancelToken, Finished, ModelError, ModelEvent, ModelRequest, Retrying, TextDelta, Usage
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    ModelError,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+    Surroundings,
+    TextDelta,
+    Usage,
+)
 from planners.models.config import ModelConfig, find_key, is_local
 from planners.models.faults import translate
 from skill_kernel.codes import ModelCode
@@ -59,20 +66,6 @@ class Complete:
 Item = TextDelta | Usage | Complete
 NO_TEXT = TextDelta("")
 """The model works, but sent nothing to deliver (reasoning, arguments of a tool call)."""
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """Hold time, chance and environment of a client. `wait` sleeps some seconds and tells whether it was cancelled."""
-
-    wait: Callable[[float, CancelToken], bool] = lambda seconds, cancel: cancel.wait(seconds)
-    random: Callable[[], float] = random.random
-    monotonic_s: Callable[[], float] = time.monotonic
-    wall_s: Callable[[], float] = time.time
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-    def __repr__(self) -> str:
-        return "Surroundings(…)"
 
 
 class HttpModelClient(abc.ABC):

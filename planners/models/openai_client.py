@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
 
-from planners.models.base import Message, ModelRequest, TextDelta, Usage
+from planners.models.base import Message, ModelRequest, Surroundings, TextDelta, Usage
 from planners.models.config import OFFICIAL_URL, ModelConfig
 from planners.models.faults import names_option
-from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item, Surroundings
+from planners.models.http_stream import NO_TEXT, Complete, HttpModelClient, Item
 
 _REASONS = {
     "stop": "stop",

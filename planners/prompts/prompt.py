@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from function_tokens.builtins import BUILTINS
+from function_tokens.markup import attribute
 from function_tokens.routines import Routine
 from planners.prompts.blocks import Layer, block, front, quoted
 from planners.prompts.declarations import NO_LIMITS, Declared, Limits, declared
@@ -274,7 +274,7 @@ def example_tag(skill: Skill, limits: Limits = NO_LIMITS) -> str:
         value = p.choices[0] if p.choices else _middle(p) if p.is_number else ""
         if not value:
             return ""
-        attributes.append(f" {p.name}={quoteattr(value)}")
+        attributes.append(f" {attribute(p.name, value)}")
     return "" if skill.content else f"<{skill.name}{''.join(attributes)}/>"
 
 

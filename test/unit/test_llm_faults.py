@@ -17,10 +17,19 @@ import pytest
 
 from bench.replay.recording import RecordingModelClient
 from bench.simulated_model.model_server import Fault, ModelServer
-from planners.models.base import CancelToken, Finished, Message, ModelClient, ModelError, ModelRequest, Retrying, TextDelta
+from planners.models.base import (
+    CancelToken,
+    Finished,
+    Message,
+    ModelClient,
+    ModelError,
+    ModelRequest,
+    Retrying,
+    Surroundings,
+    TextDelta,
+)
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
-from planners.models.http_stream import Surroundings
 from skill_kernel.codes import ModelCode
 
 ANSWER = 'Hi <walk distance="20"/> there'

@@ -14,10 +14,10 @@ import pytest
 
 from bench.native_calls import ToolCall, ToolSpec, with_tools
 from bench.simulated_model.model_server import Answer, Fault, ModelServer, ToolUse
-from planners.models.base import CancelToken, Finished, Image, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Finished, Image, Message, ModelError, ModelRequest, Surroundings, TextDelta, Usage
 from planners.models.config import ModelConfig, Prices
 from planners.models.factory import make_client
-from planners.models.http_stream import HttpModelClient, Item, Surroundings
+from planners.models.http_stream import HttpModelClient, Item
 from skill_kernel.codes import ModelCode
 
 ANSWER = '<walk distance="20"/>Hello, <nod/>how are you?'

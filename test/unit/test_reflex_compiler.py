@@ -11,10 +11,9 @@ from guard_corpus import rule as source
 from reflex_kit import kalos, vocabulary
 
 from bench.simulated_model.model_server import Fault, ModelServer
-from planners.models.base import CancelToken, ModelError
+from planners.models.base import CancelToken, ModelError, Surroundings
 from planners.models.config import ModelConfig
 from planners.models.factory import make_client
-from planners.models.http_stream import Surroundings
 from planners.prescriptions.reflex_compiler import GRAMMAR, CompileError, Compiler, code_of, system_prompt
 from skill_kernel.codes import ModelCode
 

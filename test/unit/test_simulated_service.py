@@ -29,10 +29,9 @@ from bench.simulated_model.table import Cache, Draw, Rate, Table, TableError, lo
 from bench.simulated_model.where import default_table
 from function_tokens.mapper import Mapper
 from ghostshell_ros.cli.main import app
-from planners.models.base import CancelToken, Message, ModelError, ModelRequest, TextDelta, Usage
+from planners.models.base import CancelToken, Message, ModelError, ModelRequest, Surroundings, TextDelta, Usage
 from planners.models.config import load_models, parse_spec
 from planners.models.factory import make_client
-from planners.models.http_stream import Surroundings
 from planners.prompts.blocks import block
 from planners.strategies.baselines.baselines import ReactPlanner
 from planners.strategies.layered.prompts import first_action_message

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
+from function_tokens.markup import escape
 from planners.models.base import Message, ModelRequest
 from planners.models.model_call import CallEnd, ModelCall
 from planners.plan import GlobalEvent, Plan, Subtask
