@@ -25,7 +25,6 @@ OWN = {
     "pause": "say",
     "resume": "say",
     "stop": "say",
-    "record": "watch",
     "prescribe": "prescriptions",
     "task": "prescriptions",
     "guideline": "prescriptions",

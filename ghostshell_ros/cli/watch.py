@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define `ghostshell observe`, `watch` and `record`: show a robot's observation and its loops, and keep a run in a file."""
+"""Define `ghostshell observe` and `watch`: show a robot's observation and its loops."""
 
 from __future__ import annotations
 
-import math
 import queue
-import signal
-import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,42 +96,3 @@ def watch(
                 if deadline_s is not None and time.monotonic() > deadline_s:
                     fail(f"no process scheduler of robot '{robot}' says anything; is it launched on this ROS domain?")
             screen.refresh()
-
-
-def record(
-    file: Annotated[Path | None, typer.Argument(help="file to write; nothing: run_<date>_<time>.mcap here")] = None,
-    robot: Annotated[list[str] | None, typer.Option("--robot", help="only this one, from its first message on")] = None,
-    ground_truth: Annotated[
-        bool, typer.Option("--ground-truth", help="also the true poses of a simulated world, which cost the simulator time")
-    ] = False,
-    seconds: Annotated[float, typer.Option(min=0.0, help="end after so many seconds; 0: at Ctrl-C")] = 0.0,
-) -> None:
-    """Record instructions, prompts, answers, tokens, calls, states and observations until Ctrl-C, which ends the file.
-
-    Exit status: 0 the file is whole, 1 it cannot be written (the disk is full …); the robot does not notice either.
-    """
-    import datetime
-
-    from ghostshell_ros.recording.recorder import Recorder
-    from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
-
-    now = datetime.datetime.now(datetime.timezone.utc)
-    path = file or Path(f"run_{now.astimezone():%Y%m%d_%H%M%S}.mcap")
-    ending = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ending.set())
-    try:
-        writer = RunWriter(path)
-        writer.metadata("ghostshell_recorder", {"started": now.isoformat(timespec="milliseconds"), "format": "1"})
-    except RecordingWriteError as error:
-        fail(error, command="record", status=1)
-    with spun(lambda: Recorder(writer, robots=robot or [], ground_truth=ground_truth)) as node:
-        print(f"recording to {path}; Ctrl-C ends it", flush=True)
-        end_s = time.monotonic() + (seconds or math.inf)
-        # In short waits: a signal that another thread gets does not wake this one, which runs the handler.
-        while not node.failed and not ending.is_set() and (left_s := end_s - time.monotonic()) > 0:
-            ending.wait(min(0.5, left_s))
-    if node.failed:
-        fail(node.failed, command="record", status=1)
-    robots = ", ".join(name.strip("/") for name in node.robots) or "no robot"
-    print(f"{path}: {writer.messages} messages of {robots}")

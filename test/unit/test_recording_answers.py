@@ -14,9 +14,9 @@ from builtin_interfaces.msg import Time
 from ghostshell.msg import LlmAnswer, LlmChunk, LlmPrompt
 from rclpy.serialization import serialize_message
 
+from bench.recording.run_writer import RunWriter
+from bench.recording.topics import definition
 from bench.replay.recorded import RecordingError, ReplayModelClient, read_run_answers
-from ghostshell_ros.recording.run_writer import RunWriter
-from ghostshell_ros.recording.topics import definition
 from planners.models.base import CancelToken, Finished, Message, ModelError, ModelRequest, TextDelta, Usage
 from planners.prompts.blocks import Layer, front
 from skill_kernel.codes import ModelCode

@@ -22,10 +22,10 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rclpy.serialization import serialize_message
 
+from bench.recording.configuration import HIDDEN, presentable, presentable_text
+from bench.recording.run_writer import RecordingWriteError, RunWriter
+from bench.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
 from bench.replay.recorded import RunFileError, read_run
-from ghostshell_ros.recording.configuration import HIDDEN, presentable, presentable_text
-from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
-from ghostshell_ros.recording.topics import GLOBAL, GROUND_TRUTH_KIND, TOPICS, definition, ground_truth_in, qos_text, robots_in
 from ghostshell_ros.wire.codec import interface
 from ghostshell_ros.wire.events import KINDS, MESSAGES
 from ghostshell_ros.wire.values import OUTCOMES

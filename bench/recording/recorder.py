@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ghostshell_ros.recording.configuration import Configuration
-from ghostshell_ros.recording.run_writer import RecordingWriteError, RunWriter
-from ghostshell_ros.recording.topics import (
+from bench.recording.configuration import Configuration
+from bench.recording.run_writer import RecordingWriteError, RunWriter
+from bench.recording.topics import (
     GLOBAL,
     GROUND_TRUTH_KIND,
     GROUND_TRUTH_S,
