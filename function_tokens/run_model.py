@@ -15,7 +15,7 @@ from skill_kernel.codes import Outcome
 from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, Notice, NoticeKind, RunEvent
 from skill_kernel.processes.process import LayerUsage, added, skipped
 
-MAX_CALLS, MAX_PROCESSES, MAX_STATES, MAX_QUESTIONS, MAX_NOTICES = 4000, 500, 500, 500, 200
+MAX_CALLS, MAX_PROCESSES, MAX_STATES, MAX_QUESTIONS, MAX_HALTS = 4000, 500, 500, 500, 200
 """How many are kept. Ended calls and processes are forgotten first, then the oldest."""
 
 MAX_SEEN = 4096
@@ -107,7 +107,6 @@ class ProcessRun:
     begun_s: float
     instruction: str = ""
     source: str = ""
-    message: str = ""
     states: deque[State] = field(default_factory=lambda: deque(maxlen=MAX_STATES))
     calls: dict[str, CallRun] = field(default_factory=dict)
     usage: tuple[LayerUsage, ...] = ()
@@ -142,7 +141,7 @@ class ProcessRun:
 
 
 class RunModel:
-    """Hold what is thought, queued, running, done, paused, spent and said.
+    """Hold what is thought, queued, running, done, paused and spent.
 
     An event that comes twice, late, out of turn or for the first time in the middle of a run is taken as far as it goes.
     """
@@ -150,8 +149,7 @@ class RunModel:
     def __init__(self) -> None:
         self.processes: dict[str, ProcessRun] = {}
         self.calls: dict[str, CallRun] = {}
-        self.halts: deque[float] = deque(maxlen=MAX_NOTICES)
-        self.notices: deque[str] = deque(maxlen=MAX_NOTICES)
+        self.halts: deque[float] = deque(maxlen=MAX_HALTS)
         self.reflexes: dict[str, str] = {}
         """The sentences of the robot's reflexes by name: what their processes are told to do."""
         self._seen: dict[tuple[str, int, int], None] = {}
@@ -179,13 +177,10 @@ class RunModel:
             self._notice(event, at_s)
         return True
 
-    def see_process(
-        self, process_id: str, at_s: float, *, instruction: str, source: str, status: str, why: str = "", message: str = ""
-    ) -> bool:
+    def see_process(self, process_id: str, at_s: float, *, instruction: str, source: str, status: str, why: str = "") -> bool:
         """Take the latched state of a process. Return whether the state is news."""
         process = self.process(process_id, at_s)
         process.instruction, process.source = instruction or process.instruction, source or process.source
-        process.message = message
         return process.enter(status, at_s, why)
 
     def see_plan(self, process_id: str, at_s: float, subtasks: Iterable[tuple[str, int]]) -> bool:
@@ -194,13 +189,6 @@ class RunModel:
         changed = [text for text, _ in new] != [text for text, _ in process.subtasks]
         process.subtasks = new
         return changed
-
-    def see_steps(self, process_id: str, at_s: float, running: str, queued: Iterable[str], done: int) -> bool:
-        """Take a step queue. Return whether another step is performed."""
-        process = self.process(process_id, at_s)
-        news = bool(running) and running != process.running_step
-        process.running_step, process.queued_steps, process.steps_done = running, tuple(queued), done
-        return news
 
     def _first(self, event: RunEvent) -> bool:
         key = (event.node, event.session, event.seq)
@@ -242,8 +230,6 @@ class RunModel:
     def _notice(self, event: Notice, at_s: float) -> None:
         if event.kind is NoticeKind.HALTED:
             self.halts.append(at_s)
-        if event.told:
-            self.notices.append(event.told)
         self._reflex(event, at_s)
 
     def _reflex(self, event: CallEvent | Notice, at_s: float) -> None:
@@ -266,9 +252,9 @@ def reflex_name(process_id: str) -> str:
     return process_id.removeprefix(REFLEX_ID).rpartition("-")[0]
 
 
-def call_label(function: str, arguments: Mapping[str, Any], *, named: bool = False) -> str:
-    """Return a call as a person writes it, the arguments by name or by value alone."""
+def call_label(function: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call as a person writes it, the arguments by value alone."""
     if function == "text":
         return f"“{arguments.get('text', '')}”"
-    shown = ((k, f"{v:g}" if isinstance(v, float) else str(v)) for k, v in arguments.items())
-    return f"{function}({', '.join(f'{k}={v}' if named else v for k, v in shown)})"
+    shown = (f"{value:g}" if isinstance(value, float) else str(value) for value in arguments.values())
+    return f"{function}({', '.join(shown)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench.commands.tokens import InputError, pieces, problem_line, until_reader_leaves, write_utf8
-from function_tokens.scheduling.conditions import AssumedConditions
+from function_tokens.scheduling.conditions import AssumedConditions, plain
 from ghostshell_ros.cli.output import fail
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Assume(str, Enum):
-    """Name the value of conditions that neither --holds nor --fails gives."""
+    """Select the value of conditions given by neither --holds nor --fails."""
 
     TRUE = "true"
     FALSE = "false"
     UNKNOWN = "unknown"
 
     @property
-    def value_of(self) -> bool | None:
+    def truth(self) -> bool | None:
         """Return the value as the scheduler takes it."""
         return None if self is Assume.UNKNOWN else self is Assume.TRUE
 
@@ -42,46 +43,47 @@ def dry_run(
     file: Annotated[Path | None, typer.Argument(help="stream of function tokens; - or nothing reads standard input")] = None,
     robot: Annotated[str, typer.Option(help="robot whose skills are used, a name or a YAML file")] = "",
     skills: Annotated[Path | None, typer.Option(help="Python file with @robot_skill functions")] = None,
-    strict: Annotated[bool, typer.Option("--strict/--lenient", help="end at the first violation, or mend and go on")] = False,
+    strict: Annotated[bool, typer.Option("--strict/--lenient", help="end at a violation, or repair and continue")] = False,
     plot: Annotated[Path | None, typer.Option(help="write a Gantt picture by channel (PNG)")] = None,
     interrupt_at: Annotated[float | None, typer.Option(min=0.0, help="interrupt everything at this time [s]")] = None,
-    routines: Annotated[Path | None, typer.Option(help="JSON file of saved routines, for <run> and <save>")] = None,
+    routines: Annotated[Path | None, typer.Option(help="JSON file of routines for <run>; <save> does not change it")] = None,
     holds: Annotated[list[str] | None, typer.Option(help="a condition of <if> that holds; may be given several times")] = None,
     fails: Annotated[list[str] | None, typer.Option(help="a condition that does not hold; as above")] = None,
     assume: Annotated[Assume, typer.Option(help="what all other conditions are taken to be")] = Assume.TRUE,
 ) -> None:
-    """Print the schedule: one JSON object a call with function, args, channel, start, end and outcome; the branches of a step
+    """Print the schedule: one JSON object per call with function, args, channel, start, end and outcome; the branches of a step
     are calls too, those not taken DROPPED.
 
     Nothing is observed: --holds, --fails and --assume give the value of a condition; a notice names each assumed one.
-    Durations are the skills' declared nominal_s. Exit status: 0 all well, 1 something was refused or a step failed, 2 the
-    stream broke a rule in strict mode or the input cannot be used.
+    Durations are the skills' declared nominal_s. Exit status: 0 success, 1 a call was refused or failed, 2 the
+    stream broke a rule in strict mode, the input cannot be used, or the picture cannot be written.
     """
     write_utf8()
     if bool(robot) == bool(skills):
         fail("name the skills with either --robot NAME or --skills FILE.py", command="dry-run")
-    with contextlib.redirect_stdout(sys.stderr):  # the result is all that standard output gets
-        mapper, said, check = _mapper(robot, skills)
+    if both := {plain(c) for c in holds or ()} & {plain(c) for c in fails or ()}:
+        fail(f"condition '{min(both)}' is given by --holds and by --fails; give it by one of them", command="dry-run")
+    with contextlib.redirect_stdout(sys.stderr):  # keep standard output for the result
+        mapper, remarks, check = _mapper(robot, skills)
         text = _text(file)
         given = {**dict.fromkeys(holds or (), True), **dict.fromkeys(fails or (), False)}
-        conditions = AssumedConditions(given, assume.value_of, check)
+        conditions = AssumedConditions(given, assume.truth, check)
         run = _scheduled(text, mapper, strict, interrupt_at, routines, conditions)
-        said += _assumed(conditions)
+        remarks += _assumed(conditions)
     from bench.dry_run import call_line
 
     with until_reader_leaves():
         for call in run.calls:
             print(json.dumps(call_line(call), ensure_ascii=False))
         sys.stdout.flush()
-    for message in [*said, *run.repairs, *run.notices]:
+    for message in [*remarks, *run.repairs, *run.notices]:
         print(json.dumps({"notice": message}, ensure_ascii=False), file=sys.stderr)
-    if plot is not None:
-        _draw(run, plot, text)
     if run.error is not None:
         print(problem_line(run.error), file=sys.stderr)
-        raise typer.Exit(2)
-    if run.refused or run.failed:
-        raise typer.Exit(1)
+    status = 2 if run.error is not None else int(run.refused or run.failed)
+    if plot is not None:
+        _draw(run, plot, text, status or 2)
+    raise typer.Exit(status)
 
 
 def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callable[[str], str]]:
@@ -96,7 +98,7 @@ def _mapper(robot: str, skills: Path | None) -> tuple[Mapper, list[str], Callabl
             config = RobotConfig.load(robot)
             registry = SkillRegistry.from_modules(config.skills, text_skill=config.text_skill)
             return Mapper.for_robot(config, registry), [], _checking(config)
-        sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, as when Python runs it
+        sys.path.append(str(skills.resolve().parent))  # a file may import its neighbours, which replace no other module
         registry = SkillRegistry.from_file(skills)
         empty = f"{skills} declares no skill: @robot_skill(…) stands before functions at the top level of the file"
         return Mapper(registry), [] if len(registry) else [empty], lambda condition: ""
@@ -123,8 +125,9 @@ def _checking(config: RobotConfig) -> Callable[[str], str]:
 
 def _assumed(conditions: AssumedConditions) -> list[str]:
     words = {True: "true", False: "false", None: "unknown"}
-    said = [f"condition '{c}' is taken as {words[h]}; --holds or --fails says otherwise" for c, h in conditions.assumed.items()]
-    return [*said, *(f"condition '{condition}' was given, but no branch asked for it" for condition in conditions.unused)]
+    assumed = conditions.assumed.items()
+    remarks = [f"condition '{c}' is taken as {words[value]}; override with --holds or --fails" for c, value in assumed]
+    return [*remarks, *(f"condition '{condition}' was given, but no branch used it" for condition in conditions.unused)]
 
 
 def _text(file: Path | None) -> str:
@@ -141,7 +144,15 @@ def _scheduled(
     from function_tokens.routines import RoutineStore
 
     with tempfile.TemporaryDirectory() as scratch:
-        store = RoutineStore(routines or Path(scratch) / "routines.json", clock=time.time)
+        copy, fault = Path(scratch) / "routines.json", ""
+        try:
+            if routines is not None and routines.exists():
+                shutil.copyfile(routines, copy)
+        except OSError as error:
+            fault = f"routine file {routines} cannot be read ({error.strerror or error})"
+        store = RoutineStore(copy, clock=time.time)
+        if store.load_error is not None:
+            fault = f"routine file {routines} is damaged; {len(store.list())} of its routines can be used"
         run = schedule(
             text,
             mapper,
@@ -150,15 +161,16 @@ def _scheduled(
             routines=store,
             conditions=conditions,
         )
-    if store.load_error is not None:
-        run.notices.insert(0, str(store.load_error))
+    if fault:
+        run.notices.insert(0, fault)
     return run
 
 
-def _draw(run: DryRun, path: Path, text: str) -> None:
+def _draw(run: DryRun, path: Path, text: str, status: int) -> None:
+    """Draw the picture. End the command with `status` where it cannot be written."""
     from bench.gantt import draw_timeline
 
     try:
         draw_timeline(run.calls, path, title="Dry run on the virtual clock", stream=text, note="durations: nominal_s")
     except OSError as error:
-        fail(f"the picture cannot be written to {path}: {error.strerror or error}", command="dry-run")
+        fail(f"the picture cannot be written to {path}: {error.strerror or error}", command="dry-run", status=status)

@@ -50,7 +50,7 @@ class AssumedConditions:
     def __init__(
         self, given: Mapping[str, bool], default: bool | None = True, check: Callable[[str], str] = lambda condition: ""
     ) -> None:
-        self._given = {_plain(condition): holds for condition, holds in given.items()}
+        self._given = {plain(condition): holds for condition, holds in given.items()}
         self._default = default
         self._check = check
         self.assumed: dict[str, bool | None] = {}
@@ -61,10 +61,10 @@ class AssumedConditions:
         return self._check(condition)
 
     def ask(self, condition: str, answer: Answer, process_id: str) -> None:
-        plain = _plain(condition)
-        self.unused.pop(plain, None)
-        if plain in self._given:
-            answer(Verdict(self._given[plain], "as given"))
+        known = plain(condition)
+        self.unused.pop(known, None)
+        if known in self._given:
+            answer(Verdict(self._given[known], "as given"))
             return
         self.assumed[condition] = self._default
         answer(Verdict(self._default, "nobody said whether it does" if self._default is None else "assumed"))
@@ -72,8 +72,8 @@ class AssumedConditions:
 
 def constant(condition: str) -> bool | None:
     """Return whether a condition holds that asks nothing; None for one that does ask."""
-    plain = condition.strip().lower()
-    return True if plain in ALWAYS else False if plain in NEVER else None
+    word = condition.strip().lower()
+    return True if word in ALWAYS else False if word in NEVER else None
 
 
 def in_turn(call: Call) -> bool:
@@ -119,5 +119,6 @@ def none_held(element: Call) -> bool:
     return element.has_branches and element.taken_branch is None and not element.broken_branch
 
 
-def _plain(condition: str) -> str:
+def plain(condition: str) -> str:
+    """Return a condition in its one spelling: single spaces and single quotes."""
     return " ".join(condition.replace('"', "'").split())

@@ -92,13 +92,10 @@ class RobotClient(RunListener):
         self._start_up = StartUp(self.now_s())
         self.create_subscription(DiagnosticArray, DRIVER_STATES, self._on_drivers, LATCHED)
 
-    def silent(self) -> list[str]:
-        """Return the nodes that a task needs and that have not answered yet."""
-        return [node for node in NODES if node not in self._seen]
-
     def lacking(self) -> list[str]:
         """Return the nodes that a task still needs, or else its drivers. Those of a halted robot do not come up."""
-        return self.silent() or ([] if self._halted else self._start_up.coming(self.now_s()))
+        silent = [node for node in NODES if node not in self._seen]
+        return silent or ([] if self._halted else self._start_up.coming(self.now_s()))
 
     def send(self, instruction: str) -> None:
         """Send the task; its end arrives in the inbox. On the executor's thread."""

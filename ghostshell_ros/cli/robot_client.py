@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a running robot something: spin the node of a command, and call one service of the robot."""
+"""Spin the node of a command, and call one service of a running robot."""
 
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ghostshell_ros.cli.output import fail
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ghostshell_ros.runtime.node import RuntimeNode
 
 N = TypeVar("N", bound="RuntimeNode")
+
+AGAIN_S = 0.5
+"""Time between two requests while none is answered."""
 
 
 @contextmanager
@@ -78,28 +82,33 @@ class RobotClient:
         return node
 
     def prove(self, harmless: Any) -> None:
-        """Ask something harmless until it is answered: a service that has not discovered its client loses its answer."""
-        if not self._proven:
-            answers: queue.Queue[Any] = queue.Queue()
-            self.node.call_soon(self._client.prove, lambda: harmless, answers.put)
-            self._proven = self._next(answers, self._wait_s) is not None or self.nobody()
+        """Ask something harmless once, so that no later answer is lost."""
+        self._proven = self._proven or self.ask_again(harmless) is not None
+
+    def ask_again(self, request: Any) -> Any:
+        """Return the answer to an idempotent request, sent every AGAIN_S until one arrives or the command has waited.
+
+        A service that has not discovered its client yet loses its answer.
+        """
+        answers: queue.Queue[Any] = queue.Queue()
+        end_s = time.monotonic() + self._wait_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            self.node.call_soon(lambda s=left_s: self._client.ask(request, answers.put, deadline_s=s, wait_s=s))
+            if (answer := self._next(answers, min(AGAIN_S, left_s))) is not None:
+                return answer
+        return fail(self._nobody)
 
     def ask(self, request: Any, answer_s: float = 0.0) -> Any:
         """Return the answer to one request, within `answer_s` or as long as the command waits."""
         answers: queue.Queue[Any] = queue.Queue()
         deadline_s = answer_s or self._wait_s
-        ask = self._client.ask
-        self.node.call_soon(lambda: ask(request, answers.put, deadline_s=deadline_s, wait_s=self._wait_s))
-        return self._next(answers, self._wait_s + deadline_s) or self.nobody()
+        self.node.call_soon(lambda: self._client.ask(request, answers.put, deadline_s=deadline_s, wait_s=self._wait_s))
+        return self._next(answers, self._wait_s + deadline_s) or fail(self._nobody)
 
     def latched(self, within_s: float | None = None) -> Any:
         """Return the message of the topic; None where none comes within `within_s`, if that is given."""
         message = self._next(self._heard, self._wait_s if within_s is None else within_s)
-        return message if message is not None or within_s is not None else self.nobody()
-
-    def nobody(self) -> NoReturn:
-        """End the command because nobody answers."""
-        fail(self._nobody)
+        return message if message is not None or within_s is not None else fail(self._nobody)
 
     @staticmethod
     def _next(inbox: queue.Queue[Any], within_s: float) -> Any:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show the run of a robot as a person follows it: who thinks, who moves, what is queued, what it has cost."""
+"""Show the run of a robot for an operator: model queries, motion, queue and cost."""
 
 from __future__ import annotations
 
 import queue
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue
+from ghostshell.msg import Plan, ProcessArray, ProcessState, ReflexStateArray, StepQueue, Subtask
 
 from function_tokens.run_model import REFLEX_ID, ProcessRun, RunModel, call_label, reflex_name
 from ghostshell_ros.cli.output import shortened
@@ -33,21 +32,15 @@ from skill_kernel.processes.process import ProcessSource, ProcessStatus, usage_o
 if TYPE_CHECKING:
     from rich.table import Table
 
-QUIET = frozenset({"step", "if", "else", "wait", "subtask_complete", "replace_steps", "plan_done", "observe"})
-"""Calls that move nothing by themselves."""
+UNLISTED = frozenset({"step", "if", "else", "wait", "subtask_complete", "replace_steps", "plan_done", "observe"})
+"""Built-ins not shown as motion."""
 
 SOURCES = {ProcessState.REACTIVE: "a guideline's task", ProcessState.IDLE: "idle behaviour"}
-LAYERS = ("s3", "s2", "s1p", "s1", "judge")
-NAMES = {
-    "s0": "S0 reflexes",
-    "s1p": "S1 first action",
-    "s1": "S1 actions",
-    "s2": "S2 plan",
-    "s3": "S3 processes",
-    "judge": "judge of conditions",
-}
+NAMES = {"s3": "S3 processes", "s2": "S2 plan", "s1p": "S1 first action", "s1": "S1 actions", "judge": "judge of conditions"}
 SHOWN = 90
-SUBTASK_DONE = 2
+QUEUE_SLOTS = 3
+REPEAT_S = 5.0
+"""An error of a process that comes again this soon is the same one: model, stream and process each report it."""
 ERRORS = (
     NoticeKind.MESSAGE,
     NoticeKind.HALTED,
@@ -56,16 +49,16 @@ ERRORS = (
     ProcessKind.PLAN_ENDED,
     CallKind.CONTENTION,
 )
-"""Kinds of events whose error a person reads."""
+"""Kinds of events whose error is shown."""
 PLAN_NEWS = {
     ProcessKind.SUBTASK_DONE: "subtask done: {0.plan_item}",
-    ProcessKind.PLAN_EVENT: "an event of the plan has come: {0.plan_item}",
+    ProcessKind.PLAN_EVENT: "plan event occurred: {0.plan_item}",
     ProcessKind.GUIDELINE_FIRED: "guideline {0.guideline} began a task",
 }
 
 
 class RunListener(RuntimeNode):
-    """Hear the run of one robot; every message goes into `inbox` with its kind: event, processes, plan, queue, reflexes."""
+    """Subscribe to one robot's run; put each message into `inbox` with its kind: event, processes, plan, queue, reflexes."""
 
     def __init__(self, robot: str, name: str = "ghostshell_watch") -> None:
         super().__init__(name, namespace=robot, use_global_arguments=False)
@@ -81,57 +74,67 @@ class RunListener(RuntimeNode):
 
 
 class RunView:
-    """A view of `model`: `hear` returns the lines that are news, `table` shows the present.
+    """Keep a view of `model`: `hear` returns new lines, `table` the current state.
 
-    Processes that `shows` does not name are left out, and so are those that began before `begun_s` or had ended when they
-    were first heard of.
+    Leave out processes that `shows` does not name, that began before `begun_s`, or that had ended before the first message
+    on processes. A plan waits until its process is known, because plans of ended tasks are latched too.
     """
 
     def __init__(self, begun_s: float = 0.0, *, shows: Callable[[str], bool] = lambda process_id: True) -> None:
         self.model = RunModel()
         self._begun_s, self._shows = begun_s, shows
         self._past: set[str] | None = None
+        self._known: set[str] = set()
+        self._plans: dict[str, Plan] = {}
+        self._steps: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
-        self._reflex = ""
-        self._errors: deque[str] = deque(maxlen=3)
+        self._errors: dict[tuple[str, str], float] = {}
 
     def number(self, process_id: str) -> int:
-        """Return the number by which a person knows a process: its place in the order in which they came."""
+        """Return the display number of a process, in order of first appearance."""
         return self._numbers.setdefault(process_id, len(self._numbers) + 1)
 
     def hear(self, kind: str, message: Any, now_s: float) -> list[str]:
-        """Take a message of the listener's inbox. Return the lines that are news."""
+        """Take a message of the listener's inbox. Return the new lines."""
         if kind == "processes":
             return self._processes(message, now_s)
         if kind == "reflexes":
             self.model.reflexes = {r.name: r.sentence for r in message.reflexes}
             return []
-        if not self._shows(message.process_id):
+        process_id = message.process_id
+        if not self._shows(process_id) or process_id in (self._past or ()):
+            return []
+        if kind == "plan" and process_id not in self._known:
+            self._plans[process_id] = message
             return []
         if kind == "plan":
-            return self._told(message.process_id, self.plan(message, now_s))
+            return self._numbered(process_id, self.plan(message, now_s))
         if kind == "queue":
-            return self._told(message.process_id, self.steps(message, now_s))
+            return self._numbered(process_id, self.steps(message, now_s))
         return self.event(message, now_s)
 
     def _processes(self, message: ProcessArray, now_s: float) -> list[str]:
         lines = []
         if self._past is None:
             self._past = {p.process_id for p in message.processes if p.status >= ProcessState.SUCCESS}
+        self._past.update(p.process_id for p in message.processes if seconds(p.created) < self._begun_s)
         for p in message.processes:
-            if seconds(p.created) < self._begun_s or p.process_id in self._past or not self._shows(p.process_id):
+            if p.process_id in self._past or not self._shows(p.process_id):
+                self._plans.pop(p.process_id, None)
                 continue
-            known = self.model.processes.get(p.process_id)
-            fresh = known is None or not known.states
+            fresh = p.process_id not in self._known
             if fresh:
-                lines += self._told(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
+                self._known.add(p.process_id)
+                lines += self._numbered(p.process_id, f"{SOURCES.get(p.source, 'task')}: {p.instruction}")
             status, why = ProcessStatus(p.status).name, ", ".join(p.pause_causes)
-            shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name, "message": p.message}
+            shown = {"instruction": p.instruction, "source": ProcessSource(p.source).name}
             news = self.model.see_process(p.process_id, now_s, status=status, why=why, **shown)
+            if p.process_id in self._plans:
+                lines += self._numbered(p.process_id, self.plan(self._plans.pop(p.process_id), now_s))
             if news and (not fresh or (status, why) != ("IN_PROGRESS", "")):
-                said = self._once(p.message) if p.status >= ProcessState.SUCCESS else ""
-                note = f": {said}" if said else ""
-                lines += self._told(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
+                error = self._once(p.process_id, p.message, now_s) if p.status >= ProcessState.SUCCESS else ""
+                note = f": {error}" if error else ""
+                lines += self._numbered(p.process_id, f"{status}{f' ({why})' if why else ''}{note}")
         return lines
 
     def plan(self, plan: Plan, now_s: float) -> str:
@@ -145,28 +148,27 @@ class RunView:
             return f"S2 gives the task up: {plan.reason}"
         if not changed:
             return ""
-        listed = " → ".join(f"{'✓ ' if status == SUBTASK_DONE else ''}{text}" for text, status in subtasks)
+        listed = " → ".join(f"{'✓ ' if status == Subtask.DONE else ''}{text}" for text, status in subtasks)
         return f"S2 plans: {listed}{''.join(f'; watches for: {event}' for event in events)}"
 
     def steps(self, queue: StepQueue, now_s: float) -> str:
-        """Take the steps of a process. Return the line where another one is performed, once it is read to its end."""
+        """Return a line when another step starts. One that is still being read is shown in the table alone."""
+        process = self.model.process(queue.process_id, now_s)
+        process.running_step, process.queued_steps, process.steps_done = queue.running, tuple(queue.queued), queue.done
         if queue.reading and not queue.queued:
             return ""
-        news = self.model.see_steps(queue.process_id, now_s, queue.running, queue.queued, queue.done)
-        return f"step: {queue.running}   queue {_bar(self.model.processes[queue.process_id])}" if news else ""
+        before, self._steps[queue.process_id] = self._steps.get(queue.process_id, ""), queue.running
+        news = queue.running not in ("", before)
+        return f"step: {queue.running}   queue {_bar(process)}" if news else ""
 
     def event(self, event: RunEvent, now_s: float) -> list[str]:
-        """Take an event. Return the lines that are news."""
-        asked_s = now_s
-        if isinstance(event, ModelEvent) and event.process_id in self.model.processes:
-            question = self.model.processes[event.process_id].asking.get(event.layer)
-            asked_s = question.begun_s if question is not None else now_s
+        """Take an event. Return the new lines."""
         if not self.model.take(event, now_s) and event.kind is not CallKind.CONTENTION:
             return []
         if event.process_id.startswith(REFLEX_ID):
             return self._reflex_call(event) if isinstance(event, CallEvent) else []
         if isinstance(event, ModelEvent):
-            line = self._model(event, now_s - asked_s)
+            line = self._model(event, now_s)
         elif isinstance(event, CallEvent) and event.kind is not CallKind.CONTENTION:
             line = self._call(event)
         elif isinstance(event, ProcessEvent) and event.kind in PLAN_NEWS:
@@ -174,38 +176,37 @@ class RunView:
         elif event.kind is NoticeKind.ROUTINE_SAVED:
             line = f"routine '{event.routine}' saved"
         else:
-            line = self._error(event)
-        return self._told(event.process_id, line)
+            error = event.told if isinstance(event, Notice) else event.error_msg
+            line = self._once(event.process_id, error, now_s) if event.kind in ERRORS else ""
+        return self._numbered(event.process_id, line)
 
-    def _error(self, event: RunEvent) -> str:
-        """Return the error or notice of an event, where a person should read it."""
-        told = event.told if isinstance(event, Notice) else event.error_msg
-        return self._once(told) if event.kind in ERRORS else ""
-
-    def _once(self, error: str) -> str:
-        """Return an error, or "" where a line shortly before has it: a model, its stream and its process tell the same."""
-        if error in self._errors:
+    def _once(self, process_id: str, error: str, now_s: float) -> str:
+        """Return an error, or "" if this process had the same one less than REPEAT_S ago."""
+        self._errors = {key: at_s for key, at_s in self._errors.items() if now_s - at_s < REPEAT_S}
+        if (process_id, error) in self._errors:
             return ""
-        self._errors.append(error)
+        self._errors[process_id, error] = now_s
         return error
 
-    def _model(self, event: ModelEvent, took_s: float) -> str:
+    def _model(self, event: ModelEvent, now_s: float) -> str:
         name = NAMES.get(event.layer, event.layer)
         if event.kind is ModelKind.DEGRADED:
             return f"{name} goes on without its model ({event.fallback}): {event.error_msg}"
         if event.kind is not ModelKind.ANSWERED:
             return ""
+        asked = self.model.processes[event.process_id].questions
+        took_s = next((now_s - question.begun_s for question in asked if question.answer is event), 0.0)
         if event.unwanted:
             return f"{name} took its question back after {took_s:.1f} s"
-        told = f"thought for {took_s:.1f} s"
+        outcome = f"thought for {took_s:.1f} s"
         if event.failed:
-            error = self._once(event.error_msg)
-            told = f"failed after {took_s:.1f} s{f': {error}' if error else ''}"
+            error = self._once(event.process_id, event.error_msg, now_s)
+            outcome = f"failed after {took_s:.1f} s{f': {error}' if error else ''}"
         cached = f", {event.cached_tokens} of them cached" if event.cached_tokens else ""
-        return f"{name} {told} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
+        return f"{name} {outcome} ({event.prompt_tokens} tokens in{cached}, {event.completion_tokens} out)"
 
     def _call(self, event: CallEvent) -> str:
-        if event.function in QUIET:
+        if event.function in UNLISTED:
             return ""
         if event.kind is CallKind.STARTED:
             return f"  {call_label(event.function, event.arguments)} [{'+'.join(event.channels)}]"
@@ -216,31 +217,31 @@ class RunView:
     def _reflex_call(self, event: CallEvent) -> list[str]:
         name = reflex_name(event.process_id)
         if event.kind is CallKind.STARTED:
-            self._reflex = f"{name}: {call_label(event.function, event.arguments)}"
-            return [f"S0 {self._reflex}"]
+            return [f"S0 {name}: {call_label(event.function, event.arguments)}"]
         if event.kind is CallKind.ENDED:
-            self._reflex = ""
             return [f"S0 {name}: {event.function} {event.outcome_name or '?'}"]
         return []
 
-    def _told(self, process_id: str, line: str) -> list[str]:
+    def _numbered(self, process_id: str, line: str) -> list[str]:
         if not line:
             return []
         return [f"{self.number(process_id)}  {line}" if process_id else f"–  {line}"]
 
     def rows(self, now_s: float) -> list[tuple[str, str, str]]:
         """Return a row for the reflexes and for each loop of each living process: its name, its state and its cost."""
-        rows = [("S0 reflexes", self._reflex or "watch", "no model")]
+        acting = [c for c in self.model.calls.values() if c.running and c.process_id.startswith(REFLEX_ID)]
+        reflexes = ", ".join(f"{reflex_name(c.process_id)}: {call_label(c.function, c.arguments)}" for c in acting)
+        rows = [("S0 reflexes", reflexes or "watch", "no model")]
         for process_id, process in self.model.processes.items():
             if process_id.startswith(REFLEX_ID) or process.ended or not process.instruction:
                 continue
             why = f" ({process.why})" if process.why else ""
-            told = f"{process.status}{why}: {process.instruction}"
-            rows.append((f"process {self.number(process_id)}", told, _cost(process)))
+            state = f"{process.status}{why}: {process.instruction}"
+            rows.append((f"process {self.number(process_id)}", state, _cost(process)))
             known = {usage.layer for usage in process.usage} | process.asking.keys()
-            for name in (x for x in LAYERS if x in known):
+            for name in (x for x in NAMES if x in known):
                 rows.append((f"  {NAMES[name]}", _doing(process, name, now_s), _layer_cost(process, name)))
-            moving = [c for c in process.calls.values() if c.running and c.function not in QUIET]
+            moving = [c for c in process.calls.values() if c.running and c.function not in UNLISTED]
             moves = ", ".join(f"{call_label(c.function, c.arguments)} [{'+'.join(c.channels)}]" for c in moving)
             rows.append(("  body", moves or "nothing moves", f"{process.steps_done} steps done"))
         return rows
@@ -277,14 +278,14 @@ class RunScreen:
             self._live.stop()
 
     def hear(self, kind: str, message: Any) -> None:
-        """Print what is news in a message of the listener's inbox."""
+        """Print the new lines of a message of the listener's inbox."""
         now_s = self._now_s()
         for line in self.view.hear(kind, message, now_s):
             text = f"{now_s - self._begun_s:8.2f} s  {line}"
             self._console.print(text, soft_wrap=True, markup=False, highlight=False)
 
     def refresh(self) -> None:
-        """Show the present below the lines."""
+        """Show the current state below the lines."""
         if self._live is not None:
             self._live.update(self.view.table(self._now_s()), refresh=True)
 
@@ -293,8 +294,8 @@ def _doing(process: ProcessRun, name: str, now_s: float) -> str:
     question = process.asking.get(name)
     thinks = f"thinks for {now_s - question.begun_s:.1f} s" if question is not None else "waits"
     if name == "s2" and process.subtasks:
-        done = sum(status == SUBTASK_DONE for _, status in process.subtasks)
-        current = next((text for text, status in process.subtasks if status != SUBTASK_DONE), "all done")
+        done = sum(status == Subtask.DONE for _, status in process.subtasks)
+        current = next((text for text, status in process.subtasks if status != Subtask.DONE), "all done")
         return f"{thinks}; subtask {min(done + 1, len(process.subtasks))} of {len(process.subtasks)}: {current}"
     if name == "s1":
         return f"{thinks}; queue {_bar(process)} {process.running_step and 'step: ' + process.running_step}".rstrip()
@@ -302,8 +303,8 @@ def _doing(process: ProcessRun, name: str, now_s: float) -> str:
 
 
 def _bar(process: ProcessRun) -> str:
-    """Return the places of the queue, taken ones filled."""
-    return "▮" * len(process.queued_steps) + "▯" * max(0, 3 - len(process.queued_steps))
+    """Return a bar of the queue, occupied slots filled."""
+    return "▮" * len(process.queued_steps) + "▯" * max(0, QUEUE_SLOTS - len(process.queued_steps))
 
 
 def _cost(process: ProcessRun) -> str:

@@ -62,7 +62,7 @@ def clear(robot: Robot = "coco", wait: Wait = 10.0) -> None:
 def _trigger(service: str, robot: str, wait: float) -> None:
     nobody = f"no robot '{robot}' answers ({service}); is it launched on this ROS domain?"
     with RobotClient(robot, wait, service=f"std_srvs/Trigger {service}", nobody=nobody) as client:
-        answer = client.ask(client.type.Request())
+        answer = client.ask_again(client.type.Request())
         print(f"{robot}: {answer.message or service}")
         raise typer.Exit(0 if answer.success else 1)
 

@@ -181,6 +181,38 @@ def test_a_picture_that_cannot_be_written_is_one_sentence_behind_the_calls(skill
         assert str(path) in errors[1]
 
 
+@pytest.mark.parametrize(
+    ("stream", "strict", "status", "said"), [("<nod/></walk>", True, 2, '"code"'), ("<nodd/>", False, 1, "cannot be written")]
+)
+def test_a_picture_that_cannot_be_written_hides_neither_a_violation_nor_a_refusal(
+    skills: Path, tmp_path: Path, stream: str, strict: bool, status: int, said: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    found, _, errors = run(stream, "--skills", skills, "--plot", tmp_path, *(["--strict"] if strict else []))
+    assert found == status and any(said in line for line in errors) and str(tmp_path) in errors[-1]
+
+
+def test_a_condition_that_holds_and_fails_is_refused(skills: Path) -> None:
+    status, calls, errors = run(BRANCHED, "--skills", skills, "--holds", "it  rains", "--fails", "it rains")
+    assert (status, calls) == (2, []) and "'it rains' is given by --holds and by --fails" in errors[-1]
+
+
+def test_a_dry_run_leaves_the_file_of_routines_as_it_is(skills: Path, tmp_path: Path) -> None:
+    file = tmp_path / "routines.json"
+    kept = {"name": "greet", "description": "", "source": "<nod/>", "created": 1.0}
+    text = json.dumps({"version": 1, "routines": [kept]})
+    file.write_text(text)
+    stream = '<save name="other"><walk/></save><run name="greet"/><run name="other"/>'
+    status, calls, _ = run(stream, "--skills", skills, "--routines", file)
+    assert status == 0 and {"nod", "walk"} <= {c["function"] for c in calls} and file.read_text() == text
+    file.write_text(text[:-4])
+    _, _, errors = run("<nod/>", "--skills", skills, "--routines", file)
+    assert f"routine file {file} is damaged" in errors[-1] and file.read_text() == text[:-4]
+    assert sorted(p.name for p in tmp_path.iterdir() if "routines" in p.name) == ["routines.json"]
+    _, calls, errors = run("<nod/>", "--skills", skills, "--routines", tmp_path)
+    assert len(calls) == 1 and f"routine file {tmp_path} cannot be read" in errors[-1]
+
+
 def test_a_reader_that_goes_away_is_no_error(skills: Path, tmp_path: Path) -> None:
     stream = tmp_path / "long.xml"
     stream.write_text("<nod/>" * 3000)

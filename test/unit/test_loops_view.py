@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghostshell.msg import GlobalEvent, Plan, StepQueue, Subtask
+from builtin_interfaces.msg import Time
+from ghostshell.msg import GlobalEvent, Plan, ProcessArray, ProcessState, StepQueue, Subtask
 
 from ghostshell_ros.cli.run_view import RunView
 from skill_kernel.codes import ModelCode
-from skill_kernel.events import ModelEvent, ModelKind
+from skill_kernel.events import CallEvent, CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, StreamEvent, StreamKind
 
 
 def _view() -> RunView:
@@ -31,6 +32,19 @@ def _plan(subtasks: list[tuple[str, int]], *events: tuple[str, str], **fields: A
     made = [Subtask(description=text, status=status) for text, status in subtasks]
     listed = [GlobalEvent(condition=condition, response=response) for condition, response in events]
     return Plan(process_id="a", complete=True, subtasks=made, events=listed, **fields)
+
+
+def _processes(**statuses: int) -> ProcessArray:
+    made = [ProcessState(process_id=name, instruction=f"Do {name}", status=n) for name, n in statuses.items()]
+    return ProcessArray(processes=made)
+
+
+def _failed(process_id: str, error: str) -> StreamEvent:
+    return StreamEvent(kind=StreamKind.ENDED, process_id=process_id, error_msg=error)
+
+
+def _reflex_call(kind: CallKind, reflex: str, function: str) -> CallEvent:
+    return CallEvent(kind=kind, process_id=f"reflex-{reflex}-1", call_id=reflex, function=function)
 
 
 def _queue(running: str, queued: list[str], done: int, *, reading: bool = False) -> StepQueue:
@@ -86,3 +100,60 @@ def test_processes_are_numbered_as_they_came_and_ended_ones_leave_the_table() ->
     view.model.see_process("a", 1.0, instruction="", source="USER", status="SUCCESS")
     assert [name for name, _, _ in view.rows(0.0)] == ["S0 reflexes", "process 2", "  body"]
     assert view.table(0.0).row_count == 3
+
+
+def test_ended_tasks_tell_no_plan_and_use_no_number_whatever_arrives_first() -> None:
+    view = RunView()
+    old, new = _plan([("Sit", 1)]), _plan([("Look around", 1)])
+    old.process_id, new.process_id = "ended", "lives"
+    assert view.hear("plan", old, 0.0) == view.hear("plan", new, 0.0) == []
+    lines = view.hear("processes", _processes(ended=ProcessState.SUCCESS, lives=ProcessState.IN_PROGRESS), 0.1)
+    assert lines == ["1  task: Do lives", "1  S2 plans: Look around"]
+    assert view.hear("plan", old, 0.2) == []
+    done = ProcessEvent(kind=ProcessKind.SUBTASK_DONE, process_id="ended", plan_item="Sit")
+    assert view.hear("event", done, 0.3) == []
+    # The scheduler forgets ended processes before their latched plans are gone.
+    old.process_id = "forgotten"
+    assert view.hear("plan", old, 0.4) == []
+
+
+def test_a_process_that_began_before_the_view_tells_nothing() -> None:
+    view = RunView(10.0)
+    before = _processes(early=ProcessState.IN_PROGRESS, late=ProcessState.IN_PROGRESS)
+    before.processes[0].created, before.processes[1].created = Time(sec=9), Time(sec=11)
+    assert view.hear("processes", before, 12.0) == ["1  task: Do late"]
+    assert view.hear("queue", StepQueue(process_id="early", running="<step/>"), 12.1) == []
+
+
+def test_an_error_is_told_once_for_each_process_and_again_when_it_comes_later() -> None:
+    view = _view()
+    _asked(view, 1.0, "s1")
+    assert "failed after 1.0 s: silent" in _answered(
+        view, 2.0, "s1", error_code=int(ModelCode.MODEL_TIMEOUT), error_msg="silent"
+    )
+    assert view.event(_failed("a", "silent"), 2.0) == []
+    assert view.event(_failed("b", "silent"), 2.1) == ["2  silent"]
+    assert view.event(_failed("a", ""), 2.2) == []
+    assert view.event(_failed("a", "silent"), 3600.0) == ["1  silent"]
+
+
+def test_each_reflex_stays_in_the_row_until_its_own_call_ends() -> None:
+    view = _view()
+    for reflex, function in (("dodge", "back"), ("greet", "bark")):
+        view.event(_reflex_call(CallKind.STARTED, reflex, function), 0.0)
+    assert view.rows(0.0)[0][1] == "dodge: back(), greet: bark()"
+    view.event(_reflex_call(CallKind.ENDED, "dodge", "back"), 1.0)
+    assert view.rows(1.0)[0][1] == "greet: bark()"
+    view.event(_reflex_call(CallKind.ENDED, "greet", "bark"), 2.0)
+    assert view.rows(2.0)[0][1] == "watch"
+
+
+def test_the_table_shows_a_step_that_is_still_being_read_and_a_line_tells_of_it_afterwards() -> None:
+    view = _view()
+    _asked(view, 0.0, "s1")
+    view.steps(_queue("<step>1</step>", ["<step>2</step>"], 0), 0.0)
+    assert view.steps(_queue("<step>2</step>", [], 1, reading=True), 0.0) == ""
+    rows = {name: rest for name, *rest in view.rows(0.0)}
+    assert "queue ▯▯▯ step: <step>2</step>" in rows["  S1 actions"][0]
+    assert rows["  body"][1] == "1 steps done"
+    assert view.steps(_queue("<step>2</step>", [], 1), 0.0) == "step: <step>2</step>   queue ▯▯▯"

@@ -60,7 +60,7 @@ def lives(draw: st.DrawFn) -> list[list[RunEvent]]:
 def picture(model: RunModel) -> dict[str, Any]:
     calls = {name: dataclasses.asdict(call) for name, call in model.calls.items()}
     by_process = {name: set(process.calls) for name, process in model.processes.items() if process.calls}
-    return {"calls": calls, "by process": by_process, "notices": set(model.notices)}
+    return {"calls": calls, "by process": by_process, "halts": set(model.halts)}
 
 
 def folded(events: list[RunEvent]) -> RunModel:
@@ -133,8 +133,8 @@ def test_memory_is_bounded_and_what_lives_is_kept_longest(monkeypatch: pytest.Mo
             CallEvent(kind=CallKind.ENDED, call_id=f"c{n}", process_id=f"q{n}", outcome=Outcome.DONE, node="n", seq=n + 1)
         )
         model.take(CallEvent(kind=CallKind.ENDED, call_id=f"d{n}", process_id="p", outcome=Outcome.DONE))
-        model.take(Notice(text=str(n)))
-    assert len(model.calls) <= 50 and len(model.processes) <= 10 and len(model.notices) == run_model.MAX_NOTICES
+        model.take(Notice(kind=NoticeKind.HALTED))
+    assert len(model.calls) <= 50 and len(model.processes) <= 10 and len(model.halts) == run_model.MAX_HALTS
     assert "lives" in model.calls and "p" in model.processes and len(model._seen) <= 30
 
 
