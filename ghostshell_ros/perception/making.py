@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ghostshell_ros.perception.detector import Detector, DetectorError
+from skill_kernel.config.plugins import DETECTORS, PluginError, load_plugin, plugins
 
-KINDS = ("onnx", "yolo", "colour")
+
+def kinds() -> tuple[str, ...]:
+    """Return the names of all detectors: the project's own, then those of installed packages."""
+    return ("onnx", "yolo", *plugins(DETECTORS))
 
 
 def make_detector(
     kind: str, *, model: str = "", confidence: float = 0.35, overlap: float = 0.5, threads: int = 1, looks: Sequence[str] = ()
 ) -> Detector:
-    """Return a detector of one of `KINDS`. Raises DetectorError when it cannot be made."""
+    """Return a detector of one of `kinds()`. Raises DetectorError when it cannot be made."""
     if kind == "onnx":
         try:
             from ghostshell_ros.perception.onnx_detector import OnnxDetector
@@ -24,11 +28,12 @@ def make_detector(
         from ghostshell_ros.perception.yolo_detector import YoloDetector
 
         return YoloDetector(model, confidence=confidence, overlap=overlap, threads=threads)
-    if kind == "colour":
-        from ghostshell_ros.perception.colour import ColourDetector
-
-        return ColourDetector(looks)
-    raise DetectorError(f"there is no detector '{kind}'; there are {', '.join(KINDS)}")
+    try:
+        maker = load_plugin(DETECTORS, kind)
+    except PluginError as error:
+        raise DetectorError(str(error)) from error
+    detector: Detector = maker(model=model, confidence=confidence, overlap=overlap, threads=threads, looks=looks)
+    return detector
 
 
 def read_labels(lines: Sequence[str]) -> Mapping[str, str]:

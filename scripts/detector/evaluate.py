@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from ghostshell_ros.perception.making import KINDS, make_detector
+from ghostshell_ros.perception.making import kinds, make_detector
 from scripts.detector.average_precision import scores, truth_of
 from scripts.detector.shapes import LABELS
 
@@ -22,7 +22,7 @@ LEAST = 0.02
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="+", help="folders that render_frames wrote")
-    parser.add_argument("--detector", choices=KINDS, default="onnx")
+    parser.add_argument("--detector", choices=kinds(), default="onnx")
     parser.add_argument("--model", default="", help="file with weights, empty for our own")
     args = parser.parse_args()
     looks = yaml.safe_load(CONFIG.read_text())["/**/object_detector"]["ros__parameters"]["looks"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what installed packages add under a name of their own: strategies, verdicts, models, commands.
+"""Find what installed packages add under a name of their own: strategies, verdicts, models, detectors, commands.
 
 A package offers something by an entry point (https://packaging.python.org/en/latest/specifications/entry-points/).
 """
@@ -16,8 +16,10 @@ MODELS = "ghostshell.models"
 CLIENTS = "ghostshell.model_clients"
 """Group of the providers of models that are not built in: a function of a ModelConfig, its Surroundings and the client
 of its `inner` model, which is None without one."""
+DETECTORS = "ghostshell.detectors"
+"""Group of the detectors that are not built in: a function of the parameters model, confidence, overlap, threads and looks."""
 
-_BENCH = ("bench", "demo", "dry-run", "record", "replay", "simulated", "simulated-model", "tokens")
+_BENCH = ("bench", "colour", "demo", "dry-run", "record", "replay", "simulated", "simulated-model", "tokens")
 ADD_ONS = dict.fromkeys(_BENCH, "ghostshell-bench")
 """Names that a package beside this one provides; `simulated` stands for all models whose name begins so."""
 

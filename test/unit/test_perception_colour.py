@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from ghostshell_ros.perception.colour import ColourDetector, ColourRange, Look, hsv
+from bench.colour_detector import ColourDetector, ColourRange, Look, hsv
 from ghostshell_ros.perception.detector import Box, DetectorError
 from ghostshell_ros.robots.kalos.skills.parameters import Thing
 

@@ -89,7 +89,7 @@ def test_in_grey_black_white_and_noise_our_own_sees_nothing() -> None:
 
 
 def test_the_kinds_are_named_and_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DetectorError, match="onnx, yolo, colour"):
+    with pytest.raises(DetectorError, match="there is no 'magic' in ghostshell.detectors; installed: colour"):
         make_detector("magic")
     with pytest.raises(DetectorError, match="needs weights"):
         make_detector("yolo")

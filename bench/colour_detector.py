@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find things by their colour: thresholds in hue, saturation and value, then connected blobs. It needs no model."""
+"""Find things by their colour, the reference of detection by a network: thresholds in hue, saturation and value, then blobs."""
 
 from __future__ import annotations
 
@@ -57,6 +57,11 @@ class Look:
                 raise ValueError(f"'{text}': hue is 0 to 360 degrees, saturation and value are 0 to 1")
             ranges.append(ColourRange((h0, h1), (s0, s1), (v0, v1)))
         return cls(label, tuple(ranges))
+
+
+def colour_detector(*, looks: Sequence[str], **_: object) -> ColourDetector:
+    """Return the detector `colour` of the node object_detector."""
+    return ColourDetector(looks)
 
 
 class ColourDetector:
