@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export and import as JSON Lines: a head that names the store, then one record a line, forgotten ones too."""
+"""Export and import JSON Lines: a header line with the store's name, then one record per line, including forgotten ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, TypeAdapter
 
 from planners.memory import schema
-from planners.memory.records import Record, Tier, Visibility
+from planners.memory.records import Record, StoreError, Tier, Visibility
 from planners.memory.schema import VERSION, row_of
 from planners.memory.store import Store
 
@@ -21,17 +21,19 @@ CHUNK = 500
 FORMAT = "ghostshell-memory"
 MAX_LINE = 1_000_000
 Origin = tuple[str, Annotated[int, Field(gt=0, lt=2**62, strict=True)]]
-"""The name of a store, and the id of a record in it."""
+"""Identify a record by its store's name and its id there."""
+_Link = tuple[int, Origin]
+"""A child's id in this store, and the origin of its parent."""
 _RECORD = TypeAdapter(Record)
 _ORIGINS = TypeAdapter(list[Origin])
 
 
 class ExchangeError(ValueError):
-    """A line is no record; the message names it and says what is wrong. Those before it are imported."""
+    """Report an invalid line by its number. The lines before it have been imported."""
 
 
 class Imported(NamedTuple):
-    """How many records were new, and how many were there already."""
+    """Count the records that were new and those already present."""
 
     new: int
     known: int
@@ -44,14 +46,18 @@ class _Line(NamedTuple):
 
 
 def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) -> Iterator[str]:
-    """Return the store's records, those for which `keep` holds, as lines; read in small pieces, so that nobody waits."""
+    """Yield the header and each record for which `keep` holds. Read in chunks, so that no long read transaction is held.
+
+    What is written meanwhile may be missing or only partly there. Links to records that `keep` leaves out are lost in a
+    store that does not have them.
+    """
     name = store.name
     yield json.dumps({"format": FORMAT, "version": VERSION, "store": name})
     last = 0
     while True:
         with store.reading(30.0) as file:
             found = schema.select(file, "record WHERE id > ? ORDER BY id LIMIT ?", (last, CHUNK))
-            lines = [_plain(file, r, name) for r in found if keep(r)]
+            lines = [_to_json(file, r, name) for r in found if keep(r)]
         if not found:
             return
         last = found[-1].id
@@ -59,72 +65,99 @@ def export_lines(store: Store, keep: Callable[[Record], bool] = lambda _: True) 
             yield json.dumps(line, ensure_ascii=False)
 
 
-def _plain(file: sqlite3.Connection, record: Record, own: str) -> dict[str, Any]:
-    of = "SELECT coalesce(origin, ?), coalesce(origin_id, id) FROM record WHERE id"
-    (origin,) = file.execute(f"{of} = ?", (own, record.id))
-    told = {k: v for k, v in asdict(record).items() if k != "id"}
-    told |= {"origin": origin, "tier": record.tier.name, "visibility": record.visibility.name}
+def _to_json(file: sqlite3.Connection, record: Record, store_name: str) -> dict[str, Any]:
+    origin_query = "SELECT coalesce(origin, ?), coalesce(origin_id, id) FROM record WHERE id"
+    (origin,) = file.execute(f"{origin_query} = ?", (store_name, record.id))
+    fields = {k: v for k, v in asdict(record).items() if k != "id"}
+    fields |= {"origin": origin, "tier": record.tier.name, "visibility": record.visibility.name}
     if record.keep_until_s is not None and math.isinf(record.keep_until_s):
-        told["keep_until_s"] = "forever"
-    made_of = file.execute(f"{of} IN (SELECT parent FROM link WHERE child = ?)", (own, record.id))
-    return told | {"parents": made_of.fetchall()}
+        fields["keep_until_s"] = "forever"
+    parents = file.execute(f"{origin_query} IN (SELECT parent FROM link WHERE child = ?)", (store_name, record.id))
+    return fields | {"parents": parents.fetchall()}
 
 
 def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0) -> Imported:
-    """Take over what `export_lines` gave, of this store or another. Doing it twice changes nothing more; what was forgotten
-    there is forgotten here. Raises ExchangeError for a line that is no record, StoreError when it cannot be written."""
-    own = store.name
-    new = known = 0
-    chunk: list[_Line] = []
+    """Import the lines of `export_lines`, from this store or another. Idempotent; records forgotten in the source are
+    forgotten here.
 
-    def write() -> None:
+    Raises ExchangeError for an invalid line, and StoreError when the store does not write; the chunk that was queued then
+    may still be written later.
+    """
+    store_name = store.name
+    new = known = 0
+    headed = False
+    chunk: list[_Line] = []
+    missing: list[_Link] = []
+
+    def write(*, last: bool = False) -> None:
         nonlocal new, known
-        fresh = store.do(lambda file: _restore(file, chunk, own)).result(timeout_s) if chunk else 0
-        new, known = new + fresh, known + len(chunk) - fresh
-        chunk.clear()
+        try:
+            fresh, without = store.do(lambda file: _restore(file, chunk, store_name)).result(timeout_s) if chunk else (0, [])
+            new, known = new + fresh, known + len(chunk) - fresh
+            chunk.clear()
+            missing.extend(without)
+            if last and missing:  # a record that was extended has a lower id than its newer parents
+                store.do(lambda file: _link(file, missing, store_name)).result(timeout_s)
+        except StoreError as error:
+            done = f"{new + known} records are imported; import the file again to complete it"
+            raise StoreError(f"{error}; {done}", error.code) from error
 
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            if (read := _read(line)) is not None:
-                chunk.append(read)
+            read = _read(line)
+            if read is not None and not headed:
+                raise ValueError("the header with the format's version is missing before it")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            write()
-            raise ExchangeError(f"line {number} is no record of a memory's export: {error}") from error
+            write(last=True)
+            why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
+            raise ExchangeError(f"line {number} is not a record of a memory export: {why}") from error
+        headed = True
+        if read is not None:
+            chunk.append(read)
         if len(chunk) >= CHUNK:
             write()
-    write()
+    write(last=True)
     return Imported(new, known)
 
 
-def _restore(file: sqlite3.Connection, chunk: list[_Line], own: str) -> int:
-    """How many of these are new."""
+def _restore(file: sqlite3.Connection, chunk: list[_Line], store_name: str) -> tuple[int, list[_Link]]:
+    """Write a chunk. Return how many records are new, and the links whose parents are not here."""
     new = 0
+    links: list[_Link] = []
     for record, origin, parents in chunk:
-        record_id, fresh, taken = schema.restore(file, record, origin, own)
+        record_id, fresh, applied = schema.restore(file, record, origin, store_name)
         new += fresh
-        for where, number in parents if taken else ():
-            by_origin = "SELECT id FROM record WHERE origin = ? AND origin_id = ?"
-            found = (number,) if where == own else file.execute(by_origin, (where, number)).fetchone()
-            if found is not None:
-                file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], record_id))
-    return new
+        links += [(record_id, parent) for parent in parents if applied]
+    return new, _link(file, links, store_name)
+
+
+def _link(file: sqlite3.Connection, links: list[_Link], store_name: str) -> list[_Link]:
+    """Link children to their parents. Return the links whose parents are not here."""
+    missing = []
+    for child, parent in links:
+        found = schema.by_origin(file, parent, store_name)
+        if found is None:
+            missing.append((child, parent))
+        else:
+            file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], child))
+    return missing
 
 
 def _read(line: str) -> _Line | None:
-    """Return the record of a line, None for the head. Raises ValueError and others for what is neither."""
-    told = json.loads(line) if len(line) <= MAX_LINE else None
-    if not isinstance(told, dict):
+    """Return the record of a line, or None for the header. Raises ValueError or another parsing error for any other line."""
+    fields = json.loads(line) if len(line) <= MAX_LINE else None
+    if not isinstance(fields, dict):
         raise ValueError(f"it is no JSON object of at most {MAX_LINE} characters")
-    if "format" in told:
-        if told["format"] != FORMAT or told.get("version") != VERSION:
+    if "format" in fields:
+        if fields["format"] != FORMAT or fields.get("version") != VERSION:
             raise ValueError(f"this program reads {FORMAT}, version {VERSION}")
         return None
-    origin, *parents = _ORIGINS.validate_python([told.pop("origin"), *told.pop("parents", [])])
-    told["tier"], told["visibility"] = Tier[told["tier"]], Visibility[told["visibility"]]
-    if told.get("keep_until_s") == "forever":
-        told["keep_until_s"] = math.inf
-    record = _RECORD.validate_python(told)
-    row_of(record)  # what cannot be stored is told here, with its line
+    origin, *parents = _ORIGINS.validate_python([fields.pop("origin"), *fields.pop("parents", [])])
+    fields["tier"], fields["visibility"] = Tier[fields["tier"]], Visibility[fields["visibility"]]
+    if fields.get("keep_until_s") == "forever":
+        fields["keep_until_s"] = math.inf
+    record = _RECORD.validate_python(fields)
+    row_of(record)  # fail here, where the line number is known
     return _Line(record, origin, parents)

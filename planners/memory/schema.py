@@ -225,17 +225,27 @@ def _hashed(key: str) -> str:
     return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
 
-def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], own: str) -> tuple[int, bool, bool]:
-    """Take over a record of another store, or of this one's own export. Gives its id here, whether it is new, and whether
-    it is here now as it was there; one that was forgotten there is forgotten here."""
+def by_origin(file: sqlite3.Connection, origin: tuple[str, int], own: str) -> tuple[int, float, float] | None:
+    """Return the id here, the time of forgetting and the time of the record with this origin, or None."""
     home = origin[0] == own
     where = "id = ?" if home else "origin = ? AND origin_id = ?"
-    found = file.execute(f"SELECT id, revoked, time FROM record WHERE {where}", origin[1:] if home else origin).fetchone()
+    sql = f"SELECT id, revoked, time FROM record WHERE {where}"
+    found: tuple[int, float, float] | None = file.execute(sql, origin[1:] if home else origin).fetchone()
+    return found
+
+
+def restore(file: sqlite3.Connection, record: Record, origin: tuple[str, int], own: str) -> tuple[int, bool, bool]:
+    """Import a record of another store, or of this one's own export. One that was forgotten there is forgotten here.
+
+    Return its id here, whether it is new, and whether it is here now as it was there.
+    """
+    home = origin[0] == own
+    found = by_origin(file, origin, own)
     if found is not None:
         if record.revoked_s and not found[1]:
-            revoke(file, [int(found[0])], record.revoked_s, "import", "forgotten in the store it was imported from")
+            revoke(file, [found[0]], record.revoked_s, "import", "forgotten in the store it was imported from")
         if not record.key or record.revoked_s or found[1] or record.time_s <= found[2]:
-            return int(found[0]), False, False
+            return found[0], False, not record.revoked_s and not found[1] and record.time_s == found[2]
     elif record.key:
         found = file.execute("SELECT id, revoked, time FROM record WHERE key = ?", (row_of(record)[14],)).fetchone()
     record_id = _put(file, record, origin[1] if home else None)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from memory_kit import NOON
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
+from planners.memory import Kind, Memory, Provenance, Query, Record, Store, StoreError, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
 from planners.memory.graph import entity, note
+from skill_kernel.codes import MemoryCode
 
 KALOS = Provenance("kalos")
 
@@ -93,6 +94,82 @@ def test_what_was_forgotten_here_does_not_come_from_another_store(stores: tuple[
     assert texts(there) == []
 
 
+def extended_visit(store: Store) -> int:
+    """Put a visit that a later observation extends; return the id of that observation."""
+
+    def visit(parent: int, time_s: float) -> Record:
+        return Record(Tier.M1, Kind.VISIT, time_s, "in the hall", provenance=KALOS, key="visit:1", parents=(parent,))
+
+    (first,) = store.put(Record(Tier.M0, Kind.OBSERVATION, NOON, provenance=KALOS)).result()
+    store.put(visit(first, NOON)).result()
+    store.put(*[Record(Tier.M1, Kind.NOTE, NOON + n, f"note {n}", provenance=KALOS) for n in range(500)]).result()
+    (later,) = store.put(Record(Tier.M0, Kind.OBSERVATION, NOON + 9, provenance=KALOS)).result()
+    store.put(visit(later, NOON + 9)).result()
+    return later
+
+
+def forget_its_latest_observation(store: Store) -> list[Record]:
+    """Forget the latest observation; return the visits that are left."""
+    (latest, *_) = store.find(Query(kinds=("observation",)))
+    store.revoke([latest.id], now_s=NOON + 99, who="alice").result()
+    return store.find(Query(kinds=("visit",)))
+
+
+def test_a_record_stays_linked_to_parents_that_are_newer_than_it(stores: tuple[Store, Store]) -> None:
+    here, there = stores
+    later = extended_visit(here)
+    assert here.find(Query(kinds=("visit",)))[0].id < later
+    pass_on(here, there)
+    (visit,) = there.find(Query(kinds=("visit",)))
+    assert len(there.get([visit.id], parents=True)[0].parents) == 2
+    assert forget_its_latest_observation(there) == []
+
+
+def test_importing_again_links_what_an_import_that_was_cut_off_left_unlinked(stores: tuple[Store, Store]) -> None:
+    here, there = stores
+    extended_visit(here)
+    lines = list(export_lines(here))
+
+    def cut_off() -> Iterator[str]:
+        yield from lines[:501]
+        raise OSError("the disk was pulled out")
+
+    with pytest.raises(OSError, match="pulled out"):
+        import_lines(there, cut_off())
+    assert import_lines(there, lines).known == 500
+    assert import_lines(there, lines) == Imported(0, len(lines) - 1)
+    assert forget_its_latest_observation(there) == []
+
+
+def test_a_line_before_the_header_ends_the_import(stores: tuple[Store, Store]) -> None:
+    here, there = stores
+    here.put(noted(NOON, "one")).result()
+    with pytest.raises(ExchangeError, match="line 1 .*header"):
+        import_lines(there, list(export_lines(here))[1:])
+    assert texts(there) == []
+
+
+def test_a_store_that_does_not_write_is_told_with_what_was_imported(
+    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = stores
+    extended_visit(here)
+    lines = list(export_lines(here))
+    written = there.do
+
+    def full(job: Callable[[Any], Any]) -> Any:
+        monkeypatch.setattr(there, "do", refuse)
+        return written(job)
+
+    def refuse(job: Callable[[Any], Any]) -> Any:
+        raise StoreError("no room", MemoryCode.STORE_FULL)
+
+    monkeypatch.setattr(there, "do", full)
+    with pytest.raises(StoreError, match="no room; 500 records are imported") as told:
+        import_lines(there, lines)
+    assert told.value.code == MemoryCode.STORE_FULL
+
+
 def wrong_data(told: dict[str, Any]) -> None:
     told["data"] = {"v": float("nan")}
 
@@ -166,19 +243,21 @@ def test_an_export_restores_a_store_that_lost_everything(walked: Memory, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "why"),
     [
-        "nonsense",
-        "[]",
-        '{"origin": 1}',
-        '{"format": "other", "version": 1}',
-        '{"origin": ["a", -1], "spot": {}}',
-        '{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}',
+        ("nonsense", ""),
+        ("[]", "JSON object"),
+        ('{"text": "a"}', "'origin' is missing"),
+        ('{"origin": 1}', ""),
+        ('{"format": "other", "version": 1}', "version 1"),
+        ('{"format": "ghostshell-memory", "version": 99}', "version 1"),
+        ('{"origin": ["a", -1], "spot": {}}', ""),
+        ('{"origin": ["a", 1], "tier": "M9", "spot": {}, "provenance": {}}', "'M9' is missing or unknown"),
     ],
 )
-def test_a_line_that_is_no_record_is_named_and_those_before_it_stay(memory: Memory, line: str) -> None:
+def test_a_line_that_is_no_record_is_named_and_those_before_it_stay(memory: Memory, line: str, why: str) -> None:
     memory.put(Record(Tier.M1, Kind.NOTE, NOON, "one")).result()
-    good = list(export_lines(memory.store))[1].replace(memory.store.name, "elsewhere")
-    with pytest.raises(ExchangeError, match="line 2"):
-        import_lines(memory.store, [good, line])
+    head, good = list(export_lines(memory.store))
+    with pytest.raises(ExchangeError, match=f"line 3 .*{why}"):
+        import_lines(memory.store, [head, good.replace(memory.store.name, "elsewhere"), line])
     assert len(memory.store.find(Query())) == 2
