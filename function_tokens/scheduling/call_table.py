@@ -88,6 +88,15 @@ class CallTable:
         if reason == "end":
             self._leave_out_rest(stream.unfinished)
 
+    def end_stream(self, stream: Stream, code: int = 0, error: str = "") -> None:
+        """Close a stream of which no more tokens come. A refused element that is still open ends the turn now."""
+        refused = [(f.call, f.faults[0]) for f in stream.frames if f.kind is FrameKind.REFUSED and f.call and f.faults]
+        if not refused:
+            self.close_stream(stream, "end", code, error)
+        for call, why in refused:  # one at most
+            self.close_stream(stream, "failure", code, f"{why}; {error}" if error else why)
+            self.end_turn(call, why)
+
     def cut_off(self, stream: Stream, reason: str, why: str, code: int = 0) -> None:
         """Tell the model to write no more of a stream, and close it."""
         self.stop_generation(stream, why)

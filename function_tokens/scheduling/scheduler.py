@@ -132,7 +132,7 @@ class Scheduler:
         """End a stream, regularly or with an error; open elements are reset when their children have ended (C12)."""
         stream = self._table.streams.get(stream_id)
         if stream is not None and not stream.closed:
-            self._table.close_stream(stream, "end", code, error)
+            self._table.end_stream(stream, code, error)
         self._settle()
 
     def void_stream(self, stream_id: str, cause: str, code: int = 0) -> None:
@@ -159,7 +159,8 @@ class Scheduler:
             self._watch_silence(stream)
         elif stream.frames:
             why = f"no token for {silence_s} s with <{stream.frames[-1].name}> open"
-            self._table.cut_off(stream, "end", why, int(ParseCode.SILENCE))
+            self._table.stop_generation(stream, why)
+            self._table.end_stream(stream, int(ParseCode.SILENCE), why)
         else:
             self._table.close_utterance(stream)
         self._settle()

@@ -32,16 +32,17 @@ from skill_kernel.events import Notice, NoticeKind
 from skill_kernel.skills.skill import MAIN
 
 MAX_RUN_DEPTH = 8
+NO_STORE = "this robot has no routine store"
 BRANCH_TAGS = BRANCHES | FURTHER
 BRANCHING = frozenset({"if", *STEP_ALIASES})
 
 PLANNED = frozenset({"step", "subtask_complete"})
-"""Built-ins that only a plan in steps holds: dropped where the plan was made without knowing of a failure."""
+"""Built-ins of stepwise plans. Dropped if the plan predates a known failure."""
 
 
 @dataclass(eq=False)
 class TokenHandler:
-    """Turn the tokens of each stream into queued calls of a table. More than `max_unstarted` waiting calls are refused."""
+    """Turn tokens of each stream into queued calls of a table. Refuse further calls while `max_unstarted` calls wait."""
 
     table: CallTable
     clock: Clock
@@ -62,7 +63,7 @@ class TokenHandler:
         self.table.close_utterance(stream)
         if stream.closed:
             if token.kind is not TokenKind.RF:
-                self._late(stream, token)
+                self._record_unperformed(stream, token, _late_result(stream))
         elif (top := stream.top) is not None and top.kind is FrameKind.SAVE:
             self._record_routine(stream, top, token)
         elif token.kind is TokenKind.RF:
@@ -74,22 +75,20 @@ class TokenHandler:
 
     def _text(self, stream: Stream, token: FunctionToken) -> None:
         frame = stream.top
-        never = _came_late(stream) if stream.closed else None
-        if frame is not None and never is None:
-            if frame.kind is FrameKind.SAVE:
-                frame.recorded.append(token)
-                return
-            if frame.call is not None and frame.call.takes_content:
-                self.table.content(frame.call, token.text)
-                return
-            never = _never_runs(stream) if stream.utterance is None else None
-        if never is None:
+        if frame is not None and frame.kind is FrameKind.SAVE:
+            frame.recorded.append(token)
+            return
+        if frame is not None and frame.call is not None and frame.call.takes_content:
+            self.table.content(frame.call, token.text)
+            return
+        outcome_without_run = _result_if_unreachable(stream) if stream.utterance is None else None
+        if outcome_without_run is None:
             self._utter(stream, token.text)
         elif token.text.strip() and not stream.unspoken:
-            stream.unspoken = True  # of text that is not spoken, the first piece is reported
+            stream.unspoken = True  # report only the first piece of unspoken text
             call = self._make(stream, TEXT, Role.TEXT, {}, frozenset({MAIN}))
             call.content.append(token.text.strip())
-            self.table.record(call, never)
+            self.table.record(call, outcome_without_run)
 
     def _utter(self, stream: Stream, text: str) -> None:
         """Speak text. White space at either end is left out; in between it is kept."""
@@ -116,7 +115,7 @@ class TokenHandler:
             call.content_ready = PHRASE_BOUNDARY.search(stream.phrase) is not None
 
     def _make(self, stream: Stream, function: str, role: Role, arguments: Mapping[str, Any], channels: frozenset[str]) -> Call:
-        """Return a new call inside what is open in its stream, numbered in the order of the tokens."""
+        """Return a new call, numbered in token order, with the innermost open call as parent."""
         self._made += 1
         known = (self.new_call_id(), self._made, stream.stream_id, stream.epoch, function, role)
         return Call(*known, dict(arguments), channels, subsystems=(), parent=stream.parent)
@@ -124,9 +123,14 @@ class TokenHandler:
     # -- elements -----------------------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream, token: FunctionToken) -> None:
-        never = _never_runs(stream)
-        if never is not None and not _belongs_outside(stream.frames[-1], token):
-            self._leave_out(stream, token, never)
+        outcome_without_run = _result_if_unreachable(stream)
+        if outcome_without_run is not None and not _belongs_outside(stream.frames[-1], token):
+            self._record_unperformed(stream, token, outcome_without_run)
+            frame = stream.frames[-1]
+            frame.branched = frame.branched or token.name in BRANCHING
+            if token.kind is TokenKind.AF:
+                kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.WRAPPER
+                stream.frames.append(Frame(kind, token.name))
             return
         mapped = self.mapper.map(token.name, token.attrs)
         if mapped is None:
@@ -139,29 +143,23 @@ class TokenHandler:
         if refusal is not None:
             self._refuse(stream, token, refusal)
 
-    def _leave_out(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
-        self.table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), result)
-        frame = stream.frames[-1]
-        frame.branched = frame.branched or token.name in BRANCHING
-        if token.kind is TokenKind.AF:
-            kind = FrameKind.REFUSED if frame.kind is FrameKind.REFUSED else FrameKind.WRAPPER
-            stream.frames.append(Frame(kind, token.name))
-
     def _perform(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
         name = mapped.function
         if mapped.builtin and name == "save":
             return self._begin_routine(stream, token, mapped)
+        if mapped.builtin and name == "run":
+            return self._run_routine(stream, token, mapped)
         if mapped.builtin and name == "replace_steps":
             self._replace_steps(stream, token, mapped)
         elif mapped.builtin and name in PLANNED and self.table.outdated(stream):
-            why = "it was planned before a failure was known, or steps that replace it were"
+            why = "it was planned before a failure was known or before <replace_steps/>"
             self.table.cut_off(stream, "end", why)
-            self._late(stream, token)
+            self._record_unperformed(stream, token, _late_result(stream))
         else:
             self._begin_call(stream, token, mapped)
         return None
 
-    def _begin_call(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> None:
+    def _begin_call(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Call | None:
         opens = token.kind is TokenKind.AF
         role = Role.BUILTIN if mapped.builtin else Role.SKILL
         call = self._make(stream, mapped.function, role, mapped.arguments, mapped.channels)
@@ -169,7 +167,7 @@ class TokenHandler:
         call.open, call.closed = opens, not opens
         call.takes_content = mapped.skill.content is not None
         if not self._admit(stream, call):
-            return
+            return None
         for note in mapped.clamped:
             self._notice(call, error_msg=note)
         if mapped.builtin and call.function in STEP_NAMES:
@@ -177,14 +175,10 @@ class TokenHandler:
         if opens or call.function == "run":
             call.closed = False
             stream.frames.append(Frame(FrameKind.CALL, token.name, call))
-        if mapped.builtin and call.function == "run":
-            self._run_routine(stream, call)
-            if not opens and not stream.closed:
-                stream.frames.pop()
-                self.table.close(call)
-        elif mapped.builtin and call.function in ("observe", "plan_done"):
+        if mapped.builtin and call.function in ("observe", "plan_done"):
             self.table.stop_generation(stream, f"<{call.function}/>")
             self.table.close_stream(stream, call.function)
+        return call
 
     def _admit(self, stream: Stream, call: Call) -> bool:
         """Queue a call, unless too many wait already."""
@@ -192,7 +186,7 @@ class TokenHandler:
         if len(live) < self.max_unstarted or sum(c.state is CallState.QUEUED for c in live.values()) < self.max_unstarted:
             self.table.add(stream, call)
             return True
-        why = f"more than {self.max_unstarted} calls wait to start; write less at once and <observe/> in between"
+        why = f"{self.max_unstarted} calls already wait; write less at once and <observe/> in between"
         self.table.record(call, CallResult(Outcome.REFUSED, CallCode.QUEUE_FULL, why))
         self.table.end_turn(call, why)
         return False
@@ -245,15 +239,15 @@ class TokenHandler:
             frame = Frame(FrameKind.REFUSED, token.name, call)
             stream.frames.append(frame)
             if why and refusal.function in STEP_NAMES and not stream.strict:
-                frame.faults.append(why)  # what it encloses is refused with it, then the turn ends
+                frame.faults.append(why)  # end the turn at its end tag, after its content has been refused
                 return
         if why:
             self.table.end_turn(call, why)
 
-    def _late(self, stream: Stream, token: FunctionToken) -> None:
-        self.table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), _came_late(stream))
+    def _record_unperformed(self, stream: Stream, token: FunctionToken, result: CallResult) -> None:
+        self.table.record(self._make(stream, token.name, Role.SKILL, token.attrs, frozenset()), result)
 
-    # -- what cannot run where it was written: on an ancestor's channel (C7), in a routine, outside a step --------------
+    # -- placement checks: channels of ancestors (C7), routines, steps ------------------------------------------------
 
     def _misplaced(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
         """Return why this call, whose tag is `written`, cannot stand here; None when it can."""
@@ -261,7 +255,7 @@ class TokenHandler:
         if not mapped.builtin:
             return self._held_by_ancestor(stream, mapped)
         if stream.run_stack and name in NOT_IN_ROUTINES:
-            message = f"<{name}> cannot stand in routine '{stream.run_stack[-1]}'; save the routine anew without it"
+            message = f"<{name}> cannot stand in routine '{stream.run_stack[-1]}'; save the routine again without it"
             return Refusal(name, CallCode.ROUTINE_INVALID, message, ends_turn=False, channels=mapped.channels)
         if name in NOT_UNDER_CONDITION and any(c.function in BRANCHES for c in stream.around):
             message = f"<{name}> cannot stand under a condition; write it outside of <if> and <else>"
@@ -269,8 +263,6 @@ class TokenHandler:
         if name == "replace_steps" and stream.parent is not None:
             message = f"<replace_steps/> cannot stand inside <{stream.parent.function}>; write it before the steps that replace"
             return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
-        if name == "run":
-            return self._not_runnable(stream, str(mapped.arguments["name"]))
         return self._no_branch(stream, mapped, written) if name in BRANCHES else None
 
     def _held_by_ancestor(self, stream: Stream, mapped: Mapped) -> Refusal | None:
@@ -288,7 +280,7 @@ class TokenHandler:
     def _no_branch(self, stream: Stream, mapped: Mapped, written: str) -> Refusal | None:
         name = mapped.function
         if not any(c.function == "step" for c in stream.around):
-            message = f'<{name}> has a meaning only inside a step; write <step><if cond="…">…</if><else>…</else></step>'
+            message = f'<{written}> has a meaning only inside a step; write <step><if cond="…">…</if><else>…</else></step>'
         elif (
             written in FURTHER
             and (inner := stream.inner) is not None
@@ -305,23 +297,12 @@ class TokenHandler:
             return None
         return Refusal(name, CallCode.RESERVED_NAME, message, ends_turn=True)
 
-    def _not_runnable(self, stream: Stream, name: str) -> Refusal | None:
-        if self.routines is None or self.routines.get(name) is None:
-            return Refusal("run", CallCode.ROUTINE_UNKNOWN, f"there is no routine '{name}'; save it first", False)
-        if name in stream.run_stack:
-            chain = " → ".join([*stream.run_stack, name])
-            return Refusal("run", CallCode.ROUTINE_CYCLE, f"routine '{name}' runs itself ({chain})", False)
-        if len(stream.run_stack) >= MAX_RUN_DEPTH:
-            message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
-            return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
-        return None
-
     # -- routines -----------------------------------------------------------------------------------------------------
 
     def _begin_routine(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
-        """Record from `<save>` on, or say why that cannot be."""
+        """Record from `<save>` on, or return a refusal."""
         if self.routines is None:
-            return Refusal("save", CallCode.ROUTINE_INVALID, "this robot keeps no routines", False)
+            return Refusal("save", CallCode.ROUTINE_INVALID, NO_STORE, False)
         if token.kind is TokenKind.SCF:
             message = "there is nothing between <save> and </save>; put the calls of the routine inside"
             return Refusal("save", CallCode.ROUTINE_INVALID, message, False)
@@ -331,7 +312,7 @@ class TokenHandler:
         return None
 
     def _record_routine(self, stream: Stream, frame: Frame, token: FunctionToken) -> None:
-        """Check a token inside `save` like any call and keep it; perform nothing; commit at the end tag."""
+        """Check the name and arguments of a token inside `save`, and keep it. The routine is saved at the end tag."""
         if token.kind is TokenKind.RF and frame.depth == 0:
             stream.frames.pop()
             if frame.call is not None and not _is_written(token):
@@ -369,27 +350,42 @@ class TokenHandler:
         self.table.record(call, DONE)
 
     def _notice(self, call: Call, **what: Any) -> None:
-        """Report something about a call that a person should read."""
+        """Report something about a call for the operator."""
         about: dict[str, Any] = {"process_id": self.table.process_id, "stream_id": call.stream_id, "stamp_s": self.clock.now()}
         about |= {"call_id": call.call_id, "function": call.function, "channels": call.channels_shown}
         self.table.on_event(Notice(**about, **what))
 
-    def _run_routine(self, stream: Stream, call: Call) -> None:
-        """Take the tokens of the routine that a `run` names as its children, checked once more."""
-        name = str(call.arguments["name"])
+    def _run_routine(self, stream: Stream, token: FunctionToken, mapped: Mapped) -> Refusal | None:
+        """Take the tokens of the routine that a `run` names as its children, checked once more, or return a refusal."""
+        name = str(mapped.arguments["name"])
         routine = self.routines.get(name) if self.routines is not None else None
+        if routine is None:
+            why = NO_STORE if self.routines is None else f"there is no routine '{name}'; save it first"
+            return Refusal("run", CallCode.ROUTINE_UNKNOWN, why, False)
+        if name in stream.run_stack:
+            chain = " → ".join([*stream.run_stack, name])
+            return Refusal("run", CallCode.ROUTINE_CYCLE, f"routine '{name}' runs itself ({chain})", False)
+        if len(stream.run_stack) >= MAX_RUN_DEPTH:
+            message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
+            return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
         try:
-            tokens = list(_parsed(routine.source if routine is not None else ""))
+            tokens = list(_parsed(routine.source))
         except ParseError as error:
-            self.table.end(call, CallResult(Outcome.REFUSED, CallCode.ROUTINE_INVALID, f"routine '{name}': {error}"))
-            return
+            return Refusal("run", CallCode.ROUTINE_INVALID, f"routine '{name}': {error}", False)
+        call = self._begin_call(stream, token, mapped)
+        if call is None:
+            return None
         stream.run_stack.append(name)
-        for token in tokens:
+        for inner in tokens:
             if stream.closed:
                 break
-            self.take(stream, token)
+            self.take(stream, inner)
         self.table.close_utterance(stream)
         stream.run_stack.pop()
+        if not call.open and not stream.closed:
+            stream.frames.pop()
+            self.table.close(call)
+        return None
 
 
 def _parsed(source: str) -> Iterator[FunctionToken]:
@@ -399,24 +395,29 @@ def _parsed(source: str) -> Iterator[FunctionToken]:
 
 
 def _is_written(token: FunctionToken) -> bool:
-    """Return whether the model wrote this end tag; the parser's own repair takes no room."""
+    """Return whether the model wrote this end tag; a token inserted by the parser has zero length."""
     return token.end > token.start
 
 
 def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:
-    """Return whether another branch stands in the very `if` whose other case it is; it is refused also where that failed."""
+    """Return whether the token starts an alternative branch written inside its own `<if>`.
+
+    Such a branch is refused, even after that `<if>` has ended.
+    """
     inside_if = frame.kind is FrameKind.CALL and frame.name in BRANCHING
     return token.name in FURTHER and inside_if and not frame.branched
 
 
-def _came_late(stream: Stream) -> CallResult:
-    """Return the outcome of a token behind the end of its stream."""
+def _late_result(stream: Stream) -> CallResult:
+    """Return the outcome of a token after the end of its stream."""
     why = f"it came after the stream had ended ({stream.error or stream.reason})"
     return CallResult(Outcome.DROPPED, CallCode.TURN_ENDED, why)
 
 
-def _never_runs(stream: Stream) -> CallResult | None:
-    """Return the outcome of everything inside an element that was refused or has ended already; None elsewhere."""
+def _result_if_unreachable(stream: Stream) -> CallResult | None:
+    """Return the outcome of everything inside an element or stream that was refused or has ended; None elsewhere."""
+    if stream.closed:
+        return _late_result(stream)
     if stream.top is not None and stream.top.kind is FrameKind.REFUSED:
         why = f"the element around it, <{stream.top.name}>, was refused"
         return CallResult(Outcome.REFUSED, CallCode.PARENT_REFUSED, why)

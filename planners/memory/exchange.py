@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
 from planners.memory import schema
-from planners.memory.records import Record, StoreError, Tier, Visibility
+from planners.memory.records import Record, Tier, Visibility
 from planners.memory.schema import VERSION, row_of
 from planners.memory.store import Store
 
@@ -80,8 +80,8 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
     """Import the lines of `export_lines`, from this store or another. Idempotent; records forgotten in the source are
     forgotten here.
 
-    Raises ExchangeError for an invalid line, and StoreError when the store does not write; the chunk that was queued then
-    may still be written later.
+    Raises ExchangeError for an invalid line, and StoreError when the store does not write; what was queued then may still
+    be written later. Import again to complete it.
     """
     store_name = store.name
     new = known = 0
@@ -89,18 +89,12 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
     chunk: list[_Line] = []
     missing: list[_Link] = []
 
-    def write(*, last: bool = False) -> None:
+    def write(links: Sequence[_Link] = ()) -> None:
         nonlocal new, known
-        try:
-            fresh, without = store.do(lambda file: _restore(file, chunk, store_name)).result(timeout_s) if chunk else (0, [])
-            new, known = new + fresh, known + len(chunk) - fresh
-            chunk.clear()
-            missing.extend(without)
-            if last and missing:  # a record that was extended has a lower id than its newer parents
-                store.do(lambda file: _link(file, missing, store_name)).result(timeout_s)
-        except StoreError as error:
-            done = f"{new + known} records are imported; import the file again to complete it"
-            raise StoreError(f"{error}; {done}", error.code) from error
+        fresh, without = store.do(lambda file: _restore(file, chunk, links, store_name)).result(timeout_s)
+        new, known = new + fresh, known + len(chunk) - fresh
+        missing.extend(without)
+        chunk.clear()
 
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -110,7 +104,7 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
             if read is not None and not headed:
                 raise ValueError("the header with the format's version is missing before it")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            write(last=True)
+            write(missing)
             why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
             raise ExchangeError(f"line {number} is not a record of a memory export: {why}") from error
         headed = True
@@ -118,31 +112,25 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
             chunk.append(read)
         if len(chunk) >= CHUNK:
             write()
-    write(last=True)
+    write(missing)  # a record that was extended has a lower id than its newer parents
     return Imported(new, known)
 
 
-def _restore(file: sqlite3.Connection, chunk: list[_Line], store_name: str) -> tuple[int, list[_Link]]:
-    """Write a chunk. Return how many records are new, and the links whose parents are not here."""
-    new = 0
-    links: list[_Link] = []
+def _restore(
+    file: sqlite3.Connection, chunk: Iterable[_Line], links: Iterable[_Link], store_name: str
+) -> tuple[int, list[_Link]]:
+    """Write a chunk, then its links and these. Return how many records are new, and the links whose parents are not here."""
+    new, made, missing = 0, list(links), []
     for record, origin, parents in chunk:
         record_id, fresh, applied = schema.restore(file, record, origin, store_name)
         new += fresh
-        links += [(record_id, parent) for parent in parents if applied]
-    return new, _link(file, links, store_name)
-
-
-def _link(file: sqlite3.Connection, links: list[_Link], store_name: str) -> list[_Link]:
-    """Link children to their parents. Return the links whose parents are not here."""
-    missing = []
-    for child, parent in links:
-        found = schema.by_origin(file, parent, store_name)
-        if found is None:
+        made += [(record_id, parent) for parent in parents if applied]
+    for child, parent in made:
+        if (found := schema.by_origin(file, parent, store_name)) is None:
             missing.append((child, parent))
         else:
             file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], child))
-    return missing
+    return new, missing
 
 
 def _read(line: str) -> _Line | None:

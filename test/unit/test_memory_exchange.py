@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from memory_kit import NOON
 
-from planners.memory import Kind, Memory, Provenance, Query, Record, Store, StoreError, Tier
+from planners.memory import Kind, Memory, Provenance, Query, Record, Store, Tier
 from planners.memory.exchange import ExchangeError, Imported, export_lines, import_lines
 from planners.memory.graph import entity, note
-from skill_kernel.codes import MemoryCode
 
 KALOS = Provenance("kalos")
 
@@ -147,27 +146,6 @@ def test_a_line_before_the_header_ends_the_import(stores: tuple[Store, Store]) -
     with pytest.raises(ExchangeError, match="line 1 .*header"):
         import_lines(there, list(export_lines(here))[1:])
     assert texts(there) == []
-
-
-def test_a_store_that_does_not_write_is_told_with_what_was_imported(
-    stores: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = stores
-    extended_visit(here)
-    lines = list(export_lines(here))
-    written = there.do
-
-    def full(job: Callable[[Any], Any]) -> Any:
-        monkeypatch.setattr(there, "do", refuse)
-        return written(job)
-
-    def refuse(job: Callable[[Any], Any]) -> Any:
-        raise StoreError("no room", MemoryCode.STORE_FULL)
-
-    monkeypatch.setattr(there, "do", full)
-    with pytest.raises(StoreError, match="no room; 500 records are imported") as told:
-        import_lines(there, lines)
-    assert told.value.code == MemoryCode.STORE_FULL
 
 
 def wrong_data(told: dict[str, Any]) -> None:

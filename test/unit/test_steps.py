@@ -10,10 +10,10 @@ from shell_kit import mapper
 from step_kit import Asked, Plan
 
 from bench.dry_run import DryRun, dry_run
-from function_tokens.routines import RoutineStore
+from function_tokens.routines import Routine, RoutineStore
 from function_tokens.scheduling.conditions import AssumedConditions
-from skill_kernel.codes import CallCode, Outcome
-from skill_kernel.events import ProcessKind
+from skill_kernel.codes import CallCode, Outcome, ParseCode
+from skill_kernel.events import ProcessKind, StreamEvent, StreamKind
 
 
 def planned(text: str, **given: bool | None) -> DryRun:
@@ -301,6 +301,33 @@ def test_observe_in_a_step_ends_the_answer_and_leaves_nothing_out() -> None:
     assert run.reason == "observe"
 
 
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("tag", ['<if cond=" ">', "<step cond='raining'>"])
+def test_a_refused_branch_ends_the_turn_even_if_its_end_tag_never_comes(tag: str, silent: bool) -> None:
+    plan = Plan(settings={"silence_s": 3.0})
+    plan.write(f"<walk/><walk/><step>{tag}<nod/>")
+    if silent:
+        plan.clock.run(until_s=3.1)
+    else:
+        plan.scheduler.end_stream("s", int(ParseCode.SEQUENCE_GAP), "a token is missing")
+    (closed,) = plan.reported(StreamKind.ENDED)
+    assert isinstance(closed, StreamEvent) and closed.end == "failure"
+    assert closed.error_code == (ParseCode.SILENCE if silent else ParseCode.SEQUENCE_GAP)
+    assert "was refused" in closed.error_msg
+    plan.end("walk")
+    plan.clock.run(until_s=60.0)
+    assert plan.hand.started == ["walk"] and plan.events[-1].kind is ProcessKind.DRAINED
+
+
+def test_a_refused_branch_of_a_plan_that_was_replaced_does_not_end_the_new_one() -> None:
+    plan = Plan()
+    plan.write('<step><walk/></step><if cond="a"><walk/>', "old", turn=0)
+    plan.write("<replace_steps/><step><nod/></step>", "new", turn=1)
+    plan.close("new")
+    plan.end("walk")
+    assert plan.hand.started == ["walk", "nod"]
+
+
 # -- subtasks and routines ----------------------------------------------------------------------------------------------
 
 
@@ -318,6 +345,25 @@ def test_a_subtask_may_be_complete_under_a_condition() -> None:
     done = [(c.function, c.start_s) for c in planned(stream, a=True).calls if c.outcome == "DONE"]
     assert done == [("step", 0), ("if", 0), ("walk", 0), ("subtask_complete", 2)]
     assert "subtask_complete" not in [c.function for c in planned(stream, a=False).calls if c.outcome == "DONE"]
+
+
+def test_a_routine_that_is_removed_while_it_begins_is_performed_whole(tmp_path: Path) -> None:
+    class Removed(RoutineStore):
+        def get(self, name: str) -> Routine | None:
+            found = super().get(name)
+            self.remove(name)
+            return found
+
+    store = Removed(tmp_path / "routines.json", clock=lambda: 0.0)
+    store.save("bow", "", "<nod s='1'/>")
+    run = dry_run('<run name="bow"/><run name="bow"/>', mapper(), routines=store)
+    assert shown(run) == [("run", "DONE"), ("nod", "DONE"), ("run", "REFUSED")]
+    assert run.calls[2].code == CallCode.ROUTINE_UNKNOWN
+
+
+def test_no_robot_without_a_routine_store_is_told_to_save_one() -> None:
+    run = planned('<run name="bow"/>')
+    assert run.calls[0].code == CallCode.ROUTINE_UNKNOWN and run.calls[0].error == "this robot has no routine store"
 
 
 def test_a_routine_may_hold_steps_but_nothing_that_speaks_of_the_plan(tmp_path: Path) -> None:
