@@ -47,6 +47,11 @@ class FunctionToken(NamedTuple):
     seq: int = 0
     stream_id: str = ""
 
+    @property
+    def inserted(self) -> bool:
+        """Return whether the parser inserted this end tag: such a token has zero length."""
+        return self.kind is TokenKind.RF and self.end == self.start
+
 
 class Position(NamedTuple):
     r"""Name a place in the stream: `offset` in characters from 0, `line` and `column` from 1. Only `\n` ends a line."""

@@ -217,13 +217,12 @@ class TokenHandler:
         if not stream.frames:
             return
         frame = stream.frames.pop()
-        written = _is_written(token)
-        if written:
+        if not token.inserted:
             stream.unfinished.clear()
         if frame.kind is FrameKind.REFUSED and frame.faults and frame.call is not None:
             self.table.end_turn(frame.call, frame.faults[0])
         elif frame.kind is FrameKind.CALL and frame.call is not None:
-            if frame.call.function == "step" and not written:
+            if frame.call.function == "step" and token.inserted:
                 stream.unfinished.append(frame.call)
             self.table.close_element(stream, frame.call)
             if stream.superseded and stream.parent is None:
@@ -315,7 +314,7 @@ class TokenHandler:
         """Check the name and arguments of a token inside `save`, and keep it. The routine is saved at the end tag."""
         if token.kind is TokenKind.RF and frame.depth == 0:
             stream.frames.pop()
-            if frame.call is not None and not _is_written(token):
+            if frame.call is not None and token.inserted:
                 self.table.record_lost_routine(frame.call)
             elif frame.call is not None:
                 self._save_routine(stream, frame, frame.call)
@@ -362,12 +361,11 @@ class TokenHandler:
         if routine is None:
             why = NO_STORE if self.routines is None else f"there is no routine '{name}'; save it first"
             return Refusal("run", CallCode.ROUTINE_UNKNOWN, why, False)
-        if name in stream.run_stack:
+        if name in stream.run_stack or len(stream.run_stack) >= MAX_RUN_DEPTH:
+            deep = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
             chain = " → ".join([*stream.run_stack, name])
-            return Refusal("run", CallCode.ROUTINE_CYCLE, f"routine '{name}' runs itself ({chain})", False)
-        if len(stream.run_stack) >= MAX_RUN_DEPTH:
-            message = f"routines nest deeper than {MAX_RUN_DEPTH} at '{name}'"
-            return Refusal("run", CallCode.ROUTINE_CYCLE, message, False)
+            why = f"routine '{name}' runs itself ({chain})" if name in stream.run_stack else deep
+            return Refusal("run", CallCode.ROUTINE_CYCLE, why, False)
         try:
             tokens = list(_parsed(routine.source))
         except ParseError as error:
@@ -392,11 +390,6 @@ def _parsed(source: str) -> Iterator[FunctionToken]:
     parser = StreamingParser("strict")
     yield from parser.feed(source)
     yield from parser.close()
-
-
-def _is_written(token: FunctionToken) -> bool:
-    """Return whether the model wrote this end tag; a token inserted by the parser has zero length."""
-    return token.end > token.start
 
 
 def _belongs_outside(frame: Frame, token: FunctionToken) -> bool:

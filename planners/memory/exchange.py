@@ -116,17 +116,15 @@ def import_lines(store: Store, lines: Iterable[str], *, timeout_s: float = 60.0)
     return Imported(new, known)
 
 
-def _restore(
-    file: sqlite3.Connection, chunk: Iterable[_Line], links: Iterable[_Link], store_name: str
-) -> tuple[int, list[_Link]]:
+def _restore(file: sqlite3.Connection, chunk: list[_Line], links: Sequence[_Link], own: str) -> tuple[int, list[_Link]]:
     """Write a chunk, then its links and these. Return how many records are new, and the links whose parents are not here."""
     new, made, missing = 0, list(links), []
     for record, origin, parents in chunk:
-        record_id, fresh, applied = schema.restore(file, record, origin, store_name)
+        record_id, fresh, applied = schema.restore(file, record, origin, own)
         new += fresh
         made += [(record_id, parent) for parent in parents if applied]
     for child, parent in made:
-        if (found := schema.by_origin(file, parent, store_name)) is None:
+        if (found := schema.by_origin(file, parent, own)) is None:
             missing.append((child, parent))
         else:
             file.execute("INSERT OR IGNORE INTO link VALUES (?, ?)", (found[0], child))

@@ -181,11 +181,6 @@ def by_ids(file: sqlite3.Connection, ids: Iterable[int]) -> list[Record]:
     return [found[i] for i in chosen if i in found]
 
 
-def parents_of(file: sqlite3.Connection, record_id: int) -> tuple[int, ...]:
-    """Return the ids of the records that a record was made of."""
-    return tuple(p for (p,) in file.execute("SELECT parent FROM link WHERE child = ? ORDER BY parent", (record_id,)))
-
-
 def insert(file: sqlite3.Connection, records: Iterable[Record]) -> list[int]:
     """Store records and give their ids. One with a key replaces an older one of that key and keeps its id; one that is only
     told again after it was forgotten is not stored, its id is 0."""

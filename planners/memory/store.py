@@ -176,10 +176,6 @@ class Store:
         except sqlite3.Error as error:
             raise named(error, self.path) from error
 
-    def flush(self, timeout_s: float = 10.0) -> None:
-        """Wait until all that was put before is on disk. Raises StoreError."""
-        self.do(lambda _: None).result(timeout_s)
-
     def close(self) -> None:
         """Write what is left, within 5 s, and close the file."""
         with self.changed:
@@ -296,7 +292,8 @@ class Store:
         """Return records by id, in that order; those that are no more are left out."""
         with self.reading() as file:
             found = schema.by_ids(file, ids)
-            return [replace(r, parents=schema.parents_of(file, r.id)) for r in found] if parents else found
+            sql = "SELECT parent FROM link WHERE child = ? ORDER BY parent"
+            return [replace(r, parents=tuple(p for (p,) in file.execute(sql, (r.id,)))) for r in found] if parents else found
 
     def by_key(self, key: str) -> Record | None:
         """Return the shared record of a key, or None."""

@@ -110,7 +110,7 @@ def test_readers_are_answered_while_a_backlog_is_consolidated(tmp_path: Path) ->
     store = Store(tmp_path / "m.sqlite3", power_safe=False, max_queue=100_000)
     for hour in range(4):
         store.put(*[observation(NOON + hour * 3000 + t, "office" if t % 50 else "kitchen", ["ball"]) for t in range(500)])
-    store.flush()
+    store.do(lambda _: None).result()
     memory = Memory(store, wall=lambda: NOON, background=False)
     busy = threading.Event()
     answers: list[float] = []

@@ -54,7 +54,7 @@ def test_steps_that_failed_on_a_full_disk_are_done_once_when_there_is_room(tmp_p
     assert len(store._waiting) == before, "what failed does not wait in the queue as well"
     disk.pages = 0
     assert freed.wait(20)
-    store.flush()
+    store.do(lambda _: None).result()
     settle(memory)
     (talked,) = store.find(Query(kinds=("relation",)))
     assert talked.data["count"] == 20

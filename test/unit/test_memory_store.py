@@ -166,7 +166,7 @@ def test_a_full_disk_is_a_named_error_reading_goes_on_and_what_waits_is_written_
     )
     disk.pages = 0
     assert freed.wait(20) and told[-1] is None
-    store.flush()
+    store.do(lambda _: None).result()
     assert sum(t.done() for t in big) == 40 and store.state.queued == 0
     assert store.put(note(5.0, "room again")).result()
     store.close()
@@ -301,7 +301,7 @@ def test_rare_words_come_before_frequent_ones_however_old(store: Store) -> None:
     store.put(note(1.0, "the red umbrella stands in the lobby")).result()
     for begin in range(0, 5000, 500):
         store.put(*[note(10.0 + begin + n, "a red ball in the lobby") for n in range(500)])
-    store.flush()
+    store.do(lambda _: None).result()
     found, complete = store.search(Query(text="where is the red umbrella", limit=3))
     assert [r.text[:16] for r in found] == ["the red umbrella"] and complete
     frequent, complete = store.search(Query(text="red lobby", limit=3))
@@ -348,7 +348,7 @@ def test_raw_observations_are_dropped_before_anything_else_and_counted(tmp_path:
     sentences = [store.put(note(1.0)) for _ in range(25)]
     assert store.state.dropped == 25
     held.set()
-    store.flush()
+    store.do(lambda _: None).result()
     assert all(t.result() for t in sentences + raw[:75])
     with pytest.raises(StoreError, match="dropped"):
         raw[75].result()
@@ -388,7 +388,7 @@ def test_records_of_one_time_come_newest_stored_first_also_from_several_indexes(
 
 def test_acknowledged_means_flushed_to_the_disk_unless_told_otherwise(tmp_path: Path) -> None:
     store = Store(tmp_path / "m.sqlite3")
-    store.flush()
+    store.do(lambda _: None).result()
     assert store.do(lambda file: file.execute("PRAGMA synchronous").fetchone()[0]).result() == 2
     store.close()
     file = connect(tmp_path / "m.sqlite3", write=True, power_safe=False)

@@ -104,7 +104,7 @@ class StepAnswer:
     def close(self) -> None:
         """Read the end of the answer."""
         if not self.over:
-            self._tokens(t for t in self._parser.close() if not _invented(t))
+            self._tokens(t for t in self._parser.close() if not t.inserted)
         self.over = True
         if self._step is not None:
             if self._step.implicit and not self._open:
@@ -272,11 +272,6 @@ class StepAnswer:
 
 def _is_blank(token: FunctionToken) -> bool:
     return token.kind in (TokenKind.CHAR, TokenKind.REF) and not token.text.strip()
-
-
-def _invented(token: FunctionToken) -> bool:
-    """Return whether it is the parser's own end of an element, and not an end tag of the answer."""
-    return token.kind is TokenKind.RF and token.end == token.start
 
 
 def _source(token: FunctionToken) -> str:
