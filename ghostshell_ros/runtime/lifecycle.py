@@ -142,48 +142,36 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     def health(self) -> Health:
         return Health(self.lifecycle_state, Level.OK if self.is_active else Level.WARN)
 
-    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._moved(super().on_configure(state))
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._moved(super().on_cleanup(state))
-
-    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        return self._moved(super().on_activate(state))
-
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._end_goals("deactivated")
-        return self._moved(super().on_deactivate(state))
+        return super().on_deactivate(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._end_goals("shut down")
-        return self._moved(super().on_shutdown(state))
+        return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._end_goals("stopped by an error in a transition")
-        return self._moved(super().on_error(state))
+        return super().on_error(state)
 
     def _on_change_state(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
         """Answer without success a transition that the state does not have; rclpy raises there, and its caller would wait."""
         try:
-            return self._change_state(request, response)
+            self._change_state(request, response)
         except RCLError as error:
             self.get_logger().warning(f"no transition {request.transition.id} from {self.lifecycle_state}: {error}")
             response.success = False
-            return response
+        self._send_heartbeat()
+        return response
 
     def _activate_alone(self) -> None:
         if self.lifecycle_state == "unconfigured" and self.trigger_configure() is TransitionCallbackReturn.SUCCESS:
             self.trigger_activate()
+        self._send_heartbeat()
 
     def _end_goals(self, what: str) -> None:
         for server in self.goal_servers:
             server.end_all(int(CallCode.DRIVER_INACTIVE), f"the driver {self.get_fully_qualified_name()} was {what}")
-
-    def _moved(self, outcome: TransitionCallbackReturn) -> TransitionCallbackReturn:
-        # The new state holds only after the transition's callback.
-        self.call_soon(self._send_heartbeat)
-        return outcome
 
     def _beat(self) -> None:
         self._skipped += 1

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from ghostshell.action import MoveJoints, ShowFace
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -20,10 +20,10 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ghostshell_ros.runtime.goal_client import GoalClient, GoalEnd
-from ghostshell_ros.runtime.lifecycle import DriverState
+from ghostshell_ros.runtime.lifecycle import HEARTBEAT_TOPIC, DriverState
 from ghostshell_ros.runtime.node import RuntimeNode
 from ghostshell_ros.wire.qos import DIAGNOSTICS as QOS
-from ghostshell_ros.wire.qos import LATCHED, LATCHED_BY_ANY
+from ghostshell_ros.wire.qos import HEARTBEATS, LATCHED, LATCHED_BY_ANY
 from ros_support import Plant, Processes, ask, wait_until
 from skill_kernel.codes import CallCode
 
@@ -185,6 +185,135 @@ def test_nothing_is_activated_without_a_gate_that_is_not_halted(
     wait_until(lambda: "halted" in engineer.says("lifecycle_manager"), 3.0, "and says what it waits for")
     engineer.call_soon(engineer.gate.publish, Bool(data=False))
     wait_until(lambda: engineer.all_are("active"), 3.0, "now it activates them")
+
+
+def test_a_driver_that_is_shut_down_halts_the_robot_and_is_never_coming_up(
+    processes: Processes, plant: Plant, engineer: Engineer, robot_file: str
+) -> None:
+    processes.start(GATE, f"robot:={robot_file}")
+    start_drivers(processes, robot_file)
+    processes.start(MANAGER, f"robot:={robot_file}")
+    wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    assert engineer.set(Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    wait_until(lambda: plant.halted, 3.0, "halted: an error in the driver ends in the same state")
+    wait_until(lambda: engineer.states["show_face_driver"] == "finalized", 3.0, "the manager tells the state")
+    assert "start it again" in engineer.drivers["show_face_driver"].why
+    engineer.call(engineer.clear, Trigger.Request())
+    wait_until(lambda: not plant.halted, 3.0, "cleared")
+    time.sleep(0.5)
+    ended = engineer.drivers["show_face_driver"]
+    assert ended.state == "finalized" and "start it again" in ended.why and not ended.coming_up
+    assert plant.halted is False and engineer.all_are("active", NAMES - {"show_face_driver"})
+
+
+@pytest.mark.parametrize("state", ["errorprocessing", "finalized", "shuttingdown", "unconfigured"])
+def test_each_way_out_of_active_but_deactivation_halts(
+    processes: Processes, plant: Plant, engineer: Engineer, robot_file: str, state: str
+) -> None:
+    processes.start(GATE, f"robot:={robot_file}")
+    processes.start(MANAGER)
+    beats = engineer.create_publisher(DiagnosticStatus, HEARTBEAT_TOPIC, HEARTBEATS)
+    beating = ["active"]
+    engineer.call_soon(
+        engineer.steady_timer, 0.1, lambda: beats.publish(DiagnosticStatus(name="own_driver", message=beating[-1]))
+    )
+    wait_until(lambda: engineer.states == {"own_driver": "active"} and plant.halted is False, 15.0, "all is well")
+    beating.append(state)
+    wait_until(lambda: plant.halted, 3.0, "halted")
+    assert "person" not in engineer.drivers["own_driver"].why
+
+
+def test_a_gate_that_has_gone_activates_nothing(processes: Processes, engineer: Engineer, robot_file: str) -> None:
+    processes.start(MANAGER, f"robot:={robot_file}")
+    wait_until(lambda: engineer.gate.get_subscription_count(), 15.0, "the manager listens to the gate")
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    said = "not active: move_joints_driver, speak_driver, play_sound_driver, show_face_driver"
+    wait_until(lambda: engineer.says("lifecycle_manager") == said, 5.0, "the gate is heard, the drivers are not")
+    engineer.call_soon(engineer.destroy_publisher, engineer.gate)
+    start_drivers(processes, robot_file)
+    wait_until(lambda: engineer.all_are("unconfigured"), 15.0, "the manager hears them")
+    time.sleep(0.5)
+    assert engineer.all_are("unconfigured")
+    assert all("no safety gate" in d.why and d.coming_up for d in engineer.drivers.values())
+
+    def start_gate() -> None:
+        engineer.gate = engineer.create_publisher(Bool, "halted", LATCHED_BY_ANY)
+        engineer.gate.publish(Bool(data=False))
+
+    engineer.call_soon(start_gate)
+    wait_until(lambda: engineer.all_are("active"), 5.0, "another gate is heard")
+
+
+def test_a_gate_that_stalled_is_heard_again(processes: Processes, plant: Plant, engineer: Engineer, robot_file: str) -> None:
+    engineer.call_soon(engineer.destroy_publisher, engineer.gate)
+    gate = processes.start(GATE, f"robot:={robot_file}", "measurement_timeout_s:=0.0")
+    processes.start(MANAGER, f"robot:={robot_file}")
+    said = "not active: move_joints_driver, speak_driver, play_sound_driver, show_face_driver"
+    wait_until(lambda: engineer.says("lifecycle_manager") == said, 10.0, "the gate is heard, the drivers are not")
+    gate.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: "no safety gate" in engineer.says("lifecycle_manager"), 12.0, "the middleware forgets the gate")
+    finally:
+        gate.send_signal(signal.SIGCONT)
+    wait_until(lambda: engineer.says("lifecycle_manager") == said, 8.0, "its latched state comes again")
+    assert plant.halted is False
+
+
+def halt_requests(engineer: Engineer) -> list[float]:
+    """Serve `halt` and return the list of the times at which it is called."""
+    asked: list[float] = []
+
+    def halt(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        asked.append(time.monotonic())
+        response.success = True
+        return response
+
+    engineer.create_service(Trigger, "halt", halt)
+    return asked
+
+
+def test_a_loss_halts_also_a_gate_that_was_cleared_just_now_and_asks_no_more_than_needed(
+    processes: Processes, engineer: Engineer, robot_file: str
+) -> None:
+    asked = halt_requests(engineer)
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    drivers = start_drivers(processes, robot_file)
+    processes.start(MANAGER, f"robot:={robot_file}")
+    wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    engineer.call_soon(engineer.gate.publish, Bool(data=True))
+    time.sleep(0.3)
+    drivers.kill()
+    wait_until(lambda: asked, 3.0, "the gate is asked, for the manager may not have heard of its clearing yet")
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))  # cleared before it was asked, and heard afterwards
+    time.sleep(0.5)
+    assert len(asked) > 1, "asked until the gate publishes that it is halted"
+    start_drivers(processes, robot_file)
+    wait_until(lambda: engineer.all_are("unconfigured"), 10.0, "they are back")
+    time.sleep(0.5)
+    assert engineer.all_are("unconfigured"), "and nobody activates them"
+    engineer.call_soon(engineer.gate.publish, Bool(data=True))
+    time.sleep(0.3)
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    wait_until(lambda: engineer.all_are("active"), 5.0, "a person cleared the halt")
+
+
+def test_a_loss_under_a_halt_does_not_undo_its_clearing(processes: Processes, engineer: Engineer, robot_file: str) -> None:
+    asked = halt_requests(engineer)
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    drivers = start_drivers(processes, robot_file)
+    processes.start(MANAGER, f"robot:={robot_file}")
+    wait_until(lambda: engineer.all_are("active"), 15.0, "the manager activated all four")
+    engineer.call_soon(engineer.gate.publish, Bool(data=True))
+    time.sleep(0.3)
+    drivers.kill()
+    wait_until(lambda: asked, 3.0, "the gate is asked")
+    time.sleep(1.0)
+    count = len(asked)
+    assert count <= 2, "a gate that was halted before answers and publishes nothing"
+    engineer.call_soon(engineer.gate.publish, Bool(data=False))
+    start_drivers(processes, robot_file)
+    wait_until(lambda: engineer.all_are("active"), 10.0, "activated once the halt is cleared")
+    assert len(asked) == count
 
 
 def _value(engineer: Engineer, node: str, key: str) -> str:

@@ -167,7 +167,7 @@ class SkillKernelNode(RuntimeNode):
             on_halt=lambda cause: self.call_soon(self._halt_gate, cause),
             settings=self._settings(),
         )
-        self._halt = HaltClient(self)
+        self._halt = HaltClient(self, lambda: self._gate_halted)
         self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(CallContent, "call_content", self._on_content, STREAM)
         self.create_subscription(CallControl, "call_control", self._on_control, STREAM)
@@ -327,8 +327,7 @@ class SkillKernelNode(RuntimeNode):
 
     def _halt_gate(self, cause: str) -> None:
         self.get_logger().error(cause)
-        if not self._gate_halted:  # it would not tell of a change, and be asked again after it was cleared
-            self._halt.halt()
+        self._halt.halt()
 
     # -- what others see -----------------------------------------------------------------------------------------
 
