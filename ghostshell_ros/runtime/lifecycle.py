@@ -121,8 +121,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
         self.steady_timer(HEARTBEAT_S, self._beat)
         autostart = self.declare("autostart", True, "activate without being told; false where a lifecycle_manager tells it")
         if autostart:
-            # When the derived class has been built.
-            self.call_soon(self._activate_alone)
+            self.call_soon(self._activate_alone)  # when the derived class has been built
 
     @property
     def lifecycle_state(self) -> str:
@@ -136,8 +135,7 @@ class ManagedNode(LifecycleNodeMixin, RuntimeNode):
     def refuses_goals(self) -> str:
         if self.is_active:
             return ""
-        name = self.get_fully_qualified_name()
-        return f"{name} is {self.lifecycle_state}: {HOW_TO_ACTIVATE}"
+        return f"{self.get_fully_qualified_name()} is {self.lifecycle_state}: {HOW_TO_ACTIVATE}"
 
     def health(self) -> Health:
         return Health(self.lifecycle_state, Level.OK if self.is_active else Level.WARN)

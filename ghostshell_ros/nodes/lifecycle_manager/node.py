@@ -48,8 +48,7 @@ class _Driver:
 class LifecycleManager(RuntimeNode):
     """Configure and activate each driver in a robot's file as soon as the safety gate says that it is not halted.
 
-    No driver is activated before a gate was heard, or after the middleware has forgotten a dead one (5 s). Run one manager
-    per robot.
+    No driver is activated before a gate was heard, or from 5 s after its death. Run one manager per robot.
 
     An active driver that falls silent, restarts, or leaves `active` in another way than by deactivation halts the robot: the
     cause and the unfinished motion are unknown, a dead driver restarts within a second, and the next call could move a robot
@@ -69,8 +68,7 @@ class LifecycleManager(RuntimeNode):
     def __init__(self) -> None:
         super().__init__("lifecycle_manager")
         robot = self.declare("robot", "", "robot whose `drivers:` are managed, by name or file; empty: all drivers heard")
-        timeout_s = self.declare("heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", 0.7, 10.0)
-        self._timeout_s = timeout_s
+        self._timeout_s = self.declare("heartbeat_timeout_s", 1.0, "silence of a driver that halts the robot [s]", 0.7, 10.0)
         self._drivers: dict[str, _Driver] = {}
         drivers = RobotConfig.load(robot).drivers if robot else {}
         self._named = bool(drivers)
@@ -85,7 +83,7 @@ class LifecycleManager(RuntimeNode):
         self._halt = HaltClient(self, lambda: self._halted)
         self._gate = self.create_subscription(Bool, "halted", self._on_halted, LATCHED)
         self.create_subscription(DiagnosticStatus, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEATS)
-        self.steady_timer(timeout_s / CHECKS, self._check)
+        self.steady_timer(self._timeout_s / CHECKS, self._check)
 
     def _add(self, name: str) -> _Driver:
         driver = _Driver(name, ServiceClient(self, ChangeState, f"{name}/change_state"))
