@@ -180,23 +180,26 @@ def to_source(tokens: Iterable[FunctionToken]) -> str:
     parts: list[str] = []
     opened: list[str] = []
     for token in tokens:
-        if token.kind in (TokenKind.CHAR, TokenKind.REF):
-            parts.append(escape(_characters(token.text)).replace("\r", "&#13;"))
-        elif token.kind is TokenKind.RF:
-            if not opened or opened.pop() != token.name:
-                raise RoutineError(f"</{token.name}> closes nothing here; end every element inside the one it began in")
-            parts.append(f"</{token.name}>")
-        else:
-            if not _TAG.fullmatch(token.name):
-                raise RoutineError(f"{token.name[:80]!r} cannot be the name of a tag")
-            attributes = "".join(f" {_attribute(name, value)}" for name, value in token.attrs.items())
-            closed = token.kind is TokenKind.SCF
-            parts.append(f"<{token.name}{attributes}{'/' if closed else ''}>")
-            if not closed:
-                opened.append(token.name)
+        if token.kind is TokenKind.RF and (not opened or opened.pop() != token.name):
+            raise RoutineError(f"</{token.name}> closes nothing here; end every element inside the one it began in")
+        parts.append(token_source(token))
+        if token.kind is TokenKind.AF:
+            opened.append(token.name)
     if opened:
         raise RoutineError(f"<{opened[-1]}> is not closed; end it with </{opened[-1]}>")
     return "".join(parts)
+
+
+def token_source(token: FunctionToken) -> str:
+    """Return the canonical XML text of one token. Raises RoutineError for a name or character that cannot stand in XML."""
+    if token.kind in (TokenKind.CHAR, TokenKind.REF):
+        return escape(_characters(token.text)).replace("\r", "&#13;")
+    if token.kind is TokenKind.RF:
+        return f"</{token.name}>"
+    if not _TAG.fullmatch(token.name):
+        raise RoutineError(f"{token.name[:80]!r} cannot be the name of a tag")
+    attributes = "".join(f" {_attribute(name, value)}" for name, value in token.attrs.items())
+    return f"<{token.name}{attributes}{'/' if token.kind is TokenKind.SCF else ''}>"
 
 
 def _attribute(name: str, value: str) -> str:

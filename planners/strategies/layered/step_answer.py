@@ -10,7 +10,7 @@ from typing import Protocol
 from function_tokens.builtins import BRANCHES, BUILTINS, STEP_ALIASES
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, TokenKind
-from function_tokens.routines import RoutineError, to_source
+from function_tokens.routines import RoutineError, to_source, token_source
 from planners.models.model_call import AnswerError
 from planners.prompts.elements import WRAPPERS, Element, ElementParser
 
@@ -198,7 +198,7 @@ class StepAnswer:
             if token.kind is TokenKind.AF:
                 self._open.append(token.name)
         try:
-            source = _source(token)
+            source = token_source(token)
         except RoutineError as error:
             self._broken(str(error))
             return
@@ -262,7 +262,7 @@ class StepAnswer:
     def _closed(self, step: _Step) -> tuple[str, str]:
         """Return the end tags that a step still needs, and its whole source."""
         ends = [FunctionToken(TokenKind.RF, name) for name in reversed(self._open) if name]
-        return f"{''.join(map(_source, ends))}</{STEP}>", f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
+        return f"{''.join(map(token_source, ends))}</{STEP}>", f"<{STEP}>{to_source([*step.tokens, *ends])}</{STEP}>"
 
     def _tell_outside(self) -> None:
         text = " ".join("".join(self._outside).split())
@@ -272,15 +272,6 @@ class StepAnswer:
 
 def _is_blank(token: FunctionToken) -> bool:
     return token.kind in (TokenKind.CHAR, TokenKind.REF) and not token.text.strip()
-
-
-def _source(token: FunctionToken) -> str:
-    if token.kind is TokenKind.RF:
-        return f"</{token.name}>"
-    if token.kind is TokenKind.AF:
-        whole = to_source([token, FunctionToken(TokenKind.RF, token.name)])
-        return whole.removesuffix(f"</{token.name}>")
-    return to_source([token])
 
 
 class FirstActionReader:
