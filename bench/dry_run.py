@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Mapper
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.parsing.tokens import FunctionToken, ParseError
@@ -17,7 +18,7 @@ from function_tokens.scheduling.calls import Call, Role
 from function_tokens.scheduling.conditions import ConditionSource
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
-from skill_kernel.clock import OneShotTimer, VirtualClock
+from skill_kernel.clock import OneShotTimer
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallEvent, Notice, RunEvent, StreamEvent, StreamKind
 from skill_kernel.skills.skill import SkillDefinitionError

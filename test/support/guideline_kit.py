@@ -6,12 +6,12 @@ from __future__ import annotations
 from asked_model import AskedModel, Told
 from process_desk import REACTIVE, Desk
 
+from bench.virtual_clock import VirtualClock
 from planners.prescriptions.prescription import Kept, Prescription, Route
 from planners.prescriptions.prescription import Kind as PrescriptionKind
 from planners.processes.advisor import AdvisorContext, system_prompt
 from planners.processes.guidelines import GuidelineLoop
 from planners.prompts.prompt import RobotFacts
-from skill_kernel.clock import VirtualClock
 from skill_kernel.observation.accessors import accessors_of
 from skill_kernel.observation.model import FieldValue, Kind, Observation, SeenObject
 from skill_kernel.processes.process import Process

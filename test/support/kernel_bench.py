@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from bench.virtual_clock import VirtualClock
 from skill_kernel import Content, ContentStream, Limited, SkillReturn, robot_skill
 from skill_kernel.calls import Accepted, CallResult, CallSpec, Refused
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode
 from skill_kernel.kernel.kernel import Kernel, KernelSettings
 from skill_kernel.robot import RobotConfig

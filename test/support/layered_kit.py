@@ -15,6 +15,7 @@ from shell_kit import mapper
 
 from bench.dry_run import VirtualExecutor
 from bench.reading import read_blocks
+from bench.virtual_clock import VirtualClock
 from function_tokens.mapper import Refusal
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call
@@ -29,7 +30,6 @@ from planners.strategies.layered.step_planner import StepPlanner
 from planners.strategies.layered.strategy import Layered
 from planners.strategy import Interrupted, Judge, PlannerEvent, Report, Restarted, Task
 from skill_kernel.calls import CallResult
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, ModelCode, Outcome
 from skill_kernel.events import CallKind, ModelEvent, ModelKind, ProcessEvent, ProcessKind, RunEvent
 from skill_kernel.observation.accessors import Accessor

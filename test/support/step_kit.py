@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from shell_kit import mapper
 
 from bench.dry_run import VirtualExecutor
+from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.routines import RoutineStore
 from function_tokens.run_model import CallRun
@@ -18,7 +19,6 @@ from function_tokens.scheduling.conditions import Answer, Verdict
 from function_tokens.scheduling.queues import StepQueue
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallKind, EventKind, RunEvent
 

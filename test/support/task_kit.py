@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.reading import read_blocks
+from bench.virtual_clock import VirtualClock
 from planners.models.base import ModelRequest
 from planners.models.model_call import AnswerEnd
 from planners.plan import Plan
@@ -15,7 +16,6 @@ from planners.prompts.blocks import Layer
 from planners.prompts.prompt import CallReport
 from planners.strategies.layered.task_planner import TaskPlanner, TaskSettings
 from planners.strategy import Report, Task
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import ModelCode
 from skill_kernel.events import ModelEvent, ModelKind
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from kernel_bench import REST, ROBOT, WAIT_S, Bench, code_of, rest
 
+from bench.virtual_clock import VirtualClock
 from skill_kernel import CallCode, Content, Outcome, SkillReturn
 from skill_kernel.calls import Accepted, CallSpec, ProcessHoldState
-from skill_kernel.clock import OneShotTimer, SteadyClock, VirtualClock
+from skill_kernel.clock import OneShotTimer, SteadyClock
 from skill_kernel.codes import LeaseCode
 from skill_kernel.events import CallKind, ProcessKind
 from skill_kernel.kernel.heartbeats import Heartbeats, Silence, Source

@@ -7,9 +7,9 @@ import pytest
 from asked_model import AskedModel, Question, Told
 from process_desk import IDLE, PAUSED, REACTIVE, RUNS, USER, Desk, EndProcess
 
+from bench.virtual_clock import VirtualClock
 from planners.processes.advisor import TABLE_ALONE, AdvisorContext, ProcessAdvisor, system_prompt
 from planners.prompts.prompt import RobotFacts
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import TaskCode
 from skill_kernel.processes.process import ProcessError, ProcessSource, ProcessStatus, Relation
 

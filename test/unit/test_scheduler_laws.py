@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from shell_kit import Node, mapper, reference_schedule
 
 from bench.dry_run import DryRun, dry_run
+from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.calls import Call
 from function_tokens.scheduling.scheduler import Scheduler, SchedulerSettings
 from skill_kernel.calls import CallResult
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.events import CallKind, ProcessKind, RunEvent, StreamKind
 

@@ -11,11 +11,11 @@ import pytest
 from shell_kit import mapper
 
 from bench.dry_run import VirtualExecutor
+from bench.virtual_clock import VirtualClock
 from function_tokens.parsing.parser import StreamingParser
 from function_tokens.scheduling.scheduler import Scheduler
 from planners import verdict as verdict_module
 from planners.verdict import ProposedCall, Verdict, VerdictWorld, WeighingExecutor, load_verdicts
-from skill_kernel.clock import VirtualClock
 from skill_kernel.codes import CallCode, Outcome
 from skill_kernel.config.plugins import PluginError
 from skill_kernel.events import CallEvent, CallKind, RunEvent
