@@ -30,7 +30,7 @@ PACKAGE = "ghostshell"
 NAMESPACE = "ros_namespace"
 """The variable in which launch keeps the pushed namespace."""
 
-_ACTIONS = "arg let set_env unset_env push_ros_namespace push-ros-namespace group include node executable"
+_ACTIONS = "arg let set_env unset_env push_ros_namespace group include node executable"
 _PROCESS = "cwd output respawn respawn_delay respawn_max_retries on_exit sigterm_timeout sigkill_timeout"
 _GRAMMAR = {
     "launch": ("", "", _ACTIONS),
@@ -40,13 +40,12 @@ _GRAMMAR = {
     "set_env": ("name value", "", ""),
     "unset_env": ("name", "", ""),
     "push_ros_namespace": ("namespace", "", ""),
-    "push-ros-namespace": ("namespace", "", ""),
     "group": ("", "scoped", _ACTIONS),
     "include": ("file", "", "arg"),
     "include/arg": ("name value", "", ""),
     "node": ("exec", f"pkg name namespace exec_name args ros_args {_PROCESS}", "param remap env"),
     "executable": ("cmd", f"name shell {_PROCESS}", "env"),
-    "param": ("name", "value type", "param"),
+    "param": ("name value", "type", ""),
     "param from a file": ("from", "", ""),
     "remap": ("from to", "", ""),
     "env": ("name value", "", ""),
@@ -237,7 +236,7 @@ class _Performer:
             self.environment[get("name")] = get("value")
         elif tag == "unset_env":
             self.environment.pop(get("name"), None)
-        elif tag in ("push_ros_namespace", "push-ros-namespace"):
+        elif tag == "push_ros_namespace":
             self.variables[NAMESPACE] = self._namespace(get("namespace"), place)
         elif tag == "group":
             before = dict(self.variables), dict(self.environment)
@@ -341,23 +340,15 @@ class _Performer:
         return tuple(words)
 
     def _parameters(self, element: Any, target: str) -> str | InlineParameters:
-        """Return the file that a <param> names, or what it and those inside it say."""
+        """Return the file that a <param> names, or the parameter that it gives."""
         if "from" not in element.attrib:
-            return InlineParameters(target, dict(self._inline(element, "")))
+            text, kind = element.get("value"), element.get("type", "yaml")
+            value = values.parameter(text, kind, self._place(element), partial(self._performed, place=self._place(element)))
+            return InlineParameters(target, {self._get(element, "name"): value})
         path = self._get(element, "from")
         if not os.path.isfile(path):
             raise LaunchError(f"there is no parameter file '{path}'", self._place(element))
         return path
-
-    def _inline(self, element: Any, outer: str) -> Iterator[tuple[str, Any]]:
-        name, place = outer + self._get(element, "name"), self._place(element)
-        text, kind = element.get("value"), element.get("type", "yaml")
-        if (text is None) is not bool(len(element)) or (text is None and "type" in element.attrib):
-            raise LaunchError("<param> needs either 'value', perhaps with 'type', or 'from', or nested <param>s", place)
-        for child in element:
-            yield from self._inline(child, f"{name}.")
-        if text is not None:
-            yield name, values.parameter(text, kind, place, partial(self._performed, place=place))
 
     def _namespace(self, relative: str | None, place: str) -> str:
         """Return `relative` below the pushed namespace; an absolute one replaces it."""

@@ -18,8 +18,6 @@ Value = Scalar | list[Scalar]
 
 _TYPES: dict[str, type[Scalar] | None] = {"yaml": None, "bool": bool, "int": int, "float": float, "str": str}
 """Types of a parameter; None means that YAML's own rules find it."""
-_LIST = "list_of_"
-KINDS = (*_TYPES, *(_LIST + name for name in _TYPES if name != "yaml"))
 _BINARY = {"1": "true", "0": "false"}
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
@@ -30,8 +28,8 @@ def parameter(text: str, kind: str, place: str, perform: Callable[[Template], st
     The text is read as YAML first and its strings are searched for substitutions afterwards, so quotes inside the
     attribute keep a fixed text a string: value="'1'".
     """
-    if kind not in KINDS:
-        raise LaunchError(f"parameter type '{kind}' is not known; {nearest(kind, KINDS)}", place)
+    if kind not in _TYPES:
+        raise LaunchError(f"parameter type '{kind}' is not known; {nearest(kind, _TYPES)}", place)
     raw = typed(text, kind, place, may_be_text=True)
 
     def performed(value: Scalar, kind: str) -> Value:
@@ -49,7 +47,7 @@ def parameter(text: str, kind: str, place: str, perform: Callable[[Template], st
         return performed(raw, kind)
     items: list[Scalar] = []
     for item in raw:
-        done = performed(item, kind.removeprefix(_LIST))
+        done = performed(item, kind)
         if isinstance(done, list):
             raise LaunchError(f"a list inside a list: {done}", place)
         items.append(done)
@@ -64,7 +62,7 @@ def typed(text: str, kind: str, place: str, *, may_be_text: bool = False) -> Any
     With `may_be_text`, what is no such value stays a text, because a substitution in it may make it one.
     """
     wrong = LaunchError(f"'{text}' is not of type {kind}", place)
-    wanted = _TYPES[kind.removeprefix(_LIST)]
+    wanted = _TYPES[kind]
     if kind == "str":
         return text
     if kind in ("int", "float"):
@@ -76,9 +74,8 @@ def typed(text: str, kind: str, place: str, *, may_be_text: bool = False) -> Any
             raise wrong from error
     value = _from_yaml(_BINARY.get(text, text) if kind == "bool" else text, place, may_be_text=may_be_text)
     if wanted is not None:
-        items = value if isinstance(value, list) else [value]
-        allowed = (wanted, str) if may_be_text else (wanted,)
-        if isinstance(value, list) is not kind.startswith(_LIST) or not all(isinstance(item, allowed) for item in items):
+        allowed = (wanted, str) if may_be_text else wanted
+        if not isinstance(value, allowed):
             raise wrong
     return value
 
